@@ -8,7 +8,11 @@ from pathlib import Path
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import Refused
-from backfill_assets.report.pages import html_page, markdown_page
+from backfill_assets.report.html import html_file
+from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.page import Page
+from backfill_assets.report.screens.run_report import run_page, set_page
+from backfill_assets.report.set_report import SetReport
 from backfill_assets.workspace import Workspace
 
 
@@ -27,6 +31,16 @@ class WrittenReport:
     size_bytes: int
 
 
+def report_page(ws: Workspace, name: str) -> Page:
+    """The report of a run or a set as a page.
+
+    Raises:
+        UnknownName: There is no such run or set.
+    """
+    found = subject_of(ws, name).report()
+    return set_page(found) if isinstance(found, SetReport) else run_page(found)
+
+
 def report_html(ws: Workspace, name: str) -> str:
     """The report of a run or a set as one self-contained HTML page.
 
@@ -37,7 +51,7 @@ def report_html(ws: Workspace, name: str) -> str:
     Raises:
         UnknownName: There is no such run or set.
     """
-    return html_page(subject_of(ws, name).report(), worded=words_of)
+    return html_file(report_page(ws, name), worded=words_of)
 
 
 def report_markdown(ws: Workspace, name: str) -> str:
@@ -46,7 +60,7 @@ def report_markdown(ws: Workspace, name: str) -> str:
     Raises:
         UnknownName: There is no such run or set.
     """
-    return markdown_page(subject_of(ws, name).report(), worded=words_of)
+    return markdown_page(report_page(ws, name), worded=words_of)
 
 
 def default_file(ws: Workspace, name: str) -> Path:

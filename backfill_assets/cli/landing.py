@@ -240,6 +240,6 @@ def load(
         if as_json:
             print_json(report)
         else:
-            views.show(console, views.report_head_view(report), *views.next_line(following))
+            views.show(console, views.report_head(report), *views.next_line(following))
         if report.is_blocked:
             raise typer.Exit(1)

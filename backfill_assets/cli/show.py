@@ -34,7 +34,7 @@ def show(console: Console, *parts: RenderableType | NextStep) -> None:
         if isinstance(part, str | NextStep):
             console.print(visible(words_of(part)), highlight=False, soft_wrap=True, markup=False)
         else:
-            console.print(part, highlight=False, markup=False)
+            console.print(part, highlight=False, markup=False, crop=False)
 
 
 def state_text(state: str) -> Text:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 
 from backfill_assets.cli.show import facts, state_and_meaning
-from backfill_assets.cli.show_runs import publications_view, run_ids_text, versions_text
+from backfill_assets.cli.terminal import view
 from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance, Provenance, SourceProvenance
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.imports import ImportOnDay
 from backfill_assets.report.partition import GateVerdict, PartitionHistory, VersionHistory
+from backfill_assets.report.screens.publications import publications_page
+from backfill_assets.report.screens.runs import run_ids
 
 
 def history_view(history: TableHistory) -> RenderableType:
@@ -24,7 +26,7 @@ def history_view(history: TableHistory) -> RenderableType:
             ("not shown", _earlier(history.earlier_publications)),
         ]
     )
-    return Group(head, "", publications_view(history.publications))
+    return Group(head, "", view(publications_page("", history.publications)))
 
 
 def _earlier(publications: int) -> str | None:
@@ -56,8 +58,8 @@ def _version(version: VersionHistory) -> RenderableType:
             ("again since", version.restored_at and version.restored_at.isoformat()),
             ("run", version.run_id),
             ("code", code),
-            ("staged with", versions_text(version.versions)),
-            ("supersedes", run_ids_text(version.supersedes)),
+            ("staged with", _versions(version)),
+            ("supersedes", run_ids(version.supersedes)),
             ("references", version.references_described),
             ("inputs", _inputs(version.provenance)),
             *(("" if place else "what they do now", _on_day(each)) for place, each in enumerate(version.imports)),
@@ -95,3 +97,8 @@ def _inputs(provenance: Provenance) -> str:
             return ", ".join(f"{table} window {digest[:16]}" for table, digest in inputs.items())
         case OtherProvenance():
             return ""
+
+
+def _versions(version: VersionHistory) -> str:
+    known = version.versions.staged or version.versions.planned
+    return ", ".join(f"{name} {each}" for name, each in sorted(known.items()))

@@ -8,8 +8,6 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from backfill_assets.cli.show import facts, listing, mebibytes
-from backfill_assets.cli.show_runs import backwards, mode_text, run_ids_text
-from backfill_assets.cli.show_sets import set_name
 from backfill_assets.planning.manifest_parts import Limits, Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.planned import (
@@ -26,6 +24,7 @@ from backfill_assets.report.planned_sets import (
     RebuildDocument,
     SetPlan,
 )
+from backfill_assets.report.screens.runs import mode_text, run_ids
 from backfill_assets.report.stages import StageDocument
 from backfill_assets.report.version_changes import BroughtAlong
 
@@ -49,7 +48,7 @@ def plan_view(plan: PlanDocument) -> RenderableType:
     parts: list[RenderableType] = [
         _head(run),
         "",
-        *backwards(plan.goes_back),
+        *(Text(f"{each.sentence}.", style="bold yellow") for each in plan.goes_back),
         *_brings(plan.brings),
         _reads(run.inputs),
         "",
@@ -69,7 +68,7 @@ def _head(run: PlannedRun) -> RenderableType:
             ("policy", run.policy.sentence),
             ("output range", run.output.described),
             ("replaces", replaced),
-            ("supersedes", run_ids_text(run.supersedes)),
+            ("supersedes", run_ids(run.supersedes)),
             ("expected", _expected(run.estimate)),
             ("references", run.references_described),
             ("limits", _limits(run.limits)),
@@ -155,7 +154,7 @@ def _brings(brings: Sequence[BroughtAlong]) -> list[RenderableType]:
 def _set_head(plan: SetPlan) -> RenderableType:
     return facts(
         [
-            ("set", set_name(plan.set_id, plan.name)),
+            ("set", plan.set_id if plan.name == plan.set_id else f"{plan.set_id} ({plan.name})"),
             ("because", plan.because),
             ("reason", f"{plan.reason} (asked by {plan.requested_by})"),
             ("builds", whole_sentence(plan.planned_partitions, plan.asked_partitions)),

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, listing, problems_view, state_text
-from backfill_assets.cli.show_sets import set_name
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, SetState
 from backfill_assets.report.follow import waiting_publication_sentence
@@ -57,7 +56,7 @@ def _runs(runs: Sequence[RunSummary]) -> RenderableType:
 def _sets(sets: Sequence[SetDocument]) -> RenderableType:
     rows = [
         [
-            set_name(each.set_id, each.name),
+            each.set_id if each.name == each.set_id else f"{each.set_id} ({each.name})",
             each.because,
             state_text(each.state),
             ApprovalState.APPROVED if each.approved_by else ApprovalState.DRAFT,

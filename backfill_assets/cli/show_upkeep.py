@@ -10,11 +10,13 @@ from rich.text import Text
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, following, listing, mebibytes, problems_view
-from backfill_assets.cli.show_runs import sample_view
+from backfill_assets.cli.terminal import view
+from backfill_assets.report.requests import NextStep, step
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.requests import NextStep, step
+from backfill_assets.report.page import page
+from backfill_assets.report.screens.run_report import sample_table
 
 if TYPE_CHECKING:
     # They import Spark, which a view of them does not need.
@@ -93,7 +95,7 @@ def reproduction_view(reproduction: ReproductionReport) -> RenderableType:
         return Group(head, Text("identical: every content checksum is the recorded one", style="green"))
     parts: list[RenderableType] = [head, "", _differences(reproduction.differences)]
     if reproduction.sample:
-        parts += ["", sample_view(reproduction.sample)]
+        parts += ["", view(page("", sample_table(reproduction.sample)))]
     return Group(*parts)
 
 

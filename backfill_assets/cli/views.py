@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 
 from backfill_assets.cli.show import next_line, show
 from backfill_assets.cli.show_history import history_view, partition_view
 from backfill_assets.cli.show_landing import extract_view
 from backfill_assets.cli.show_plan import nothing_planned_view, plan_view, set_plan_view
-from backfill_assets.cli.show_runs import publications_view, report_head_view, report_view, run_view
-from backfill_assets.cli.show_sets import set_view
 from backfill_assets.cli.show_stale import stale_view
 from backfill_assets.cli.show_status import imports_view, status_view
 from backfill_assets.cli.show_upkeep import audit_view, recovered_lines, reproduction_view, vacuum_view
+from backfill_assets.cli.terminal import view
 from backfill_assets.report.history import TableHistory
+from backfill_assets.report.page import page
 from backfill_assets.report.partition import PartitionHistory
 from backfill_assets.report.planned import PlanDocument
 from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
@@ -24,6 +24,9 @@ from backfill_assets.report.publications import PublicationDocument, RollbackDoc
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, NextStep, do, step
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.publications import publications_page
+from backfill_assets.report.screens.run_report import run_page, set_page
+from backfill_assets.report.screens.runs import run_facts, run_summary_page, set_summary_page
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.stages import AgreeStage
@@ -39,14 +42,10 @@ __all__ = [
     "partition_view",
     "plan_view",
     "planned_view",
-    "publications_view",
     "recovered_lines",
-    "report_head_view",
-    "report_view",
+    "report_head",
     "reproduction_view",
-    "run_view",
     "set_plan_view",
-    "set_view",
     "show",
     "stale_view",
     "status_view",
@@ -76,22 +75,27 @@ def planned_view(document: PlanDocument | SetPlan | NothingPlanned) -> Sequence[
     return [view, "", step("next: ", *approve, run)]
 
 
+def report_head(report: RunReport) -> RenderableType:
+    """The run of a report in a few lines."""
+    head = run_facts(report.run, policy=report.policy.sentence, grounds=report.approved_for, following=True)
+    return view(page("", head))
+
+
 def view_of(document: Answer) -> RenderableType:
     """How an answer looks, by what it is about."""
     match document:
         case RunSummary():
-            return run_view(document)
+            return view(run_summary_page(document))
         case RunReport():
-            return report_view(document)
+            return view(run_page(document))
         case PublicationDocument():
-            return publications_view([document])
+            return view(publications_page("Published", [document]))
         case RollbackDocument():
-            return publications_view([*document.dependents, document.publication])
+            return view(publications_page("Rolled back", [*document.dependents, document.publication]))
         case SetDocument():
-            return set_view(document)
+            return view(set_summary_page(document))
         case SetReport():
-            reports = (part for each in document.reports for part in ("", report_view(each)))
-            return Group(set_view(document.set), *reports)
+            return view(set_page(document))
         case StatusDocument():
             return status_view(document)
         case TableHistory():

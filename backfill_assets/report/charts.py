@@ -12,6 +12,8 @@ from itertools import groupby
 from markupsafe import Markup
 
 from backfill_assets.core.wording import visible
+from backfill_assets.gates.moves import Moves
+from backfill_assets.report.measured import PartitionMoves, total_moves
 
 WIDTH = 760
 _LABEL = 250
@@ -181,3 +183,43 @@ def _text(x: float, y: float, text: str, *, anchor: str = "start") -> Markup:
 
 def _line(x: float, y: float, to: float) -> Markup:
     return Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(x, y, to, y)
+
+
+_PARTS = ("changed", "added", "removed")
+
+
+def moves_by_month(partitions: Iterable[PartitionMoves]) -> Sequence[tuple[str, Moves]]:
+    """The counts of many partitions, added up by calendar month."""
+    months: dict[str, list[PartitionMoves]] = {}
+    for part in partitions:
+        months.setdefault(f"{part.partition:%Y-%m}", []).append(part)
+    return [(month, moves) for month, found in months.items() if (moves := total_moves(found))]
+
+
+def moves_chart(partitions: Sequence[PartitionMoves], *, by_month: bool) -> Markup:
+    """How many rows move, partition by partition or month by month."""
+    found = moves_by_month(partitions) if by_month else [(str(part.partition), part.moves) for part in partitions]
+    rows = [
+        Labelled(
+            label=label,
+            bars=tuple(
+                Bar(value=count, style=name, title=f"{label}: {count:,} {name}")
+                for name in _PARTS
+                if (count := getattr(moves, name))
+            ),
+        )
+        for label, moves in found
+    ]
+    axis = "month" if by_month else "partition"
+    return columns("rows that move", rows, unit="rows", axis=axis) if any(row.bars for row in rows) else Markup()
+
+
+def columns_chart(changed: Iterable[tuple[str, int]]) -> Markup:
+    """How many rows have another value, column by column."""
+    rows = [
+        Labelled(
+            label=name, bars=(Bar(value=count, style="changed", title=f"{name}: {count:,}"),), text=f"{count:,} rows"
+        )
+        for name, count in changed
+    ]
+    return bars("rows with another value, by column", rows)

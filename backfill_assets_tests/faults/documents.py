@@ -47,10 +47,10 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
         runs, sets = reader.runs.records(limit=most_runs), reader.sets.records(limit=most_runs)
         accepted = {table: sorted(reader.versions.accepted(table)) for table in ws.domain.tables}
     for run in runs:
-        asked.append((f"status {run.run_id}", partial(_summary, ws, run.run_id), views.run_view))
-        asked.append((f"report {run.run_id}", partial(run_report, ws, run.run_id), views.report_view))
+        asked.append((f"status {run.run_id}", partial(_summary, ws, run.run_id), views.view_of))
+        asked.append((f"report {run.run_id}", partial(run_report, ws, run.run_id), views.view_of))
     for record in sets:
-        asked.append((f"report {record.set_id}", partial(set_document, ws, record.set_id), views.set_view))
+        asked.append((f"report {record.set_id}", partial(set_document, ws, record.set_id), views.view_of))
     for table, partitions in accepted.items():
         asked.append((f"history {table}", partial(table_history, ws, table), views.history_view))
         for day in partitions[:1]:

@@ -166,7 +166,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         to_comment=None,
         comment=said,
         approved_for=None,
-        manifest={},
+        manifest={"target": {"grain": "daily"}},
         supersedes=(),
         versions=RunVersions(planned={"python": "3.11"}, staged=None),
         totals=found.totals,

@@ -20,7 +20,7 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.look import status
 from backfill_assets.application.propose import step_after_landing
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.cli import views
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused
 from backfill_assets.domain import days
 from backfill_assets.landing.imports import OnDuplicate
@@ -32,8 +32,10 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.sets import SetManifest
-from backfill_assets.report.pages import html_page, markdown_page
+from backfill_assets.report.html import html_file
+from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.proposals import ProposeReport
+from backfill_assets.report.screens.run_report import set_page
 from backfill_assets.report.set_report import set_report
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.staleness.find import stale_tables
@@ -140,8 +142,9 @@ def test_a_reason_counts_the_rows_that_files_decide_in_one_line_with_a_table_beh
     report = set_report(shop.ws, found.set_id)
     assert report.set.changed_by == found.files
     shown = StringIO()
-    views.show(Console(file=shown, width=160), views.set_view(report.set))
-    pages = (html_page(report, worded=words_of), markdown_page(report, worded=words_of), shown.getvalue())
+    page_of_set = set_page(report)
+    show(Console(file=shown, width=160), page_of_set)
+    pages = (html_file(page_of_set, worded=words_of), markdown_page(page_of_set, worded=words_of), shown.getvalue())
     for page in pages:
         assert all(name in page for name in ("late.jsonl", "extract.jsonl", "right.jsonl"))
         assert "wrong.jsonl" not in page

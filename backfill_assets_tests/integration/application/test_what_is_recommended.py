@@ -14,8 +14,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from backfill_assets.cli.show import show
-from backfill_assets.cli.show_runs import report_view
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import TargetChanged
 from backfill_assets.gates.moves import COMPARISON
 from backfill_assets.ledger.records import GateResult
@@ -24,6 +23,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.measured import partition_moves, total_moves
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report
+from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.status import status
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import refused, worded
@@ -129,5 +129,5 @@ def printed(hand: Hand, run_id: str) -> str:
         new_empty_partitions=0,
     )
     shown = io.StringIO()
-    show(Console(file=shown, width=1_000), report_view(report))
+    show(Console(file=shown, width=1_000), run_page(report))
     return shown.getvalue()

@@ -14,11 +14,12 @@ from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.restatement_set import RestatementSet
-from backfill_assets.cli import views
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import InputsMovedOn, Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.report.report import run_report
+from backfill_assets.report.screens.runs import set_summary_page
 from backfill_assets.report.sets import set_document
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
@@ -89,7 +90,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     assert outdated(late, set_id) == [None, "2026-02, 1 month"]
     assert next_steps(late, set_id) == {f"backfill run {set_id}"}
     shown = io.StringIO()
-    views.show(Console(file=shown, width=120), views.set_view(set_document(late.ws, set_id)))
+    show(Console(file=shown, width=160), set_summary_page(set_document(late.ws, set_id)))
     assert f"{TOTALS} 2026-02, 1 month: what it was computed from was staged again" in shown.getvalue()
 
     with pytest.raises(InputsMovedOn, match=f"run {gold} was computed from candidates") as refusal:

@@ -12,9 +12,10 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Window
+from backfill_assets.report.html import html_file
 from backfill_assets.report.mixed_releases import beside
-from backfill_assets.report.pages import html_page
 from backfill_assets.report.review import Level, review_of
+from backfill_assets.report.screens.run_report import run_page
 from backfill_assets_tests.support.report_examples import FIRST, days, parts, report, reviewed
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 
@@ -63,7 +64,7 @@ def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() 
         "2006-07-02, 1 day of silver.orders border on this run and stay as release 1.0.0 computed"
     )
     assert review.level is Level.ATTENTION
-    text = re.sub(r"<[^>]+>", "", html_page(replace(report(), left_behind=found), worded=words_of))
+    text = re.sub(r"<[^>]+>", "", html_file(run_page(replace(report(), left_behind=found)), worded=words_of))
     shown = " ".join(text.split())
     assert "To restate 2006-07-02, 1 day too: backfill plan silver.orders --from 2006-07-02" in shown
 

@@ -14,14 +14,25 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.application.command_line import words_of
+<<<<<<< HEAD
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_runs import report_view
+=======
+from backfill_assets.cli.terminal import show
+from backfill_assets.report.documents import as_json
+>>>>>>> 1b24354 (A report is one page of blocks: terminal, HTML and Markdown render what one builder made)
 from backfill_assets.ledger.records import BreakdownCell, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.breakdown import breakdown_document
+<<<<<<< HEAD
 from backfill_assets.report.documents import as_json
+=======
+from backfill_assets.report.charts import moves_chart
+>>>>>>> 1b24354 (A report is one page of blocks: terminal, HTML and Markdown render what one builder made)
 from backfill_assets.report.glossary import glossary
+from backfill_assets.report.html import html_file
+from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.matrices import matrices, states_in_words
 from backfill_assets.report.measured import (
     Moves,
@@ -30,17 +41,9 @@ from backfill_assets.report.measured import (
     outcome_of,
     state_moves,
 )
-from backfill_assets.report.pages import (
-    MOST_MOVED,
-    breakdown_chart,
-    change_in_words,
-    html_page,
-    markdown_page,
-    most_moved,
-    moves_chart,
-)
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.review import Level, review_of, share_of_accepted
+from backfill_assets.report.screens.run_report import breakdown_chart, change_in_words, run_page
 from backfill_assets_tests.support.report_examples import (
     FIRST,
     HOSTILE,
@@ -75,7 +78,7 @@ class Page(HTMLParser):
 
 
 def page(found: RunReport) -> tuple[str, Page]:
-    text = html_page(found, worded=words_of)
+    text = html_file(run_page(found), worded=words_of)
     return text, Page(text)
 
 
@@ -107,7 +110,7 @@ def test_a_plain_page_has_no_address_at_all() -> None:
 
 
 def test_hostile_words_stay_text_in_markdown() -> None:
-    text = markdown_page(report(said=HOSTILE), worded=words_of)
+    text = markdown_page(run_page(report(said=HOSTILE)), worded=words_of)
     bare = re.sub(r"\\.", "", text)
     assert not re.search(r"[<>\[\]`{}]", bare)
     assert "http://" not in bare
@@ -118,7 +121,6 @@ def test_hostile_words_stay_text_in_markdown() -> None:
 def test_the_page_of_ten_years_of_days_is_below_two_megabytes(count: int) -> None:
     text, found = page(report(count))
     assert len(text.encode()) < 2_000_000
-    assert len(most_moved(parts(count))) == min(count, MOST_MOVED if count > 400 else count)
     assert "2006-07" in found.text
 
 
@@ -266,7 +268,7 @@ def test_states_in_words_leave_out_rows_that_kept_theirs() -> None:
         "state: no row \u2192 open 2",
         "and 1 more",
     )
-    assert "state: open \u2192 deadlines 54" in markdown_page(report(), worded=words_of)
+    assert "state: open \u2192 deadlines 54" in markdown_page(run_page(report()), worded=words_of)
 
 
 def test_new_partitions_are_no_moves_between_states() -> None:
@@ -294,10 +296,10 @@ def test_a_chart_shows_where_and_when_a_measure_moved_and_nothing_for_one_month(
 
 
 def test_an_axis_says_what_it_counts() -> None:
-    chart = moves_chart(parts(3))
+    chart = moves_chart(parts(3), by_month=False)
     assert "2 rows</text>" in chart
     assert ">partition</text>" in chart
-    assert ">month</text>" in moves_chart(parts(500))
+    assert ">month</text>" in moves_chart(parts(500), by_month=True)
 
 
 def test_some_partitions_are_added_up() -> None:
@@ -310,16 +312,16 @@ def test_some_partitions_are_added_up() -> None:
 @pytest.mark.parametrize(("grain", "partition"), [("monthly", "2006-07"), ("daily", "2006-07-01")])
 def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str) -> None:
     console = Console(record=True, width=200, file=StringIO())
-    show(console, report_view(replace(report(1), manifest={"target": {"grain": grain}})))
+    show(console, run_page(replace(report(1), manifest={"target": {"grain": grain}})))
     lines = console.export_text().splitlines()
-    assert [line.split()[0] for line in lines if line.split()[1:4] == ["10", "10", "0"]] == [partition, "all"]
+    assert [line.split()[0] for line in lines if line.split()[1:4] == ["10", "10", "0"]] == [partition]
     assert [line.split()[1] for line in lines if line.startswith("wary") and "deadlines" in line][-1] == partition
 
 
 def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the_new_one() -> None:
-    page = html_page(report(), worded=words_of)
+    page = html_file(run_page(report()), worded=words_of)
     assert '<td class="n" data-value="9">7.50 → 9<br><span class="soft">+1.50, +20.0%</span></td>' in page
-    assert '<td class="n" data-value="10">10</td>' in page
+    assert '<td class="n">10</td>' in page
 
 
 @pytest.mark.parametrize(
@@ -356,12 +358,12 @@ def test_the_report_of_sums_that_are_not_finite_can_be_read_everywhere() -> None
         for shop, before, after in [("a", "1", "NaN"), ("b", "Infinity", "-Infinity"), ("c", "-Infinity", "2")]
     ]
     found = replace(report(), breakdown=breakdown_document(kept, None))
-    text = html_page(found, worded=words_of)
+    text = html_file(run_page(found), worded=words_of)
     assert "1 → NaN<br>" in text
     assert "Infinity → -Infinity<br>" in text
     assert not re.search(r"> *-?(nan|inf)\b|→ -?(nan|inf)\b", text)
-    assert markdown_page(found, worded=words_of)
+    assert markdown_page(run_page(found), worded=words_of)
     console = Console(record=True, width=200, file=StringIO())
-    show(console, report_view(replace(found, manifest={"target": {"grain": "daily"}})))
+    show(console, run_page(replace(found, manifest={"target": {"grain": "daily"}})))
     values = json.loads(json.dumps(as_json(found, worded=words_of), allow_nan=False))
     assert [each["after"]["amount"] for each in values["breakdown"]["new"][:3]] == ["NaN", "-Infinity", 2]

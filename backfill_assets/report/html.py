@@ -1,0 +1,214 @@
+"""Pages as HTML: a self-contained file for a report, and the content of the desk's pages.
+
+Every value is escaped, and no page refers to anything on the network: style, script and charts are inside, and the
+content security policy of a file allows nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from importlib.resources import files
+from typing import assert_never
+
+from markupsafe import Markup, escape
+
+from backfill_assets.report.requests import Invocation, NextStep
+from backfill_assets.core.wording import visible
+from backfill_assets.report.glossary import glossary
+from backfill_assets.report.page import (
+    Block,
+    Chart,
+    Code,
+    Facts,
+    Items,
+    Moved,
+    Note,
+    Page,
+    Ref,
+    Section,
+    Steps,
+    Table,
+    Toned,
+    Value,
+    Words,
+)
+from backfill_assets.report.values import Worded, text_of
+
+Linked = Callable[[Ref], str | None]
+"""The address of what an id names; None where there is no page of it."""
+
+
+def no_links(_ref: Ref) -> None:
+    """A page that is a file has nothing to lead to."""
+    return
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Html:
+    """Renders blocks as HTML.
+
+    Attributes:
+        worded: Says a request, for example as a command.
+        linked: Gives addresses of ids.
+    """
+
+    worded: Worded
+    linked: Linked = no_links
+
+    def blocks(self, blocks: Iterable[Block], *, level: int = 2) -> Markup:
+        """The blocks one below the other.
+
+        Args:
+            blocks: The blocks.
+            level: The level of the headings of sections.
+        """
+        return Markup("\n").join(self._block(block, level) for block in blocks)
+
+    def value(self, value: Value) -> Markup:
+        """A value of a cell or of a line."""
+        match value:
+            case Ref():
+                shown = Markup('<code class="whole">{}</code>').format(text_of(value, self.worded))
+                address = self.linked(value)
+                if address is not None:
+                    shown = Markup('<a href="{}">{}</a>').format(address, shown)
+                return shown
+            case Toned(value=inner, tone=tone, hint=hint):
+                title = Markup(' title="{}"').format(visible(hint)) if hint else ""
+                return Markup('<span class="{}"{}>{}</span>').format(tone, title, self.value(inner))
+            case Words(parts):
+                return Markup().join(map(self.value, parts))
+            case Code() | NextStep() | Invocation():
+                return Markup("<code>{}</code>").format(text_of(value, self.worded))
+            case Moved(before=before, after=after, how_far=how_far):
+                shape = Markup('{} \u2192 {}<br><span class="soft">{}</span>')
+                return shape.format(self.value(before), self.value(after), how_far)
+            case datetime():
+                return Markup('<span class="whole">{}</span>').format(text_of(value, self.worded))
+            case _:
+                return escape(text_of(value, self.worded))
+
+    def _block(self, block: Block, level: int) -> Markup:
+        match block:
+            case Facts(pairs=pairs):
+                shown = (
+                    Markup("<dt>{}</dt><dd>{}</dd>").format(self.value(name), self.value(value))
+                    for name, value in pairs
+                )
+                return Markup("<dl>{}</dl>").format(Markup("\n").join(shown))
+            case Table():
+                return self._table(block)
+            case Note():
+                items = self._items(block.items, "ul") if block.items else ""
+                return Markup('<div class="note {}"><p>{}</p>{}</div>').format(
+                    block.tone, self.value(block.text), items
+                )
+            case Items(items=items, numbered=numbered):
+                return self._items(items, "ol" if numbered else "ul")
+            case Steps(steps=steps):
+                shown = (Markup('<p><span class="soft">Next:</span> {}</p>').format(self.value(each)) for each in steps)
+                return Markup("\n").join(shown)
+            case Chart():
+                marks = (
+                    Markup('<span class="l-{}">{}</span>').format(style, self.value(means))
+                    for style, means in block.legend
+                )
+                legend = Markup('<p class="legend soft">{}</p>').format(Markup().join(marks)) if block.legend else ""
+                return Markup('<div class="scroll">{}</div>{}').format(block.drawn, legend)
+            case Section():
+                return self._section(block, level)
+        assert_never(block)
+
+    def _section(self, section: Section, level: int) -> Markup:
+        if section.folded:
+            shape = Markup("<details><summary>{}</summary>\n{}</details>")
+            return shape.format(self.value(section.title), self.blocks(section.blocks, level=level))
+        shape = Markup("<h{level}>{title}</h{level}>\n{blocks}")
+        return shape.format(
+            level=level, title=self.value(section.title), blocks=self.blocks(section.blocks, level=level + 1)
+        )
+
+    def _items(self, items: Iterable[Value], kind: str) -> Markup:
+        lines = Markup("\n").join(Markup("<li>{}</li>").format(self.value(each)) for each in items)
+        return Markup("<{kind}>{lines}</{kind}>").format(kind=kind, lines=lines)
+
+    def _table(self, table: Table) -> Markup:
+        styles = ["n" if column.number else "" for column in table.columns]
+        heads = Markup().join(
+            Markup('<th scope="col" data-sort class="{}">{}</th>').format(style, self.value(column.name))
+            for column, style in zip(table.columns, styles, strict=True)
+        )
+        rows = Markup("\n").join(self._row(table, styles, row, place) for place, row in enumerate(table.rows))
+        total = Markup("<tfoot>{}</tfoot>").format(self._row(table, styles, table.total, -1)) if table.total else ""
+        shape = Markup('<div class="scroll"><table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody>{}</table></div>')
+        return shape.format(heads, rows, total)
+
+    def _row(self, table: Table, styles: list[str], row: tuple[Value, ...], place: int) -> Markup:
+        cells = Markup().join(
+            Markup('<td class="{}"{}>{}</td>').format(
+                f"changed-value {style}" if (place, number) in table.changed else style,
+                _sorted_by(value),
+                self.value(value),
+            )
+            for number, (value, style) in enumerate(zip(row, styles, strict=True))
+        )
+        return Markup("<tr>{}</tr>").format(cells)
+
+
+def _sorted_by(value: Value) -> Markup:
+    """What a column is sorted by, where that is not the text of a cell."""
+    return Markup(' data-value="{}"').format(value.after) if isinstance(value, Moved) else Markup()
+
+
+def html_file(page: Page, *, worded: Worded) -> str:
+    """A page as one self-contained HTML file, whose tables can be sorted.
+
+    Args:
+        page: The page.
+        worded: Says a request, for example as a command.
+    """
+    html = Html(worded=worded)
+    script = source("page.js")
+    body = Markup("<h1>{}</h1>\n{}").format(html.value(page.title), html.blocks(page.blocks))
+    shape = Markup(
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta http-equiv="Content-Security-Policy" content="{policy}">\n<title>{title}</title>\n'
+        '<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n{terms}\n</main>\n'
+        "<script>{script}</script>\n</body>\n</html>\n"
+    )
+    return shape.format(
+        policy=_policy(script),
+        title=text_of(page.title, worded),
+        style=source("page.css"),
+        body=body,
+        terms=_terms(body),
+        script=script,
+    )
+
+
+@cache
+def source(name: str) -> Markup:
+    """A file of this package: its style sheet or its script."""
+    text = (files("backfill_assets.report") / "templates" / name).read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704 - a file of this package
+
+
+def _terms(body: str) -> Markup:
+    """What the words of a page mean, for those that it has."""
+    terms = Markup("\n").join(Markup("<dt>{}</dt><dd>{}</dd>").format(each.word, each.means) for each in glossary(body))
+    shape = Markup('<details class="glossary"><summary>What the words mean</summary><dl>{}</dl></details>')
+    return shape.format(terms) if terms else Markup()
+
+
+def _policy(script: str) -> str:
+    """What the file may do: show its own style and its empty icon, and run exactly its own script."""
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
+    )

@@ -1,0 +1,326 @@
+"""Pages: what a person is shown, as blocks. A screen is built once, and each renderer shows the same page.
+
+`cli.terminal` renders a page as text, `report.html` as HTML, `report.markdown` as Markdown. JSON is the record that the
+page was built from, and knows nothing of pages. Builders are in `report.screens`; values in cells stay values (numbers,
+dates, requests, ids), so that a renderer can align, link and word them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from enum import StrEnum
+
+from markupsafe import Markup
+
+from backfill_assets.report.requests import Invocation, NextStep
+from backfill_assets.planning.partitions import Partitions
+
+
+class Tone(StrEnum):
+    """How something should be taken: each renderer has one colour for each."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    ATTENTION = "attention"
+    BAD = "bad"
+    SOFT = "soft"
+    STRONG = "strong"
+
+
+class Place(StrEnum):
+    """What an id names; the desk makes a link of it."""
+
+    RUN = "run"
+    SET = "set"
+    PARTITION = "partition"
+    REPORT = "report"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ref:
+    """An id that a reader copies or follows; it is never broken into two lines.
+
+    Attributes:
+        place: What it names.
+        id: The id; of a partition, its first day; of another place, its address in the desk.
+        table: The table of a partition.
+        text: What is shown in its place; the id itself where it is empty.
+    """
+
+    place: Place
+    id: str
+    table: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toned:
+    """A value in a tone.
+
+    Attributes:
+        value: The value.
+        tone: How it should be taken.
+        hint: What it means, shown where there is room for it.
+    """
+
+    value: Value
+    tone: Tone
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Several values in a line, without anything between them."""
+
+    parts: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """A text in the font of code: a digest, a path."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A number before and after, sorted by what it is now.
+
+    Attributes:
+        before: What it was.
+        after: What it is, or would be.
+        how_far: How far it moved, in words.
+    """
+
+    before: int | float
+    after: int | float
+    how_far: str
+
+
+Value = (
+    str
+    | int
+    | float
+    | Decimal
+    | date
+    | bool
+    | None
+    | Partitions
+    | NextStep
+    | Invocation
+    | Ref
+    | Toned
+    | Words
+    | Code
+    | Moved
+)
+"""What stands in a cell or in a line. None is shown as nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Names and values; see `facts`."""
+
+    pairs: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of a table.
+
+    Attributes:
+        name: Its head.
+        number: Whether its values are numbers: aligned to the right, and never broken.
+        whole: Whether its values are never broken into lines, such as ids that a reader copies.
+    """
+
+    name: str
+    number: bool = False
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows of values; see `table`.
+
+    Attributes:
+        columns: Its columns.
+        rows: As many values each as there are columns.
+        total: A last row that sums up the others; empty without one.
+        most: How many rows a renderer without room for more shows; None for all of them.
+        changed: Cells to be marked, by row and column.
+    """
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    total: tuple[Value, ...] = ()
+    most: int | None = None
+    changed: frozenset[tuple[int, int]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """A paragraph, on its own lines.
+
+    Attributes:
+        text: What it says.
+        tone: How it should be taken.
+        items: What it lists below.
+    """
+
+    text: Value
+    tone: Tone = Tone.PLAIN
+    items: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Items:
+    """Lines of one list, numbered or not; `most` as for a table."""
+
+    items: tuple[Value, ...]
+    numbered: bool = False
+    most: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """What a reader can do next, request by request."""
+
+    steps: tuple[NextStep | Invocation, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A drawing of what the tables beside it say in numbers; only HTML shows it.
+
+    Attributes:
+        drawn: The drawing, made by `report.charts`.
+        legend: Pairs of a class of the style sheet and what it stands for.
+    """
+
+    drawn: Markup
+    legend: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """Blocks under a title.
+
+    Attributes:
+        title: The title.
+        blocks: What is below it.
+        folded: Whether it is a detail: HTML shows it when it is opened, a terminal and Markdown leave it out.
+        long: Whether Markdown, which is shown beside other things, leaves it out.
+    """
+
+    title: str
+    blocks: tuple[Block, ...]
+    folded: bool = False
+    long: bool = False
+
+
+Block = Facts | Table | Note | Items | Steps | Chart | Section
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A screen.
+
+    Attributes:
+        title: What it shows.
+        blocks: From top to bottom.
+    """
+
+    title: Value
+    blocks: tuple[Block, ...]
+
+
+def facts(*pairs: tuple[str, Value]) -> Facts:
+    """Names and values; those without a value are left out."""
+    return Facts(pairs=tuple((name, value) for name, value in pairs if value is not None and value != ""))
+
+
+def table(
+    columns: Sequence[str | Column],
+    rows: Iterable[Sequence[Value]],
+    *,
+    numbers: Iterable[str] = (),
+    whole: Iterable[str] = (),
+    total: Sequence[Value] = (),
+    most: int | None = None,
+) -> Table:
+    """A table.
+
+    Args:
+        columns: Their heads.
+        rows: Their values.
+        numbers: The heads of columns of numbers.
+        whole: The heads of columns whose values are never broken, such as ids.
+        total: A last row that sums up the others.
+        most: How many rows are shown where there is no room for more.
+    """
+    numeric, kept = set(numbers), set(whole)
+    return Table(
+        columns=tuple(
+            each if isinstance(each, Column) else Column(name=each, number=each in numeric, whole=each in kept)
+            for each in columns
+        ),
+        rows=tuple(tuple(row) for row in rows),
+        total=tuple(total),
+        most=most,
+    )
+
+
+def section(title: str, *blocks: Block | None, folded: bool = False, long: bool = False) -> Section | None:
+    """Blocks under a title; None without any."""
+    there = present(blocks)
+    return Section(title=title, blocks=there, folded=folded, long=long) if there else None
+
+
+def present(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
+    """The blocks that say something: no empty tables, lists, facts and charts."""
+    return tuple(each for each in blocks if each is not None and not _says_nothing(each))
+
+
+def page(title: Value, *blocks: Block | None) -> Page:
+    """A page of the blocks that say something."""
+    return Page(title=title, blocks=present(blocks))
+
+
+def _says_nothing(block: Block) -> bool:
+    match block:
+        case Facts(pairs=found) | Steps(steps=found) | Items(items=found):
+            return not found
+        case Table(rows=rows):
+            return not rows
+        case Chart(drawn=drawn):
+            return not drawn
+        case Section(blocks=blocks):
+            return not blocks
+        case Note(text=text):
+            return text is None or text == ""
+
+
+def run_ref(run_id: str) -> Ref:
+    """The id of a run."""
+    return Ref(place=Place.RUN, id=run_id)
+
+
+def set_ref(set_id: str, name: str = "") -> Ref:
+    """The id of a set, with what it was called."""
+    text = f"{set_id} ({name})" if name and name != set_id else ""
+    return Ref(place=Place.SET, id=set_id, text=text)
+
+
+def partition_ref(table: str, partition: date, text: str = "") -> Ref:
+    """A partition of a table."""
+    return Ref(place=Place.PARTITION, id=str(partition), table=table, text=text)
+
+
+def words(*parts: Value) -> Words:
+    """Several values in a line."""
+    return Words(parts)

@@ -1,0 +1,1 @@
+"""Screens: one builder a screen, from a record to a page."""

@@ -1,0 +1,478 @@
+"""The report of a run and of a set: its verdict, what moves, what was checked, what depends on it, and its origin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
+from decimal import Decimal
+from math import isfinite, isnan
+
+from markupsafe import Markup
+
+from backfill_assets.report.requests import NextStep
+from backfill_assets.gates.moves import Moves
+from backfill_assets.ledger.records import SampledRow
+from backfill_assets.planning.partitions import Grain, count_of, partition_text
+from backfill_assets.report import charts
+from backfill_assets.report.breakdown import (
+    BreakdownDocument,
+    MeasuredCell,
+    Number,
+    by_dimensions,
+    by_month,
+    number_of,
+)
+from backfill_assets.report.cost import CostDocument
+from backfill_assets.report.matrices import Matrix, matrices, states_in_words
+from backfill_assets.report.measured import GateSummary, MovesOfSome, PartitionMoves
+from backfill_assets.report.page import (
+    Block,
+    Chart,
+    Code,
+    Facts,
+    Items,
+    Moved,
+    Note,
+    Page,
+    Section,
+    Steps,
+    Table,
+    Tone,
+    Toned,
+    Value,
+    facts,
+    page,
+    present,
+    run_ref,
+    section,
+    table,
+    words,
+)
+from backfill_assets.report.reach import DependentMoves
+from backfill_assets.report.report import RunReport
+from backfill_assets.report.review import Level, Review
+from backfill_assets.report.screens.publications import publications_table
+from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state
+from backfill_assets.report.set_report import SetReport
+from backfill_assets.report.values import mebibytes, number_text
+
+_TONES = {Level.PENDING: Tone.SOFT, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
+_MOST_PARTITIONS = 400
+"""More partitions than these are shown month by month, and those that move most one by one."""
+
+_MOST_MOVED = 40
+_MOST_ROWS = 24
+_MOST_COLUMNS = 24
+_MOST_COMBINATIONS = 12
+_FEWEST_MONTHS = 2
+_MOST_MONTHS = 36
+_COUNTS = ("accepted rows", "new rows", "changed", "added", "removed", "unchanged")
+
+
+def run_page(report: RunReport) -> Page:
+    """The report of a run as its reviewer and an auditor read it."""
+    return page(
+        words("Run ", run_ref(report.run.run_id)),
+        _verdict(report.review, report.run.next_step),
+        _answers(report.review),
+        *_also(report),
+        run_facts(report.run, policy=report.policy.sentence, grounds=report.approved_for),
+        *_details(report),
+    )
+
+
+def set_page(report: SetReport) -> Page:
+    """The report of a set: its totals by table first, then the report of each of its runs."""
+    found = report.set
+    runs: list[Sequence[Value]] = [
+        [run_ref(each.run.run_id), each.run.table, each.run.partitions_described, state(each.run), each.review.headline]
+        for each in report.reports
+    ]
+    heads = ["run", "table", "partitions", "state", "verdict"]
+    return page(
+        words("Set ", found.name),
+        _verdict(report.review, found.next_step),
+        _answers(report.review),
+        set_facts(found),
+        set_files(found),
+        section("Totals by table", _totals_by_table(report)),
+        section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
+        *(
+            section(f"{each.run.table}: {each.review.what_changes}", *_of_one_run(each), folded=True)
+            for each in report.reports
+        ),
+    )
+
+
+def _of_one_run(report: RunReport) -> tuple[Block, ...]:
+    return present([_verdict(report.review, None), _answers(report.review), *_also(report), *_details(report)])
+
+
+def _verdict(review: Review, following: NextStep | None) -> Section | None:
+    note = Note(text=review.headline, tone=_TONES[review.level], items=review.warnings)
+    return section("Verdict", note, Steps(steps=(following,)) if following else None)
+
+
+def _answers(review: Review) -> Facts:
+    return facts(
+        ("What changes?", review.what_changes),
+        ("Why?", review.why),
+        ("By how much?", review.by_how_much),
+        ("Is it right?", review.is_it_right),
+        ("What happens on yes?", review.on_yes),
+    )
+
+
+def _also(report: RunReport) -> Iterable[Block]:
+    """What restates the partitions on its borders too."""
+    return (Note(text=words(f"To restate {each.described} too: ", each.next_step)) for each in report.left_behind)
+
+
+def _details(report: RunReport) -> Sequence[Block | None]:
+    moved: list[Block | None] = []
+    if report.totals:
+        moved = [
+            section("Totals", *_totals(report, report.totals)),
+            _breakdown(report.breakdown) if report.breakdown else None,
+            section("Rows that move", *_partitions(report), long=True),
+            _columns(report.changed_columns),
+            *_states(report),
+            _sample(report),
+        ]
+    return [
+        *moved,
+        section("Gates", *_gates(report), long=True),
+        section("Keys of rows that fail", _failing_keys(report), long=True),
+        _reach(report.dependents),
+        section("Publications", publications_table(report.publications), long=True),
+        section("Plan", Items(items=report.plan, numbered=True), folded=True),
+        section("Who and when", _timeline(report), folded=True),
+        section("Cost and origin", _origin(report), folded=True),
+    ]
+
+
+def _counts(moves: Moves) -> tuple[int, ...]:
+    return (moves.accepted_rows, moves.rows, moves.changed, moves.added, moves.removed, moves.unchanged)
+
+
+def _totals(report: RunReport, totals: Moves) -> Iterable[Block | None]:
+    rows: list[Sequence[Value]] = [
+        (f"{name}: {some.described}", *_counts(some.moves))
+        for name, some in (("restated", report.restated), ("new", report.new))
+        if some
+    ]
+    both: Sequence[Value] = ("all", *_counts(totals)) if len(rows) > 1 else ()
+    yield table(["partitions", *_COUNTS], rows, numbers=_COUNTS, total=both)
+    if report.equal_partitions:
+        equal = count_of(report.equal_partitions, "partition")
+        yield Note(text=f"{equal} computed again and exactly equal to the accepted rows: verified, left as they are.")
+
+
+def _totals_by_table(report: SetReport) -> Table:
+    rows: list[Sequence[Value]] = []
+    for each in report.tables:
+        parts: tuple[tuple[str, MovesOfSome | None], ...]
+        parts = (("restated", each.restated), ("new", each.new), ("all", each.all))
+        measured: list[Sequence[Value]]
+        measured = [(each.table, name, some.partitions, *_counts(some.moves)) for name, some in parts if some]
+        rows += measured or [(each.table, "not measured yet", *[None] * (len(_COUNTS) + 1))]
+    return table(["table", "", "partitions", *_COUNTS], rows, numbers=["partitions", *_COUNTS])
+
+
+def _partitions(report: RunReport) -> Iterable[Block | None]:
+    found, grain = report.partitions, _grain(report)
+    by_month = len(found) > _MOST_PARTITIONS
+    legend = tuple((name, name) for name in ("changed", "added", "removed"))
+    yield Chart(drawn=charts.moves_chart(found, by_month=by_month), legend=legend)
+    if by_month:
+        months: list[Sequence[Value]] = [(name, *_counts(moves)) for name, moves in charts.moves_by_month(found)]
+        yield section("By month", table(["month", *_COUNTS], months, numbers=_COUNTS), folded=True)
+    ranked = sorted(found, key=lambda part: (-part.moves.differing, part.partition))[:_MOST_MOVED]
+    most = sorted(ranked, key=lambda part: part.partition)
+    rows: list[Sequence[Value]] = [(_partition(grain, part), *_counts(part.moves)) for part in most]
+    title = "By partition" if len(found) == len(most) else f"The {len(most)} of {len(found):,} that move most"
+    yield section(title, table(["partition", *_COUNTS], rows, numbers=_COUNTS))
+    if len(most) < len(found) <= _MOST_PARTITIONS:
+        rows = [(_partition(grain, part), *_counts(part.moves)) for part in found]
+        yield section("Every partition", table(["partition", *_COUNTS], rows, numbers=_COUNTS), folded=True)
+
+
+def _grain(report: RunReport) -> Grain:
+    return Grain(report.manifest["target"]["grain"])
+
+
+def _partition(grain: Grain, part: PartitionMoves) -> Value:
+    mark = " new" if part.new else " equal" if part.equal else ""
+    return words(partition_text(grain, part.partition), Toned(value=mark, tone=Tone.SOFT))
+
+
+def _columns(changed: Mapping[str, int]) -> Section | None:
+    rows = list(changed.items())
+    return (
+        section(
+            "Differences by column",
+            Note(text="Rows that exist before and after, with another value in the column.", tone=Tone.SOFT),
+            Chart(drawn=charts.columns_chart(rows[:_MOST_COLUMNS])),
+            table(["column", "rows"], rows, numbers=["rows"], most=_MOST_COLUMNS),
+        )
+        if rows
+        else None
+    )
+
+
+def _states(report: RunReport) -> Iterable[Block | None]:
+    yield section("From which state to which", Items(items=states_in_words(report.state_moves)))
+    for matrix in matrices(report.state_moves):
+        yield section(
+            f"From which {matrix.column} to which",
+            Note(
+                text="Rows that differ, in restated partitions; the diagonal are rows that differ elsewhere.",
+                tone=Tone.SOFT,
+            ),
+            _matrix(matrix),
+            folded=True,
+        )
+
+
+def _matrix(matrix: Matrix) -> Table:
+    heads = [*matrix.afters, "all"]
+    rows: list[Sequence[Value]]
+    rows = [(row.before, *(count or "\u00b7" for count in row.counts), row.total) for row in matrix.rows]
+    total: Sequence[Value] = ("all", *matrix.totals, sum(matrix.totals))
+    return table(["before \u2193   after \u2192", *heads], rows, numbers=heads, total=total)
+
+
+def _sample(report: RunReport) -> Section | None:
+    title = "Rows before and after"
+    if erased := report.samples_erased:
+        return section(title, Note(text=words(f"Erased by {erased.by} on ", erased.at, f": {erased.reason}")))
+    if not report.sample:
+        return None
+    said = (
+        f"{count_of(len(report.sample), 'row')} of the partitions that move most: some of each kind of difference "
+        "(another state or dimension, added, removed, other values), those that matter most first."
+    )
+    return section(title, Note(text=said, tone=Tone.SOFT), sample_table(report.sample), long=True)
+
+
+def sample_table(sample: Iterable[SampledRow]) -> Table:
+    """Some rows before and after, a line for every value that differs."""
+    rows = [line for row in sample for line in _sampled(row)]
+    return table(["row", "column", "before", "after"], rows, most=_MOST_ROWS)
+
+
+def _sampled(row: SampledRow) -> Iterable[Sequence[Value]]:
+    before, after, key = row.before or {}, row.after or {}, key_text(row.key)
+    named: Value = key
+    if row.before is None:
+        named = words(key, Toned(value=" added", tone=Tone.GOOD))
+    elif row.after is None:
+        named = words(key, Toned(value=" removed", tone=Tone.BAD))
+    names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
+    for place, name in enumerate(names):
+        sides = (_side(row.before, name), _side(row.after, name))
+        yield (named if place == 0 else "", name, *sides)
+    if not names:
+        yield (named, "", "", "")
+
+
+def _side(values: Mapping[str, str | None] | None, name: str) -> str:
+    """The value of a column on one side; nothing where the row is not on this side."""
+    if values is None:
+        return ""
+    value = values.get(name)
+    return "null" if value is None else value
+
+
+def key_text(key: Mapping[str, str | None]) -> str:
+    """The key of a row in a line."""
+    return ", ".join("null" if value is None else value for value in key.values())
+
+
+def _gates(report: RunReport) -> Iterable[Block | None]:
+    days = [part.partition for part in report.partitions]
+    strips = [(gate.gate, _strip(gate, days)) for gate in report.gates]
+    legend = (("passed", "passed"), ("failed", "failed, blocks"), ("warned", "failed, informs"))
+    if days:
+        yield Chart(drawn=charts.strips("gates by partition", strips, (str(days[0]), str(days[-1]))), legend=legend)
+    rows = [
+        (
+            gate.gate,
+            Toned(value=gate.outcome, tone=_gate_tone(gate)),
+            "blocks" if gate.blocking else "informs",
+            gate.first_failure or gate.demands,
+        )
+        for gate in report.gates
+    ]
+    yield table(["gate", "result", "on failure", "demands, or the first failure"], rows, whole=["gate"])
+
+
+def _strip(gate: GateSummary, days: Sequence[date]) -> Sequence[tuple[str, str]]:
+    failed, bad = set(gate.failed), "failed" if gate.blocking else "warned"
+    measured = gate.passed_partitions + gate.failed_partitions
+    return [(("passed" if day not in failed else bad) if measured else "unknown", str(day)) for day in days]
+
+
+def _gate_tone(gate: GateSummary) -> Tone:
+    if gate.failed_partitions:
+        return Tone.BAD if gate.blocking else Tone.ATTENTION
+    return Tone.GOOD if gate.passed_partitions else Tone.SOFT
+
+
+def _failing_keys(report: RunReport) -> Table:
+    grain = _grain(report)
+    rows = [(row.gate, partition_text(grain, row.partition), key_text(row.key)) for row in report.failing_keys]
+    return table(["gate", "partition", "key"], rows, whole=["gate", "partition"])
+
+
+def _reach(dependents: Sequence[DependentMoves]) -> Section | None:
+    rows = [(each.table, each.described) for each in dependents]
+    heads = ["table", "partitions with accepted rows that depend on what changes"]
+    none = None if dependents else Note(text="No accepted partition of another table.")
+    figures = (
+        section(
+            f"Figures of {each.table} that can move",
+            table(
+                [*each.cells[0].by, "partitions"],
+                [(*("null" if v is None else v for v in cell.by.values()), cell.described) for cell in each.cells],
+                most=_MOST_MOVED,
+            ),
+            long=True,
+        )
+        for each in dependents
+        if each.cells
+    )
+    return section("What depends on it", table(heads, rows), none, *figures)
+
+
+def _timeline(report: RunReport) -> Table:
+    rows = [(moment.at, moment.by, moment.what, moment.note) for moment in report.timeline]
+    return table(["when", "who", "what", ""], rows, whole=["when"])
+
+
+def _origin(report: RunReport) -> Facts:
+    run, versions = report.run, report.versions.staged or report.versions.planned
+    return facts(
+        *_cost(report.cost),
+        ("release", f"{run.transform} {run.transform_version}"),
+        ("references", run.references_described),
+        ("replaces rows of", f"release {', '.join(report.from_versions)}" if report.from_versions else None),
+        ("supersedes", ", ".join(report.supersedes)),
+        ("comment of the approver", report.comment),
+        ("approves", words(Code(report.manifest_digest), Toned(value=" sha256 of the manifest", tone=Tone.SOFT))),
+        *sorted(versions.items()),
+    )
+
+
+def _cost(cost: CostDocument) -> Iterable[tuple[str, Value]]:
+    yield (
+        "computed",
+        f"{count_of(cost.chunks, 'chunk')}, {count_of(cost.input_rows, 'row')} read, "
+        f"{count_of(cost.output_rows, 'row')} written, {count_of(cost.files, 'file')}, {mebibytes(cost.size_bytes)}, "
+        f"from {mebibytes(cost.read_bytes)} of input",
+    )
+    pace = f" ({count_of(cost.rows_per_second, 'row')} a second)" if cost.rows_per_second is not None else ""
+    spent = [f"{cost.staging_seconds} s to compute{pace}"]
+    for seconds, what in (
+        (cost.gating_seconds, "to measure"),
+        (cost.comparing_seconds, "of these to compare with the accepted rows"),
+        (cost.proving_seconds, "of these to prove the window"),
+        (cost.publishing_seconds, "to publish"),
+    ):
+        spent += [f"{seconds} s {what}"] if seconds is not None else []
+    shares = ", ".join(f"{share.part} {share.percent} %" for share in cost.shares)
+    yield "time", f"{', '.join(spent)}{f' ({shares})' if shares else ''}"
+
+
+def _breakdown(found: BreakdownDocument) -> Section | None:
+    by = ", ".join(found.dimensions)
+    too_many = "There are too many combinations of the dimensions to show them one by one."
+    parts: list[Block | None] = [Note(text=too_many, tone=Tone.SOFT) if found.too_many else None]
+    if found.restated:
+        parts += [
+            Note(text="Restated partitions: accepted rows \u2192 new rows.", tone=Tone.SOFT),
+            _measured(found, by_dimensions(found.restated)) if by else None,
+            section("By month", _measured(found, by_month(found.restated), months=True), long=True),
+            *(_moved(measure, found.restated) for measure in found.measures),
+        ]
+        if by:
+            each = _measured(found, found.restated, months=True)
+            parts.append(section(f"By month and {by}", each, folded=True))
+    if found.new:
+        parts.append(section("New partitions", _measured(found, by_dimensions(found.new), change=_after), long=True))
+        parts.append(section("New, by month", _measured(found, found.new, months=True, change=_after), folded=True))
+    return section(f"Before and after{f', by {by}' if by else ''}", *parts)
+
+
+def _moved(measure: str, cells: Sequence[MeasuredCell]) -> Section | None:
+    legend = (("more", "more than before"), ("less", "less; the darker, the further; white: no change"))
+    chart = Chart(drawn=breakdown_chart(measure, cells), legend=legend)
+    return section(f"{measure}: where and when it moved", chart)
+
+
+def breakdown_chart(measure: str, cells: Sequence[MeasuredCell]) -> Markup:
+    """Where and when a measure moved: by dimensions and month, or year when there are many months.
+
+    The tables add up either, so that there is nothing to show of a single month. Sums that are not finite are in the
+    tables alone.
+    """
+    months = sorted({str(cell.month) for cell in cells})
+    if len(months) < _FEWEST_MONTHS:
+        return Markup()
+    length, axis = (7, "month") if len(months) <= _MOST_MONTHS else (4, "year")
+    times = list(dict.fromkeys(month[:length] for month in months))
+    moved: dict[str, dict[str, float]] = {}
+    for cell in cells:
+        found = moved.setdefault(key_text(cell.by) or "all", dict.fromkeys(times, 0.0))
+        how_far = float(cell.after[measure]) - float(cell.before[measure])
+        found[str(cell.month)[:length]] += how_far if isfinite(how_far) else 0
+    ranked = sorted(moved, key=lambda by: -sum(map(abs, moved[by].values())))[:_MOST_COMBINATIONS]
+    rows = [
+        (by, [charts.Shaded(value=value, title=f"{by}, {at}: {value:+,.10g}") for at, value in moved[by].items()])
+        for by in moved
+        if by in ranked
+    ]
+    return charts.grid(f"{measure}: how far it moved", rows, (times[0], times[-1]), axis=axis)
+
+
+Change = Callable[[Number, Number], Value]
+
+
+def _measured(
+    found: BreakdownDocument, cells: Sequence[MeasuredCell], *, months: bool = False, change: Change | None = None
+) -> Table:
+    dimensions = found.dimensions if cells and cells[0].by else ()
+    rows = [
+        (
+            *([cell.month] if months else []),
+            *("null" if cell.by[name] is None else cell.by[name] for name in dimensions),
+            *((change or before_and_after)(cell.before[name], cell.after[name]) for name in found.measures),
+        )
+        for cell in cells
+    ]
+    heads = [*(["month"] if months else []), *dimensions, *found.measures]
+    return table(heads, rows, numbers=found.measures, most=_MOST_MOVED)
+
+
+def _after(_before: Number, after: Number) -> Value:
+    return after
+
+
+def before_and_after(before: Number, after: Number) -> Value:
+    """A measure before and after, and how far it moved in its own unit and in percent."""
+    how_far = change_in_words(before, after)
+    return after if how_far == "same" else Moved(before=before, after=after, how_far=how_far)
+
+
+def change_in_words(before: Number, after: Number) -> str:
+    """How far a measure moved, in its own unit and in percent."""
+    if before == after or (isnan(before) and isnan(after)):
+        return "same"
+    if not (isfinite(before) and isfinite(after)):
+        return "not comparable"
+    moved = number_text(number_of(Decimal(str(after)) - Decimal(str(before))))
+    moved = f"+{moved}" if after > before else moved
+    if not before:
+        return moved
+    percent = f"{(after - before) / abs(before):+.1%}"
+    return f"{moved}, {'under 0.1%' if percent in ('+0.0%', '-0.0%') else percent}"

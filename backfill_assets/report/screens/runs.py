@@ -1,0 +1,213 @@
+"""Runs and sets as facts: what they are, how far they are, who agreed, and what can be done next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backfill_assets.ledger.records import ApprovalGrounds
+from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.report.page import (
+    Block,
+    Facts,
+    Note,
+    Page,
+    Section,
+    Table,
+    Tone,
+    Toned,
+    Value,
+    facts,
+    page,
+    run_ref,
+    section,
+    set_ref,
+    table,
+    words,
+)
+from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.sets import SetDocument
+
+_TONES = {
+    "PUBLISHED": Tone.GOOD,
+    "PASSED": Tone.GOOD,
+    "ACCEPTED": Tone.GOOD,
+    "APPROVED": Tone.GOOD,
+    "LOADED": Tone.GOOD,
+    "BLOCKED": Tone.BAD,
+    "FAILED": Tone.BAD,
+    "ROLLED_BACK": Tone.ATTENTION,
+    "ROLLING_BACK": Tone.ATTENTION,
+    "PUBLISHING": Tone.ATTENTION,
+    "STAGING": Tone.ATTENTION,
+    "GATING": Tone.ATTENTION,
+}
+_SPECIAL_MODES = {
+    Mode.DRY_RUN: "DRY_RUN: staged and gated, never published",
+    Mode.RECONCILIATION: "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
+}
+_MOST_FILES = 40
+_MOST_RUNS = 4
+
+
+def state_of(name: str, meaning: str = "") -> Toned:
+    """A state in the tone of what it means for readers."""
+    return Toned(value=name, tone=_TONES.get(name, Tone.PLAIN), hint=meaning)
+
+
+def state(found: RunSummary | SetDocument) -> Toned:
+    """The state of a run or a set in a list, without what it means."""
+    return state_of(found.state)
+
+
+def run_facts(
+    run: RunSummary, *, policy: str | None = None, grounds: ApprovalGrounds | None = None, following: bool = False
+) -> Facts:
+    """A run in a few lines.
+
+    Args:
+        run: The run.
+        policy: What its policy asks for, in words; left out by commands that act.
+        grounds: Why its approver may approve.
+        following: Whether what can be done next is one of the lines.
+    """
+    at_work = run.at_work
+    return facts(
+        ("run", run_ref(run.run_id)),
+        ("state", state_of(run.state, run.meaning)),
+        ("note", run.note),
+        ("approval", _approval(run, grounds)),
+        ("table", f"{run.table} by {run.transform} {run.transform_version}"),
+        ("partitions", run.partitions_described),
+        ("references", run.references_described),
+        ("kind", f"{run.kind}: {run.reason} (asked by {run.requested_by})"),
+        ("mode", mode_text(run.mode)),
+        ("policy", policy),
+        ("set", set_ref(run.set_id) if run.set_id else None),
+        (
+            "at work",
+            words(f"{at_work.holder} ({at_work.machine}) since ", at_work.since, ", lease until ", at_work.until)
+            if at_work
+            else None,
+        ),
+        ("next", run.next_step if following else None),
+    )
+
+
+def run_summary_page(run: RunSummary) -> Page:
+    """What a command that acts on a run answers."""
+    return page(words("Run ", run_ref(run.run_id)), run_facts(run, following=True))
+
+
+def mode_text(mode: Mode) -> str | None:
+    """What a mode keeps a run from; None for those that are published."""
+    return _SPECIAL_MODES.get(mode)
+
+
+def run_ids(ids: Sequence[str]) -> str:
+    """Some runs in a line."""
+    more = len(ids) - _MOST_RUNS
+    return ", ".join([*ids[:_MOST_RUNS], *([f"and {more:,} more"] if more > 0 else [])])
+
+
+def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
+    """Who approved, and in which groups that person may."""
+    if not run.approved_by:
+        was_withdrawn = run.state is RunState.ROLLED_BACK
+        return f"DRAFT: {'the rollback withdrew the approval' if was_withdrawn else 'no other person has agreed yet'}"
+    groups = f", for {', '.join(grounds.groups)} (approvers.yaml {grounds.approvers_version})" if grounds else ""
+    at = words(" on ", run.approved_at) if run.approved_at else ""
+    return words(f"APPROVED by {run.approved_by}", at, groups)
+
+
+def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
+    """A set in a few lines, and the versions at which its tables can be read as one."""
+    outdated = [f"{each.run.table} {each.outdated_described}" for each in found.runs if each.outdated_described]
+    return facts(
+        ("set", set_ref(found.set_id, found.name)),
+        ("state", state_of(found.state, found.meaning)),
+        ("note", found.note),
+        ("because", found.because),
+        ("reason", f"{found.reason} (asked by {found.requested_by})"),
+        ("approval", f"APPROVED by {found.approved_by}" if found.approved_by else str(ApprovalState.DRAFT)),
+        ("done", found.progress),
+        ("outdated", f"{'; '.join(outdated)}: what it was computed from was staged again" if outdated else None),
+        ("read it at", ", ".join(f"{name} version {version}" for name, version in found.versions.items())),
+        ("next", found.next_step if following else None),
+    )
+
+
+def set_summary_page(found: SetDocument) -> Page:
+    """What a command that acts on a set answers: how far it is, run by run."""
+    return page(
+        words("Set ", set_ref(found.set_id, found.name)),
+        set_facts(found, following=True),
+        set_files(found),
+        set_runs(found),
+    )
+
+
+def set_files(found: SetDocument) -> Section | None:
+    """The landed files behind a proposed set."""
+    counts = ["rows", "moved away", "taken back", "restored", "most days late"]
+    rows = [
+        (
+            each.import_id,
+            each.file.rpartition("/")[2],
+            each.landed_by,
+            f"{each.source} {each.days_described}",
+            each.rows,
+            each.moved_away,
+            each.taken_back,
+            each.restored,
+            each.most_days_late,
+        )
+        for each in found.changed_by
+    ]
+    heads = ["import", "file", "landed by", "days", *counts]
+    listed = table(heads, rows, numbers=counts, whole=["import"], most=_MOST_FILES)
+    return section("Landed files that decide rows of the changed days", listed)
+
+
+def set_runs(found: SetDocument) -> Section | None:
+    """The runs of a set, in the order of publication."""
+    rows = [
+        (
+            run_ref(each.run.run_id),
+            each.run.table,
+            each.run.partitions_described,
+            state(each.run),
+            each.changed_partitions,
+            each.verified_partitions,
+            each.outdated_described,
+        )
+        for each in found.runs
+    ]
+    heads = ["run", "table", "partitions", "state", "changed", "verified", "outdated"]
+    return section(
+        "Runs, in the order of publication",
+        table(heads, rows, numbers=["changed", "verified"], whole=["run", "state"]),
+    )
+
+
+def runs_table(runs: Sequence[RunSummary], *, most: int | None = None) -> Table:
+    """Runs in a list; the id of a run begins with the name of its table."""
+    rows = [
+        (
+            run_ref(run.run_id),
+            run.kind,
+            run.partitions_described,
+            state(run),
+            run.approval,
+            run.requested_by,
+            run.reason,
+        )
+        for run in runs
+    ]
+    heads = ["run", "kind", "partitions", "state", "approval", "asked by", "reason"]
+    return table(heads, rows, whole=["run", "state"], most=most)
+
+
+def backwards(sentences: Sequence[str]) -> tuple[Block, ...]:
+    """A line for everything that a plan or a run would go back behind; nothing when it goes forward."""
+    return tuple(Note(text=f"{each}.", tone=Tone.ATTENTION) for each in sentences)

@@ -1,0 +1,66 @@
+"""Values of a page as text: one form of numbers, dates and instants for all renderers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from math import isfinite
+from typing import assert_never
+
+from backfill_assets.report.requests import Invocation, NextStep
+from backfill_assets.core.wording import visible
+from backfill_assets.planning.partitions import Partitions
+from backfill_assets.report.page import Code, Moved, Ref, Toned, Value, Words
+
+Worded = Callable[[NextStep | Invocation], str]
+"""Says a request in the words of the reader."""
+
+
+def text_of(value: Value, worded: Worded) -> str:
+    """A value as text, with control characters made visible.
+
+    Args:
+        value: The value.
+        worded: Says a request, for example as a command.
+    """
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case float() | Decimal():
+            return number_text(value)
+        case datetime():
+            return f"{value:%Y-%m-%d %H:%M:%S} UTC"
+        case date() | Partitions():
+            return str(value)
+        case NextStep() | Invocation():
+            return visible(worded(value))
+        case Ref():
+            return visible(value.text or value.id)
+        case Toned():
+            return text_of(value.value, worded)
+        case Words(parts):
+            return "".join(text_of(part, worded) for part in parts)
+        case Moved(before=before, after=after, how_far=how_far):
+            return f"{text_of(before, worded)} \u2192 {text_of(after, worded)} ({how_far})"
+        case Code(text):
+            return visible(text)
+        case str():
+            return visible(value)
+    assert_never(value)
+
+
+def number_text(value: float | Decimal) -> str:
+    """A number with two digits behind the point; a whole one without any."""
+    if not isfinite(value):
+        return str(Decimal(value))
+    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+
+
+def mebibytes(size_bytes: int) -> str:
+    """A size as it stands in a sentence or a column."""
+    return f"{size_bytes / 2**20:,.1f} MiB"
