@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.application.follow import UNFINISHED, follow
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.plan_load import plan_load
@@ -33,6 +32,7 @@ from backfill_assets.planning.request import PlanRequest, propose, require_input
 from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.proposals import days_held_by_moves
 from backfill_assets.report.built_since import is_built_since
+from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.workspace import Workspace
 

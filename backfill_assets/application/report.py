@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.report.html import html_file
@@ -51,7 +50,7 @@ def report_html(ws: Workspace, name: str) -> str:
     Raises:
         UnknownName: There is no such run or set.
     """
-    return html_file(report_page(ws, name), worded=words_of)
+    return html_file(report_page(ws, name))
 
 
 def report_markdown(ws: Workspace, name: str) -> str:
@@ -60,7 +59,7 @@ def report_markdown(ws: Workspace, name: str) -> str:
     Raises:
         UnknownName: There is no such run or set.
     """
-    return markdown_page(report_page(ws, name), worded=words_of)
+    return markdown_page(report_page(ws, name))
 
 
 def default_file(ws: Workspace, name: str) -> Path:

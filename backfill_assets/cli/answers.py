@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.plain_values import PlainGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.core.problems import Problem
 from backfill_assets.core.wording import fault_of, visible
 from backfill_assets.planning.partitions import DayRange, days_named
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.requests import Act, do
 
@@ -166,7 +166,7 @@ def print_error(error: BackfillError) -> None:
 
 def print_json(document: object) -> None:
     """JSON on standard output, for machines."""
-    values = as_json(document, worded=words_of)
+    values = as_json(document)
     text = json.dumps(values, indent=2, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

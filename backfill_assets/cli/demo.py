@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.answers import Json, answering, app, print_json
 from backfill_assets.cli.session import opened
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import EXAMPLE, IS_CHECKOUT, default_home
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Act, do, step
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.answers import (
     By,
     From,
@@ -30,6 +29,7 @@ from backfill_assets.cli.answers import (
 from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import acting_name, opened
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.command_line import words_of
 
 
 @app.command(cls=PlainCommand)

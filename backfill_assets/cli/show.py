@@ -8,10 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.core.problems import Problem
 from backfill_assets.core.wording import visible
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Invocation, NextStep, step
 
 _STATE_STYLE = {

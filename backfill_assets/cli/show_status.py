@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, listing, problems_view, state_text
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, SetState
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.follow import waiting_publication_sentence
 from backfill_assets.report.imports import ImportDocument
 from backfill_assets.report.open_proposals import open_proposal_sentence

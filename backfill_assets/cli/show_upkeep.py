@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, following, listing, mebibytes, problems_view
 from backfill_assets.cli.terminal import view
-from backfill_assets.report.requests import NextStep, step
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import page
+from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.screens.run_report import sample_table
 
 if TYPE_CHECKING:

@@ -9,8 +9,6 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table as Grid
 from rich.text import Text
 
-from backfill_assets.application.command_line import words_of
-from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.report.page import (
     Block,
     Chart,
@@ -26,6 +24,7 @@ from backfill_assets.report.page import (
     Value,
     Words,
 )
+from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.report.values import text_of
 
 _STYLES = {
@@ -56,11 +55,11 @@ def text(value: Value) -> Text:
     """A value in the style of its tone."""
     match value:
         case Toned(value=inner, tone=tone, hint=hint):
-            return Text.assemble(Text(text_of(inner, words_of), style=_STYLES[tone]), f": {hint}" if hint else "")
+            return Text.assemble(Text(text_of(inner), style=_STYLES[tone]), f": {hint}" if hint else "")
         case Words(parts):
             return Text.assemble(*map(text, parts))
         case _:
-            return Text(text_of(value, words_of))
+            return Text(text_of(value))
 
 
 def _printed(blocks: Iterable[Block]) -> Iterator[RenderableType]:
@@ -137,7 +136,7 @@ def _more(there: int, most: int | None) -> Text | None:
 
 
 def _next(each: NextStep | Invocation) -> Text:
-    return Text.assemble(("next: ", "dim"), text_of(each, words_of))
+    return Text.assemble(("next: ", "dim"), text_of(each))
 
 
 def _line(line: Text) -> Text:

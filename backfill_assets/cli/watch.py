@@ -11,12 +11,12 @@ from rich.live import Live
 from rich.text import Text
 
 from backfill_assets.application import look
-from backfill_assets.application.command_line import explained
 from backfill_assets.cli.show import listing
 from backfill_assets.cli.show_status import status_view
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import visible
 from backfill_assets.report.at_work import WorkInProgress
+from backfill_assets.report.command_line import explained
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
 

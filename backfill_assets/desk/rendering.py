@@ -12,9 +12,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.core.wording import visible
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stuck import stuck_sentence
 
 HEADERS = {

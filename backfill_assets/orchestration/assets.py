@@ -26,7 +26,6 @@ from dagster import (
 from dagster_deltalake import DeltaTableResource
 
 from backfill_assets.application import look
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.report import report_markdown
@@ -49,6 +48,7 @@ from backfill_assets.orchestration.runs import (
     run_to_stage,
 )
 from backfill_assets.planning.graph import Graph
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Act, do
 
 Events = Iterator[Any]

@@ -24,7 +24,6 @@ from dagster import (
     TableSchema,
 )
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.domain import Gate
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
@@ -32,6 +31,7 @@ from backfill_assets.orchestration.described import CHANGED, Links, column_rows,
 from backfill_assets.orchestration.links import REPORT
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import changed_columns, outcome_of
 from backfill_assets.report.requests import Act, do
 

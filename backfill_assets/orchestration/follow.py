@@ -16,7 +16,6 @@ from dagster import (
     SensorResult,
 )
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
 from backfill_assets.core.errors import BackfillError
@@ -28,6 +27,7 @@ from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, atte
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import job_name
 from backfill_assets.orchestration.ticks import ticking
+from backfill_assets.report.command_line import explained
 from backfill_assets.workspace import Workspace
 
 

@@ -16,7 +16,6 @@ from typing import Any
 from dagster import ConfigMapping, Enum, EnumValue, Failure, Field, JobDefinition, OpExecutionContext, job, op
 
 from backfill_assets.application import plan as planning
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.follow import step_after_change
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
@@ -35,6 +34,7 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import SetRequest
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.planned_sets import NothingPlanned
 from backfill_assets.report.requests import Act, NextStep, do
 

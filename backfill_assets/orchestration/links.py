@@ -7,9 +7,9 @@ from urllib.parse import quote
 
 from dagster import MetadataValue
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.core.settings import Settings
 from backfill_assets.planning.sets import is_set
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Act, do
 
 REPORT = "report"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.planned import PlanDocument, PlannedRun, whole_sentence
 from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
 from backfill_assets.report.stages import StageDocument

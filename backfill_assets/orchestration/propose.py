@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationContext, SensorResult
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.propose import propose as propose_restatements
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.orchestration.ticks import ticking
+from backfill_assets.report.command_line import words_of
 from backfill_assets.workspace import Workspace
 
 SENSOR = "sensor"

@@ -17,7 +17,6 @@ from dagster import (
     Output,
 )
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.domain import Gate
@@ -27,6 +26,7 @@ from backfill_assets.orchestration.checks import evaluations, gate_specs, summar
 from backfill_assets.orchestration.described import Links, Numbers
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.report.command_line import explained
 
 Events = Iterator[Any]
 DATA_VERSION_TAG = "dagster/data_version"

@@ -15,7 +15,6 @@ from datetime import date
 
 from dagster import AssetExecutionContext, Failure, OpExecutionContext
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.application.follow import UNFINISHED
 from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
@@ -31,6 +30,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.command_line import explained
 from backfill_assets.report.requests import Act, do, step
 from backfill_assets.workspace import Workspace
 

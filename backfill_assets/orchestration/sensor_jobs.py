@@ -27,7 +27,6 @@ from dagster import (
 )
 
 from backfill_assets.application.approved import approved
-from backfill_assets.application.command_line import explained
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.stopped import stopped
@@ -43,6 +42,7 @@ from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.orchestration.switches import switched_off
 from backfill_assets.orchestration.ticks import ticking
+from backfill_assets.report.command_line import explained
 from backfill_assets.workspace import Workspace
 
 DIED = "its process stopped"

@@ -7,11 +7,11 @@ from typing import Any
 
 from dagster import SensorDefinition, SensorEvaluationContext, SensorResult, sensor
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.switches import switched_off
+from backfill_assets.report.command_line import explained
 from backfill_assets.workspace import Workspace
 
 Tick = Callable[[SensorEvaluationContext, Workspace], SensorResult]

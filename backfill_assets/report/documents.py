@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
@@ -12,17 +12,14 @@ from typing import Any
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Invocation, NextStep
 
 INLINE = {"inline": True}
 """Metadata of a field of a document whose own fields stand in its place in JSON: a report is a run and more."""
 
 
-def as_json(
-    value: object,
-    *,
-    worded: Callable[[NextStep | Invocation], str] = str,
-) -> Any:
+def as_json(value: object) -> Any:
     """A document, or a part of one, as JSON values.
 
     Args:
@@ -31,13 +28,12 @@ def as_json(
             enum, which becomes its text; an error, which becomes its type, message, next step and
             ids; a number that is not finite, which becomes `NaN`, `Infinity` or `-Infinity`;
             or a JSON value, which is left as it is.
-        worded: Says a next step in the words of the reader, as `application.command_line.words_of` does.
 
     Raises:
         TypeError: There is no JSON for it.
     """
     if isinstance(value, NextStep | Invocation):
-        return worded(value)
+        return words_of(value)
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, float) and not isfinite(value):
@@ -51,18 +47,18 @@ def as_json(
         return {
             "type": value.category.__name__,
             "message": value.message,
-            "next_step": None if following is None else worded(following),
+            "next_step": None if following is None else words_of(following),
             "ids": {name: part if isinstance(part, (list, dict)) else str(part) for name, part in value.ids.items()},
         }
     if isinstance(value, Mapping):
-        return {str(name): as_json(part, worded=worded) for name, part in value.items()}
+        return {str(name): as_json(part) for name, part in value.items()}
     if isinstance(value, (tuple, list)):
-        return [as_json(part, worded=worded) for part in value]
+        return [as_json(part) for part in value]
     if not is_dataclass(value) or isinstance(value, type):
         raise TypeError(f"{type(value).__name__} is no document")
     found: dict[str, Any] = {}
     for each in fields(value):
-        part = as_json(getattr(value, each.name), worded=worded)
+        part = as_json(getattr(value, each.name))
         found |= part if each.metadata == INLINE else {json_name(each.name): part}
     return found
 

@@ -17,7 +17,6 @@ from typing import assert_never
 
 from markupsafe import Markup, escape
 
-from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.core.wording import visible
 from backfill_assets.report.glossary import glossary
 from backfill_assets.report.page import (
@@ -37,7 +36,8 @@ from backfill_assets.report.page import (
     Value,
     Words,
 )
-from backfill_assets.report.values import Worded, text_of
+from backfill_assets.report.requests import Invocation, NextStep
+from backfill_assets.report.values import text_of
 
 Linked = Callable[[Ref], str | None]
 """The address of what an id names; None where there is no page of it."""
@@ -53,11 +53,9 @@ class Html:
     """Renders blocks as HTML.
 
     Attributes:
-        worded: Says a request, for example as a command.
         linked: Gives addresses of ids.
     """
 
-    worded: Worded
     linked: Linked = no_links
 
     def blocks(self, blocks: Iterable[Block], *, level: int = 2) -> Markup:
@@ -73,7 +71,7 @@ class Html:
         """A value of a cell or of a line."""
         match value:
             case Ref():
-                shown = Markup('<code class="whole">{}</code>').format(text_of(value, self.worded))
+                shown = Markup('<code class="whole">{}</code>').format(text_of(value))
                 address = self.linked(value)
                 if address is not None:
                     shown = Markup('<a href="{}">{}</a>').format(address, shown)
@@ -84,14 +82,14 @@ class Html:
             case Words(parts):
                 return Markup().join(map(self.value, parts))
             case Code() | NextStep() | Invocation():
-                return Markup("<code>{}</code>").format(text_of(value, self.worded))
+                return Markup("<code>{}</code>").format(text_of(value))
             case Moved(before=before, after=after, how_far=how_far):
                 shape = Markup('{} \u2192 {}<br><span class="soft">{}</span>')
                 return shape.format(self.value(before), self.value(after), how_far)
             case datetime():
-                return Markup('<span class="whole">{}</span>').format(text_of(value, self.worded))
+                return Markup('<span class="whole">{}</span>').format(text_of(value))
             case _:
-                return escape(text_of(value, self.worded))
+                return escape(text_of(value))
 
     def _block(self, block: Block, level: int) -> Markup:
         match block:
@@ -165,14 +163,9 @@ def _sorted_by(value: Value) -> Markup:
     return Markup(' data-value="{}"').format(value.after) if isinstance(value, Moved) else Markup()
 
 
-def html_file(page: Page, *, worded: Worded) -> str:
-    """A page as one self-contained HTML file, whose tables can be sorted.
-
-    Args:
-        page: The page.
-        worded: Says a request, for example as a command.
-    """
-    html = Html(worded=worded)
+def html_file(page: Page) -> str:
+    """A page as one self-contained HTML file, whose tables can be sorted."""
+    html = Html()
     script = source("page.js")
     body = Markup("<h1>{}</h1>\n{}").format(html.value(page.title), html.blocks(page.blocks))
     shape = Markup(
@@ -184,7 +177,7 @@ def html_file(page: Page, *, worded: Worded) -> str:
     )
     return shape.format(
         policy=_policy(script),
-        title=text_of(page.title, worded),
+        title=text_of(page.title),
         style=source("page.css"),
         body=body,
         terms=_terms(body),

@@ -7,59 +7,54 @@ from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from backfill_assets.report.page import Block, Chart, Facts, Items, Note, Page, Section, Steps, Table, Tone, Value
-from backfill_assets.report.values import Worded, text_of
+from backfill_assets.report.values import text_of
 
 _OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&@]|:(?=//)|(?<=www)\.)")
 """What Markdown reads as its own within a line: marks, cells of tables, entities, and what it makes links of."""
 
 
-def markdown_page(page: Page, *, worded: Worded) -> str:
-    """A page as Markdown, without its title, its details and what is long.
-
-    Args:
-        page: The page.
-        worded: Says a request, for example as a command.
-    """
-    return "\n\n".join(_written(page.blocks, worded)) + "\n"
+def markdown_page(page: Page) -> str:
+    """A page as Markdown, without its title, its details and what is long."""
+    return "\n\n".join(_written(page.blocks)) + "\n"
 
 
-def _written(blocks: Iterable[Block], worded: Worded) -> Iterator[str]:
+def _written(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block:
             case Facts(pairs=pairs):
-                yield "\n".join(f"- **{_plain(name, worded)}** {_plain(value, worded)}" for name, value in pairs)
+                yield "\n".join(f"- **{_plain(name)}** {_plain(value)}" for name, value in pairs)
             case Table():
-                yield _table(block, worded)
+                yield _table(block)
             case Note():
-                text = _plain(block.text, worded)
+                text = _plain(block.text)
                 strong = f"**{text}**" if block.tone not in (Tone.PLAIN, Tone.SOFT) else text
-                yield "\n".join([strong, *([""] if block.items else []), *_lines(block.items, worded)])
+                yield "\n".join([strong, *([""] if block.items else []), *_lines(block.items)])
             case Items(items=items):
-                yield "\n".join(_lines(items[: block.most], worded))
+                yield "\n".join(_lines(items[: block.most]))
             case Steps(steps=steps):
-                yield "\n\n".join(f"Next: {_plain(each, worded)}" for each in steps)
+                yield "\n\n".join(f"Next: {_plain(each)}" for each in steps)
             case Chart():
                 pass
             case Section():
                 if not (block.folded or block.long):
-                    yield f"#### {_plain(block.title, worded)}"
-                    yield from _written(block.blocks, worded)
+                    yield f"#### {_plain(block.title)}"
+                    yield from _written(block.blocks)
             case _:
                 assert_never(block)
 
 
-def _table(table: Table, worded: Worded) -> str:
-    heads = [_plain(column.name, worded) for column in table.columns]
+def _table(table: Table) -> str:
+    heads = [_plain(column.name) for column in table.columns]
     rows = [*table.rows[: table.most], *([table.total] if table.total else [])]
     lines = [heads, ["--:" if column.number else "---" for column in table.columns]]
-    lines += [[_plain(value, worded) for value in row] for row in rows]
+    lines += [[_plain(value) for value in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _lines(values: Iterable[Value], worded: Worded) -> Iterator[str]:
-    return (f"- {_plain(value, worded)}" for value in values)
+def _lines(values: Iterable[Value]) -> Iterator[str]:
+    return (f"- {_plain(value)}" for value in values)
 
 
-def _plain(value: Value, worded: Worded) -> str:
+def _plain(value: Value) -> str:
     """The text of a value, with a backslash before what Markdown would read as its own."""
-    return _OF_MARKDOWN.sub(r"\\\1", text_of(value, worded))
+    return _OF_MARKDOWN.sub(r"\\\1", text_of(value))

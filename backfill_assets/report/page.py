@@ -15,8 +15,8 @@ from enum import StrEnum
 
 from markupsafe import Markup
 
-from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.planning.partitions import Partitions
+from backfill_assets.report.requests import Invocation, NextStep
 
 
 class Tone(StrEnum):

@@ -1,6 +1,6 @@
 """Next steps as values: a request, its objects, and its options.
 
-Rooms state what can be done; only the edge decides how it is worded (`application.command_line` as a command, a web
+Rooms state what can be done; only the edge decides how it is worded (`report.command_line` as a command, a web
 page as a button).
 """
 
@@ -64,7 +64,7 @@ class Invocation:
     options: tuple[tuple[str, str | bool], ...] = ()
 
     def __str__(self) -> str:
-        """For logs of this process; a person reads `application.command_line`."""
+        """For logs of this process; a person reads `report.command_line`."""
         return " ".join([self.act, *self.of, *(f"{name}={value}" for name, value in self.options)])
 
 
@@ -76,7 +76,7 @@ class Option:
     value: str | bool = True
 
     def __str__(self) -> str:
-        """For logs of this process; a person reads `application.command_line`."""
+        """For logs of this process; a person reads `report.command_line`."""
         return self.name if isinstance(self.value, bool) else f"{self.name}={self.value}"
 
 
@@ -87,7 +87,7 @@ class NextStep:
     parts: tuple[str | Invocation | Option, ...]
 
     def __str__(self) -> str:
-        """For logs of this process; a person reads `application.command_line`."""
+        """For logs of this process; a person reads `report.command_line`."""
         return "".join(map(str, self.parts))
 
 

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
 from math import isfinite
 from typing import assert_never
 
-from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import Partitions
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import Code, Moved, Ref, Toned, Value, Words
-
-Worded = Callable[[NextStep | Invocation], str]
-"""Says a request in the words of the reader."""
+from backfill_assets.report.requests import Invocation, NextStep
 
 
-def text_of(value: Value, worded: Worded) -> str:
-    """A value as text, with control characters made visible.
-
-    Args:
-        value: The value.
-        worded: Says a request, for example as a command.
-    """
+def text_of(value: Value) -> str:
+    """A value as text, with control characters made visible; a request as the command to type."""
     match value:
         case None:
             return ""
@@ -38,15 +30,15 @@ def text_of(value: Value, worded: Worded) -> str:
         case date() | Partitions():
             return str(value)
         case NextStep() | Invocation():
-            return visible(worded(value))
+            return visible(words_of(value))
         case Ref():
             return visible(value.text or value.id)
         case Toned():
-            return text_of(value.value, worded)
+            return text_of(value.value)
         case Words(parts):
-            return "".join(text_of(part, worded) for part in parts)
+            return "".join(text_of(part) for part in parts)
         case Moved(before=before, after=after, how_far=how_far):
-            return f"{text_of(before, worded)} \u2192 {text_of(after, worded)} ({how_far})"
+            return f"{text_of(before)} \u2192 {text_of(after)} ({how_far})"
         case Code(text):
             return visible(text)
         case str():

@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.console import Console
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli import views
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.report.documents import as_json
@@ -58,7 +57,7 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
     for what, make, view in asked:
         try:
             document = make()
-            text = hash((view.__name__, json.dumps(as_json(document, worded=words_of))))
+            text = hash((view.__name__, json.dumps(as_json(document))))
             if text not in _shown:
                 _shown.add(text)
                 views.show(console, view(document))

@@ -9,7 +9,6 @@ from math import isfinite, isnan
 
 from markupsafe import Markup
 
-from backfill_assets.report.requests import NextStep
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.records import SampledRow
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
@@ -50,6 +49,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.reach import DependentMoves
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.requests import NextStep
 from backfill_assets.report.review import Level, Review
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state

@@ -25,13 +25,13 @@ from pyspark.sql.types import (
 )
 from sqlalchemy import text
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.application.propose import propose
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext, lifts
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.command_line import explained
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.check import check

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from typer.testing import CliRunner
 
-from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.application.recover import Recovered
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.core.errors import AtWork, IllegalTransition, Refused, TakenOver
@@ -26,6 +25,7 @@ from backfill_assets.landing.turn import clean_up_landing
 from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.main import app
+from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations

@@ -11,7 +11,6 @@ import pytest
 from dagster import DefaultScheduleStatus
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.live import live
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
@@ -24,6 +23,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.live import live_schedule
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import status
 from backfill_assets.report.stuck import stuck_sentence

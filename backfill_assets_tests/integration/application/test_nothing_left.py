@@ -8,11 +8,11 @@ from datetime import date
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.landing.extract import Extract
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.report.command_line import words_of
 from backfill_assets.upkeep.check import check
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop

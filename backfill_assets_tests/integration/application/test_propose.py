@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 
 from backfill_assets.application import propose as application
 from backfill_assets.application import statements
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.follow import follow
 from backfill_assets.application.look import status
 from backfill_assets.application.propose import step_after_landing
@@ -32,6 +31,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.sets import SetManifest
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.proposals import ProposeReport
@@ -144,7 +144,7 @@ def test_a_reason_counts_the_rows_that_files_decide_in_one_line_with_a_table_beh
     shown = StringIO()
     page_of_set = set_page(report)
     show(Console(file=shown, width=160), page_of_set)
-    pages = (html_file(page_of_set, worded=words_of), markdown_page(page_of_set, worded=words_of), shown.getvalue())
+    pages = (html_file(page_of_set), markdown_page(page_of_set), shown.getvalue())
     for page in pages:
         assert all(name in page for name in ("late.jsonl", "extract.jsonl", "right.jsonl"))
         assert "wrong.jsonl" not in page

@@ -12,7 +12,6 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.follow import follow
 from backfill_assets.application.plan import described_plan, described_set_plan
 from backfill_assets.application.propose import propose
@@ -26,6 +25,7 @@ from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.planning.windows import Window
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.planned import planned_run
 from backfill_assets.report.planned_sets import SetPlan

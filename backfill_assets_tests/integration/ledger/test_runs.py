@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, UnknownName
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.report.command_line import explained
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import typer.main
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli import app
 from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Act, Option, do
 
 COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]

@@ -10,11 +10,11 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_status import status_view
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.status import StatusDocument

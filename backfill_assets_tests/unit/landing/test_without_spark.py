@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.application.land import land_files as land_files_of
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.core.clock import Clock
@@ -29,6 +28,7 @@ from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.partitions import days_between
+from backfill_assets.report.command_line import explained
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.landing_examples import EVENTS, LANDED_AT
 

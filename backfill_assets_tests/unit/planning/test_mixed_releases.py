@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Window
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.mixed_releases import beside
 from backfill_assets.report.review import Level, review_of
@@ -64,7 +64,7 @@ def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() 
         "2006-07-02, 1 day of silver.orders border on this run and stay as release 1.0.0 computed"
     )
     assert review.level is Level.ATTENTION
-    text = re.sub(r"<[^>]+>", "", html_file(run_page(replace(report(), left_behind=found)), worded=words_of))
+    text = re.sub(r"<[^>]+>", "", html_file(run_page(replace(report(), left_behind=found))))
     shown = " ".join(text.split())
     assert "To restate 2006-07-02, 1 day too: backfill plan silver.orders --from 2006-07-02" in shown
 

@@ -8,7 +8,6 @@ from enum import StrEnum
 
 import pytest
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.report.documents import INLINE, as_json
 from backfill_assets.report.requests import Act, NextStep, do, step
 
@@ -41,7 +40,7 @@ def test_a_document_is_its_fields_and_an_inlined_one_stands_in_their_place() -> 
     document = Outer(
         inner=INNER, at=noon, many=(INNER,), counts={"a": 1}, next_step=step("see ", do(Act.STATUS, "bf-1"))
     )
-    found = as_json(document, worded=words_of)
+    found = as_json(document)
     assert found == {
         **INNER_JSON,
         "at": "2026-01-03T12:00:00+00:00",

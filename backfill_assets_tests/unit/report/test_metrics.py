@@ -15,7 +15,6 @@ from markupsafe import escape
 from starlette.requests import Request
 
 from backfill_assets.application import look
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.metrics import Metric, MetricKind, MetricSample, MetricsDocument
 from backfill_assets.application.metrics_text import metrics_text
 from backfill_assets.core.sensors import Sensor
@@ -23,6 +22,7 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.pages import Pages
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.ledger.states import RunState
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.event_counts import Durations, EventCounts
 from backfill_assets.report.requests import Act
 from backfill_assets.report.status import StatusDocument

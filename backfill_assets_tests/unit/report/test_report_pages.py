@@ -13,23 +13,13 @@ from itertools import pairwise
 import pytest
 from rich.console import Console
 
-from backfill_assets.application.command_line import words_of
-<<<<<<< HEAD
-from backfill_assets.cli.show import show
-from backfill_assets.cli.show_runs import report_view
-=======
 from backfill_assets.cli.terminal import show
-from backfill_assets.report.documents import as_json
->>>>>>> 1b24354 (A report is one page of blocks: terminal, HTML and Markdown render what one builder made)
 from backfill_assets.ledger.records import BreakdownCell, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.breakdown import breakdown_document
-<<<<<<< HEAD
-from backfill_assets.report.documents import as_json
-=======
 from backfill_assets.report.charts import moves_chart
->>>>>>> 1b24354 (A report is one page of blocks: terminal, HTML and Markdown render what one builder made)
+from backfill_assets.report.documents import as_json
 from backfill_assets.report.glossary import glossary
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
@@ -78,7 +68,7 @@ class Page(HTMLParser):
 
 
 def page(found: RunReport) -> tuple[str, Page]:
-    text = html_file(run_page(found), worded=words_of)
+    text = html_file(run_page(found))
     return text, Page(text)
 
 
@@ -110,7 +100,7 @@ def test_a_plain_page_has_no_address_at_all() -> None:
 
 
 def test_hostile_words_stay_text_in_markdown() -> None:
-    text = markdown_page(run_page(report(said=HOSTILE)), worded=words_of)
+    text = markdown_page(run_page(report(said=HOSTILE)))
     bare = re.sub(r"\\.", "", text)
     assert not re.search(r"[<>\[\]`{}]", bare)
     assert "http://" not in bare
@@ -268,7 +258,7 @@ def test_states_in_words_leave_out_rows_that_kept_theirs() -> None:
         "state: no row \u2192 open 2",
         "and 1 more",
     )
-    assert "state: open \u2192 deadlines 54" in markdown_page(run_page(report()), worded=words_of)
+    assert "state: open \u2192 deadlines 54" in markdown_page(run_page(report()))
 
 
 def test_new_partitions_are_no_moves_between_states() -> None:
@@ -319,7 +309,7 @@ def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str)
 
 
 def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the_new_one() -> None:
-    page = html_file(run_page(report()), worded=words_of)
+    page = html_file(run_page(report()))
     assert '<td class="n" data-value="9">7.50 → 9<br><span class="soft">+1.50, +20.0%</span></td>' in page
     assert '<td class="n">10</td>' in page
 
@@ -358,12 +348,12 @@ def test_the_report_of_sums_that_are_not_finite_can_be_read_everywhere() -> None
         for shop, before, after in [("a", "1", "NaN"), ("b", "Infinity", "-Infinity"), ("c", "-Infinity", "2")]
     ]
     found = replace(report(), breakdown=breakdown_document(kept, None))
-    text = html_file(run_page(found), worded=words_of)
+    text = html_file(run_page(found))
     assert "1 → NaN<br>" in text
     assert "Infinity → -Infinity<br>" in text
     assert not re.search(r"> *-?(nan|inf)\b|→ -?(nan|inf)\b", text)
-    assert markdown_page(run_page(found), worded=words_of)
+    assert markdown_page(run_page(found))
     console = Console(record=True, width=200, file=StringIO())
     show(console, run_page(replace(found, manifest={"target": {"grain": "daily"}})))
-    values = json.loads(json.dumps(as_json(found, worded=words_of), allow_nan=False))
+    values = json.loads(json.dumps(as_json(found), allow_nan=False))
     assert [each["after"]["amount"] for each in values["breakdown"]["new"][:3]] == ["NaN", "-Infinity", 2]

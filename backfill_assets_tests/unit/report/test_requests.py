@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
-from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.errors import TableBusy
+from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, Act, Option, do, step, undo
 
@@ -48,7 +48,7 @@ def test_an_error_is_explained_with_its_advice_if_there_is_any() -> None:
 
 def test_json_holds_a_next_step_in_the_words_of_the_edge() -> None:
     document = {"next_step": step("see ", do(Act.STATUS)), "undo": do(Act.STATUS, "bf-1")}
-    assert as_json(document, worded=words_of) == {
+    assert as_json(document) == {
         "next_step": "see backfill status",
         "undo": "backfill status bf-1",
     }

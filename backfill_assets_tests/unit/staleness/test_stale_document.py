@@ -9,9 +9,9 @@ from datetime import date
 import pytest
 from rich.console import Console
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show_stale import stale_view
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stale import in_words, stale_document
 from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
 
