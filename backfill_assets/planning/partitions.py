@@ -266,6 +266,11 @@ class Partitions:
     def __str__(self) -> str:
         return describe(self.grain, self.days)
 
+    @property
+    def ranges(self) -> tuple[str, ...]:
+        """The fewest ranges that cover exactly these, each as a person reads it."""
+        return tuple(_days_text(self.grain, days) for days in compress(self.grain, self.days))
+
 
 def partition_text(grain: Grain, partition: date) -> str:
     """One partition as a person reads it: a month as `2025-02`."""

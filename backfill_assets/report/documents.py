@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Invocation, NextStep
@@ -25,9 +26,9 @@ def as_json(value: object) -> Any:
     Args:
         value: A dataclass, which becomes an object with the names of its fields (`from_` without its underscore, which
             only Python needs); a mapping, a tuple, a list; a date or an instant, which becomes ISO 8601; a member of an
-            enum, which becomes its text; an error, which becomes its type, message, next step and
-            ids; a number that is not finite, which becomes `NaN`, `Infinity` or `-Infinity`;
-            or a JSON value, which is left as it is.
+            enum, which becomes its text; partitions, which become their ranges and their count; an error, which becomes
+            its type, message, next step and ids; a number that is not finite, which becomes `NaN`, `Infinity` or
+            `-Infinity`; or a JSON value, which is left as it is.
 
     Raises:
         TypeError: There is no JSON for it.
@@ -42,6 +43,8 @@ def as_json(value: object) -> Any:
         return value
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, Partitions):
+        return {"ranges": list(value.ranges), "count": len(value)}
     if isinstance(value, BackfillError):
         following = next_step_of(value)
         return {

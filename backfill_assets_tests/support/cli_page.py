@@ -20,6 +20,7 @@ from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE, json_name
 from backfill_assets.report.requests import Invocation, NextStep
 
@@ -35,6 +36,7 @@ _SIMPLE = {
     datetime: "instant",
     NextStep: "text",
     Invocation: "text",
+    Partitions: "partitions: `ranges`, `count`",
     BackfillError: "an error: `type`, `message`, `next_step`, `ids`",
     types.NoneType: "null",
     typing.Any: "any value",

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 import pytest
 
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.documents import INLINE, as_json
 from backfill_assets.report.requests import Act, NextStep, do, step
 
@@ -50,6 +51,16 @@ def test_a_document_is_its_fields_and_an_inlined_one_stands_in_their_place() -> 
     }
     assert list(found)[:2] == ["from", "colour"], "in the order of the fields"
     assert type(found["colour"]) is str
+
+
+def test_partitions_are_their_ranges_and_how_many_there_are() -> None:
+    days = Partitions.of(Grain.DAILY, [date(2026, 1, 3), date(2026, 1, 1), date(2026, 1, 2), date(2026, 1, 7)])
+    assert as_json(days) == {"ranges": ["2026-01-01..2026-01-03", "2026-01-07"], "count": 4}
+    months = Partitions.of(Grain.MONTHLY, [date(2026, 2, 1)])
+    assert as_json([months, Partitions.of(Grain.DAILY, ())]) == [
+        {"ranges": ["2026-02"], "count": 1},
+        {"ranges": [], "count": 0},
+    ]
 
 
 def test_nothing_becomes_null_and_an_empty_tuple_an_empty_list() -> None:
