@@ -15,7 +15,7 @@ from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import EVER_PUBLISHED, MEANING, RunState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
 from backfill_assets.planning.partitions import describe
 from backfill_assets.report.advice.filling import joined
 from backfill_assets.report.recovered import ErasedSamples
@@ -87,7 +87,7 @@ class RestatementSet:
             state = tx.sets.get(self.set_id).state
         if state is SetState.CANCELLED:
             raise IllegalTransition(
-                f"set {self.set_id} cannot be staged: it is {state} ({MEANING[state]}).",
+                f"set {self.set_id} cannot be staged: it is {state}.",
                 next_step=do(Act.STATUS, self.set_id),
                 set_id=self.set_id,
             )

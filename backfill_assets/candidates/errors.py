@@ -13,7 +13,7 @@ from backfill_assets.core.errors import (
     TakenOver,
     sentence,
 )
-from backfill_assets.ledger.states import MEANING, RunState
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Partitions
 
 
@@ -89,14 +89,10 @@ class LostWhenStopped(TakenOver):
 
 @sentence
 class NotStageable(IllegalTransition):
-    """run {run_id} cannot be staged: it is {state} ({meaning})."""
+    """run {run_id} cannot be staged: it is {state}."""
 
     run_id: str
     state: RunState
-
-    @property
-    def meaning(self) -> str:
-        return MEANING[self.state]
 
 
 @sentence

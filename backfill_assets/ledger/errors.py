@@ -23,7 +23,7 @@ from backfill_assets.core.errors import (
     sentence,
 )
 from backfill_assets.core.lease import Lease
-from backfill_assets.ledger.states import MEANING, RunState, SetState, State, states_before
+from backfill_assets.ledger.states import RunState, SetState, State, states_before
 from backfill_assets.planning.manifest import Manifest
 
 
@@ -202,7 +202,7 @@ class CannotBecome(IllegalTransition):
 
     @property
     def is_now(self) -> str:
-        return "not in the ledger" if self.found is None else f"{self.found} ({MEANING[self.found]})"
+        return "not in the ledger" if self.found is None else str(self.found)
 
     @property
     def before(self) -> str:
@@ -215,7 +215,7 @@ class CannotBecome(IllegalTransition):
 
 @sentence
 class UnfitState(IllegalTransition):
-    """{kind} {name} is {state} ({meaning}); {why}."""
+    """{kind} {name} is {state}; {why}."""
 
     name: str
     state: RunState | SetState
@@ -226,17 +226,13 @@ class UnfitState(IllegalTransition):
         return "run" if isinstance(self.state, RunState) else "set"
 
     @property
-    def meaning(self) -> str:
-        return MEANING[self.state]
-
-    @property
     def ids(self) -> Mapping[str, object]:
         return {f"{self.kind}_id": self.name, "state": str(self.state)}
 
 
 @sentence
 class NotCancellable(UnfitState):
-    """{kind} {name} cannot be cancelled: it is {state} ({meaning})."""
+    """{kind} {name} cannot be cancelled: it is {state}."""
 
     why: str = ""
 

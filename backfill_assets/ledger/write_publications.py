@@ -54,7 +54,6 @@ from backfill_assets.ledger.schema import (
     verifications,
 )
 from backfill_assets.ledger.states import (
-    MEANING,
     ApprovalState,
     ImportState,
     PublicationState,
@@ -151,7 +150,7 @@ class PublicationChecks(PublicationReads):
         row = self._row(of_run.where(set_members.c.run_id == intent.run_id))
         if row is not None and row.state is not turn:
             why = (
-                f"belongs to set {row.set_id}, which is {row.state} ({MEANING[row.state]}); the runs of a set are "
+                f"belongs to set {row.set_id}, which is {row.state}; the runs of a set are "
                 f"published and brought back together"
             )
             raise PartOfSet(run_id=intent.run_id, set_id=row.set_id, act=intent.action.lower(), why=why)

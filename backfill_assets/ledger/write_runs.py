@@ -18,7 +18,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.runs import NO_ATTEMPT, Cancellation, RunReads, RunSteps, cancel_run
 from backfill_assets.ledger.schema import runs
 from backfill_assets.ledger.sets import SetReads
-from backfill_assets.ledger.states import MEANING, ChunkState, RunState
+from backfill_assets.ledger.states import ChunkState, RunState
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
@@ -160,7 +160,7 @@ class RunWrites(RunReads):
         if row.attempt != attempt:
             what = "another process took it over, or a recovery gave it up"
             because = f"it was {row.note}" if row.state is RunState.CANCELLED else what
-            why = f"{because}; it is {row.state} ({MEANING[row.state]})"
+            why = f"{because}; it is {row.state}"
             raise LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
 
     def cancel(self, run_id: str, *, by: str, reason: str) -> None:

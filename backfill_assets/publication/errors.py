@@ -16,7 +16,7 @@ from backfill_assets.core.errors import (
     TargetChanged,
     sentence,
 )
-from backfill_assets.ledger.states import MEANING, RunState
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 
@@ -31,16 +31,12 @@ class NeverPublished(IllegalTransition):
 
 @sentence
 class NotPublishable(IllegalTransition):
-    """run {run_id} cannot be published: it is {state} ({meaning})."""
+    """run {run_id} cannot be published: it is {state}."""
 
     run_id: str
     state: RunState
     is_leased: bool
     manifest: Manifest
-
-    @property
-    def meaning(self) -> str:
-        return MEANING[self.state]
 
 
 @sentence

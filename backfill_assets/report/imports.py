@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
-from backfill_assets.ledger.states import MEANING, ImportState
+from backfill_assets.ledger.states import ImportState
+from backfill_assets.report.words.states import MEANING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from datetime import date, datetime
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.ledger.provenance import Provenance, SourceProvenance
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
-from backfill_assets.ledger.states import MEANING, VersionState
+from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import Kind, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import partition_of, partition_text
@@ -18,6 +18,7 @@ from backfill_assets.report.imports import ImportOnDay, import_on_day
 from backfill_assets.report.references import references_described
 from backfill_assets.report.report import RunVersions, run_versions
 from backfill_assets.report.requests import Act, NextStep, do, step
+from backfill_assets.report.words.states import MEANING
 from backfill_assets.workspace import Workspace
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 from backfill_assets.ledger.records import EventRecord, RunHeader
 from backfill_assets.ledger.runs import RunFilter
-from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.report.words.states import MEANING
 from backfill_assets.workspace import Workspace
 
 PAGE_SIZE = 50

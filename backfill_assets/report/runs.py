@@ -8,13 +8,14 @@ from datetime import datetime
 from backfill_assets.core.errors import Interrupted
 from backfill_assets.core.lease import Lease
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
+from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import describe
 from backfill_assets.report.references import references_described
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.report.what_next import next_step
+from backfill_assets.report.words.states import MEANING
 from backfill_assets.workspace import Workspace
 
 

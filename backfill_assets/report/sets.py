@@ -9,7 +9,7 @@ from datetime import datetime
 from backfill_assets.ledger.publications import StandingPublication
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of, versions_of
-from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import describe
 from backfill_assets.report.changing_files import ChangingFile, files_behind
@@ -17,6 +17,7 @@ from backfill_assets.report.documents import INLINE
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.what_next import next_step_of_set, outdated_partitions
+from backfill_assets.report.words.states import MEANING
 from backfill_assets.workspace import Workspace
 
 

@@ -13,7 +13,7 @@ from backfill_assets.core.errors import (
     UnknownName,
     sentence,
 )
-from backfill_assets.ledger.states import MEANING, RunState, SetState
+from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions, count_of
@@ -24,19 +24,15 @@ _MOST_NAMED = 3
 
 @sentence
 class SetIs(IllegalTransition):
-    """set {set_id} is {state} ({meaning})."""
+    """set {set_id} is {state}."""
 
     set_id: str
     state: SetState
 
-    @property
-    def meaning(self) -> str:
-        return MEANING[self.state]
-
 
 @sentence
 class SetHasNothingToUndo(SetIs):
-    """set {set_id} has nothing to undo: it is {state} ({meaning})."""
+    """set {set_id} has nothing to undo: it is {state}."""
 
 
 @sentence
@@ -49,30 +45,22 @@ class SetIsNeverPublished(IllegalTransition):
 
 @sentence
 class MemberNotPublishable(IllegalTransition):
-    """set {set_id} cannot be published: its run {run_id} is {state} ({meaning})."""
+    """set {set_id} cannot be published: its run {run_id} is {state}."""
 
     set_id: str
     run_id: str
     state: RunState
     is_leased: bool
 
-    @property
-    def meaning(self) -> str:
-        return MEANING[self.state]
-
 
 @sentence
 class MemberSuperseded(IllegalTransition):
-    """run {run_id} of set {set_id} is {state} ({meaning})."""
+    """run {run_id} of set {set_id} is {state}."""
 
     set_id: str
     run_id: str
     table: str
     state: RunState
-
-    @property
-    def meaning(self) -> str:
-        return MEANING[self.state]
 
 
 @sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, Refused, sentence
-from backfill_assets.ledger.states import MEANING, RunState
+from backfill_assets.ledger.states import RunState
 
 
 @sentence
@@ -24,14 +24,10 @@ class EmptySample(Refused):
 
 @sentence
 class NothingToReproduce(IllegalTransition):
-    """run {run_id} is not published, so there is nothing to reproduce: it is {state} ({meaning})."""
+    """run {run_id} is not published, so there is nothing to reproduce: it is {state}."""
 
     run_id: str
     state: RunState
-
-    @property
-    def meaning(self) -> str:
-        return MEANING[self.state]
 
 
 @sentence

@@ -3,7 +3,6 @@ from __future__ import annotations
 import json
 
 from backfill_assets.ledger.states import (
-    MEANING,
     TRANSITIONS,
     ApprovalState,
     ChunkState,
@@ -14,6 +13,7 @@ from backfill_assets.ledger.states import (
     VersionState,
     may_follow,
 )
+from backfill_assets.report.words.states import MEANING
 
 KINDS = (RunState, ApprovalState, PublicationState, VersionState, ImportState, ChunkState, SetState)
 EVERY = [state for kind in KINDS for state in kind]

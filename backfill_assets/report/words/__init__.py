@@ -1,0 +1,1 @@
+"""Words for the records of the rooms below: functions from a record to text."""

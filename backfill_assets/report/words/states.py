@@ -1,0 +1,52 @@
+"""Words of the states of runs, approvals, publications, versions, imports, chunks and sets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from backfill_assets.ledger.states import (
+    ApprovalState,
+    ChunkState,
+    ImportState,
+    PublicationState,
+    RunState,
+    SetState,
+    State,
+    VersionState,
+)
+
+MEANING: Mapping[State, str] = {
+    RunState.PLANNED: "the manifest is written; nothing has been computed",
+    RunState.STAGING: "Spark is writing candidate files, not visible to readers",
+    RunState.STAGED: "the candidate is written; its gates have not been measured yet",
+    RunState.GATING: "the candidate is written and its gates are being measured",
+    RunState.PASSED: "every blocking gate passed; it can be published once it is approved",
+    RunState.BLOCKED: "a blocking gate failed; the published table is as it was",
+    RunState.FAILED: "staging or gating stopped, with an error or because its process was gone; it can be run again",
+    RunState.PUBLISHING: "the swap is under way; if its process is gone, recovery finishes or undoes it",
+    RunState.PUBLISHED: "readers see its rows",
+    RunState.SUPERSEDED: "a later publication replaced all of its rows",
+    RunState.ROLLED_BACK: "its publication was undone; the rows before it are back",
+    RunState.CANCELLED: "it was decided against: readers do not see it and will not, and its files may be removed",
+    ApprovalState.DRAFT: "no other person than the requester has approved it yet",
+    ApprovalState.APPROVED: "another person than the requester agreed to exactly this manifest",
+    PublicationState.PUBLISHING: "intended; the table may or may not have changed yet",
+    PublicationState.PUBLISHED: "the swap landed and the ledger knows",
+    PublicationState.ABANDONED: "given up before the swap; nothing changed",
+    PublicationState.ROLLED_BACK: "undone by a later publication",
+    VersionState.ACCEPTED: "what readers of the partition see",
+    VersionState.SUPERSEDED: "replaced by a later version; its files are kept for a rollback",
+    VersionState.ROLLED_BACK: "was accepted, and then undone",
+    ImportState.LANDING: "being copied and checked",
+    ImportState.LANDED: "copied, checked and counted; its days are not in bronze yet",
+    ImportState.LOADED: "its days are in bronze",
+    ImportState.FAILED: "landing stopped; nothing of it is used",
+    ChunkState.RUNNING: "being computed",
+    ChunkState.DONE: "its files and checksums are recorded",
+    SetState.PLANNED: "its manifests are written; nothing of it is published",
+    SetState.PUBLISHING: "its tables are being published one after the other; recovery completes or reverses it",
+    SetState.PUBLISHED: "every table of it is what readers see",
+    SetState.ROLLING_BACK: "its tables are being brought back one after the other; recovery goes on with it",
+    SetState.ROLLED_BACK: "every table of it is as it was before",
+    SetState.CANCELLED: "it was decided against, and so was each of its runs: readers see nothing of it and will not",
+}
