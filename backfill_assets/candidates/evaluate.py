@@ -30,7 +30,7 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.failing import failing_keys
-from backfill_assets.gates.judge import judge
+from backfill_assets.gates.judge import Verdict, judge
 from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
 from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.gates.terms import require_agreed_gates
@@ -43,6 +43,7 @@ from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
     FailingKey,
+    Finding,
     GateResult,
     PartitionVersion,
     Sample,
@@ -328,29 +329,31 @@ def _sample(work: Gating) -> tuple[SampledRow, ...]:
     return sample_rows(staged, accepted, work.table)
 
 
-def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, str]:
-    """Partitions with a file whose footer declares other columns than the table, with a sentence about it."""
+def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, Verdict]:
+    """Partitions with a file whose footer declares other columns than the table."""
     declared = tuple(
         (field.name, json.dumps(field.dataType.jsonValue()))
         for field in stored_schema(table).fields
         if field.name != table.partition.column
     )
-    wrong: dict[date, str] = {}
+    wrong: dict[date, Verdict] = {}
     for partition, file_set in staged.items():
         for columns, path in footer_columns(ws.lake, table.name, [file_set]).items():
             if columns != declared:
-                wrong[partition] = (
-                    f"{path} has other columns than declared: {differing_columns(_plain(columns), _plain(declared))}"
-                )
+                differing = differing_columns(_plain(columns), _plain(declared))
+                observed = {"file": path, "differing": differing}
+                wrong[partition] = Verdict(passed=False, finding=Finding.OTHER_COLUMNS, observed=observed)
     return wrong
 
 
-def _unreadable(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, str]:
+def _unreadable(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, Verdict]:
     """Every partition, when its publication changes the table's columns and a declared reader cannot read them then."""
     if not follows_in_swap(ws.lake.open(table.name), stored_schema(table)):
         return {}
-    reasons = [f"{reader} could not read it: {why}" for reader, why in unreadable_by(ws, table.name).items()]
-    return dict.fromkeys(staged, reasons[0]) if reasons else {}
+    for reader, why in unreadable_by(ws, table.name).items():
+        observed = {"reader": reader, "why": why}
+        return dict.fromkeys(staged, Verdict(passed=False, finding=Finding.UNREADABLE, observed=observed))
+    return {}
 
 
 def _plain(columns: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
@@ -365,7 +368,7 @@ def _validation_rows(manifest: Manifest, results: Iterable[GateResult]) -> Itera
             gate=result.gate,
             blocking=result.blocking,
             passed=result.passed,
-            verdict=result.verdict,
+            finding=result.finding,
             observed=canonical_json(dict(result.observed)),
             file_set_digest=result.digest,
             transform_version=manifest.transform_version,

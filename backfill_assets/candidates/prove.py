@@ -28,7 +28,6 @@ from backfill_assets.ledger.records import ChunkRecord, SampledRow
 from backfill_assets.planning.graph import windows_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput
-from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import node_of
 from backfill_assets.planning.stages import Prove, Recomputation, compared_by
@@ -131,8 +130,7 @@ def _between_chunks(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord])
 
 def _proven(work: _Proving, partitions: tuple[date, ...]) -> Proven:
     manifest = work.manifest
-    described = describe(manifest.grain, partitions)
-    return Proven(partitions=partitions, described=described, windows=windows_of(node_of(manifest)))
+    return Proven(partitions=partitions, windows=windows_of(node_of(manifest)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -191,7 +191,6 @@ class Proven:
 
     Attributes:
         partitions: Those that were recomputed.
-        described: The same in words.
         windows: The declared window of each input, by argument.
         more: At the ends of the run, how many more days of each input were read, limited to accepted partitions; empty
             for what chunks computed of their neighbours, by the declared windows of both.
@@ -202,7 +201,6 @@ class Proven:
     """
 
     partitions: tuple[date, ...]
-    described: str
     windows: Mapping[str, AnyWindow]
     more: tuple[MoreDays, ...] = ()
     again: Mapping[date, Measured] = field(default_factory=dict)
@@ -212,4 +210,4 @@ class Proven:
     @property
     def is_compared(self) -> bool:
         """Whether there was something to compare with."""
-        return not self.more or any(each.sides for each in self.more)
+        return not self.more or any(each.back or each.ahead for each in self.more)

@@ -42,13 +42,14 @@ class Moves:
 
 
 def observed(
-    moves: Moves, changed_columns: Mapping[str, int], state_moves: Iterable[StateMove] = ()
+    moves: Moves, changed_columns: Mapping[str, int], state_moves: Iterable[StateMove] = (), **limits: int | None
 ) -> Mapping[str, Any]:
-    """What the comparison observes in one partition, as it is recorded."""
+    """What the comparison observes in one partition, and its limits, as it is recorded."""
     states = [asdict(each) for each in state_moves]
     return {
         **asdict(moves),
         "changed_columns": dict(changed_columns),
+        **{name: limit for name, limit in limits.items() if limit is not None},
         **({"state_moves": states} if states else {}),
     }
 

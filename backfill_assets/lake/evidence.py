@@ -32,7 +32,7 @@ class ValidationRow:
     gate: str
     blocking: bool
     passed: bool
-    verdict: str
+    finding: str
     observed: str
     file_set_digest: str
     transform_version: str
@@ -45,7 +45,7 @@ _VALIDATION_SCHEMA = pa.schema(
         ("gate", pa.string()),
         ("blocking", pa.bool_()),
         ("passed", pa.bool_()),
-        ("verdict", pa.string()),
+        ("finding", pa.string()),
         ("observed", pa.string()),
         ("file_set_digest", pa.string()),
         ("transform_version", pa.string()),

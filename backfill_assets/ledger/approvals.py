@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.core.people import POLICY, ApproverNotAPerson, require_person, same_name
 from backfill_assets.core.wording import WHY
-from backfill_assets.ledger.candidates import COMMENT_ON, CommentReads, comment_digest, said_of
+from backfill_assets.ledger.candidates import COMMENT_ON, CommentReads, comment_digest, gates_of
 from backfill_assets.ledger.errors import (
     BadApprover,
     Ended,
@@ -56,8 +56,8 @@ class ApprovalSteps:
             raise Ended(kind="run", name=found.run_id, why=f"is approved already, by {found.approved_by}")
         demanded = self._comments.demanded(found.run_id)
         if demanded and note.strip() in ("", WHY):
-            whole, said = found.manifest.member_of or found.run_id, said_of(demanded)
-            raise NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, said=said)
+            whole, gates = found.manifest.member_of or found.run_id, gates_of(demanded)
+            raise NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, gates=gates)
         self._log.change(
             self._step(found.run_id, ApprovalState.DRAFT, ApprovalState.APPROVED),
             Event(

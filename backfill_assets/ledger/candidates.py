@@ -174,14 +174,14 @@ def comment_digest(results: Iterable[GateResult]) -> str:
     """Identifies what is commented on."""
     return document_digest(
         sorted(
-            [r.partition.isoformat(), r.gate, r.digest, r.verdict, document_digest(dict(r.observed))] for r in results
+            [r.partition.isoformat(), r.gate, r.digest, r.finding, document_digest(dict(r.observed))] for r in results
         )
     )
 
 
-def said_of(results: Iterable[GateResult]) -> str:
-    """What is commented on, in words: each verdict once."""
-    return "; ".join(dict.fromkeys(result.verdict for result in results))
+def gates_of(results: Iterable[GateResult]) -> tuple[str, ...]:
+    """The gates that are commented on, each once."""
+    return tuple(dict.fromkeys(result.gate for result in results))
 
 
 class CommentReads(Queries):

@@ -338,12 +338,12 @@ class NeedsAnother(NotApproved):
 
 @sentence
 class NeedsComment(NotApproved):
-    """the approval of {whole} needs a comment, because of {table}: {said}."""
+    """the approval of {whole} needs a comment on gates of {table}: {gates}."""
 
     run_id: str
     whole: str
     table: str
-    said: str
+    gates: tuple[str, ...]
 
 
 @sentence

@@ -234,7 +234,7 @@ def gates_payload(results: Iterable[GateResult]) -> Mapping[str, Any]:
             sorted([r.partition.isoformat(), r.gate, r.blocking, r.passed, r.digest] for r in found)
         ),
         "verdicts_digest": document_digest(
-            sorted([r.partition.isoformat(), r.gate, r.verdict, document_digest(dict(r.observed))] for r in found)
+            sorted([r.partition.isoformat(), r.gate, r.finding, document_digest(dict(r.observed))] for r in found)
         ),
     }
 

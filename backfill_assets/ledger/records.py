@@ -247,6 +247,35 @@ class CandidatePartition:
     provenance: Provenance = NOTHING_RECORDED
 
 
+class Finding(StrEnum):
+    """What a gate found in a partition, whether it passed or not.
+
+    `..._ELSEWHERE` is the verdict of a proof on a partition that was not computed again.
+    """
+
+    COLUMNS = "COLUMNS"
+    OTHER_COLUMNS = "OTHER_COLUMNS"
+    UNREADABLE = "UNREADABLE"
+    REQUIRED = "REQUIRED"
+    SHARED_KEYS = "SHARED_KEYS"
+    NULLS = "NULLS"
+    NOT_ACCEPTED = "NOT_ACCEPTED"
+    UNSATISFIED = "UNSATISFIED"
+    ROW_COUNT = "ROW_COUNT"
+    COMPARED = "COMPARED"
+    NOT_ASKED = "NOT_ASKED"
+    NOTHING_TO_COMPARE = "NOTHING_TO_COMPARE"
+    SAME = "SAME"
+    DIFFERENT = "DIFFERENT"
+    UNUSABLE = "UNUSABLE"
+    SAME_ELSEWHERE = "SAME_ELSEWHERE"
+    DIFFERENT_ELSEWHERE = "DIFFERENT_ELSEWHERE"
+    UNUSABLE_ELSEWHERE = "UNUSABLE_ELSEWHERE"
+    NOTHING_ACCEPTED = "NOTHING_ACCEPTED"
+    TOO_MANY_GROUPS = "TOO_MANY_GROUPS"
+    MOVED = "MOVED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateResult:
     """What one gate found in one staged partition. Key: run_id, partition, gate.
@@ -254,7 +283,7 @@ class GateResult:
     Attributes:
         digest: The file set digest of exactly the files that were measured.
         observed: Counts, as canonical values for people and machines; never values of rows, which are a `Sample`.
-        verdict: One sentence.
+        finding: What it found; with the counts in `observed` it is the verdict.
     """
 
     run_id: str
@@ -263,7 +292,7 @@ class GateResult:
     blocking: bool
     passed: bool
     digest: str
-    verdict: str
+    finding: Finding
     observed: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -18,6 +18,7 @@ from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
     EventRecord,
+    Finding,
     GateResult,
     OutboxEntry,
     PartitionChange,
@@ -61,6 +62,7 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "partitions": dates_of,
     "schema_versions": tuple,
     "ignored_columns": tuple,
+    "finding": Finding,
 }
 _WRITTEN: Mapping[str, Callable[[Any], object]] = {"provenance": document_of, "observed": dict}
 

@@ -320,7 +320,7 @@ gate_results = Table(
     Column("blocking", Boolean, nullable=False),
     Column("passed", Boolean, nullable=False),
     Column("digest", SHA256, nullable=False),
-    Column("verdict", Text, nullable=False),
+    Column("finding", Text, nullable=False),
     Column("observed", CanonicalJson, nullable=False),
     ForeignKeyConstraint(
         ["run_id", "partition_date"],

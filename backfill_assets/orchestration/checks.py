@@ -34,6 +34,7 @@ from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import changed_columns, outcome_of
 from backfill_assets.report.requests import Act, do
+from backfill_assets.report.words.verdicts import verdict_words
 
 OBSERVED = TableSchema(columns=[TableColumn("what", "string"), TableColumn("value", "string")])
 FAILED = TableSchema(
@@ -86,7 +87,7 @@ def evaluations(
             severity=_severity(result.blocking),
             blocking=result.blocking,
             partition=key,
-            description=_sentence(result.verdict),
+            description=_sentence(verdict_words(result)),
             metadata={"violations": violations(result)}
             if result.passed or failed[result.gate] > MOST_FAILED_ROWS
             else {"violations": violations(result), **_observed(result), **_linked(result, links)},
@@ -135,7 +136,7 @@ def blocked(grain: Grain, results: Iterable[GateResult]) -> str | None:
     first = min(failed, key=lambda result: result.partition)
     return (
         f"Blocked by {named}: {describe(grain, (result.partition for result in failed))}. "
-        f"For {first.partition}: {_sentence(first.verdict)} The published table is as it was."
+        f"For {first.partition}: {_sentence(verdict_words(first))} The published table is as it was."
     )
 
 
@@ -154,7 +155,7 @@ def _failed_rows(failed: Sequence[GateResult]) -> Mapping[str, Any]:
     worst = sorted(failed, key=lambda result: (-violations(result), result.partition))
     rows = [
         TableRecord(
-            {"partition": key_of(result.partition), "violations": violations(result), "verdict": result.verdict}
+            {"partition": key_of(result.partition), "violations": violations(result), "verdict": verdict_words(result)}
         )
         for result in worst[:MOST_FAILED_ROWS]
     ]

@@ -28,6 +28,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.windows import AnyWindow
 from backfill_assets.report.measured import Moves, changed_columns, partition_moves
 from backfill_assets.report.references import references_described
+from backfill_assets.report.words.stages import window_words
 
 LAYERS = frozenset({"bronze", "silver", "gold"})
 NO_WORD = re.compile(r"\W", re.ASCII)
@@ -172,7 +173,7 @@ def code_metadata(table: DerivedTable) -> Mapping[str, Any]:
 
 
 def _window(window: AnyWindow) -> str:
-    return str(window) if any(window.counts) else "the same days"
+    return window_words(window) if any(window.counts) else "the same days"
 
 
 # ----------------------------------------------------------------------------------------------------------- runs

@@ -55,12 +55,6 @@ class Policy:
         """The policy that a document holds; `parse(p.document) == p`."""
         return Policy(**{**document, "approvers": tuple(document["approvers"])})
 
-    @property
-    def sentence(self) -> str:
-        """The policy in words."""
-        rules = f"live {self.live}, backfill {self.backfill}, follow {self.follow}"
-        return rules + (f"; approvers {' or '.join(name.strip() for name in self.approvers)}" if self.approvers else "")
-
 
 USUAL_POLICY = Policy()
 SOURCE_POLICY = Policy(backfill="auto")
@@ -72,20 +66,14 @@ class Demand:
     """The approval that publication of a run requires.
 
     Attributes:
-        policy: Why no person has to approve, in words; None when one has to.
+        policy: The cause whose rule is `auto`, so that no person has to approve; None when one has to.
         groups: The approver must be a member of at least one group in each of these.
-        comment: What the approver has to comment on and no standing approval has, in words; empty when there is
-            nothing.
+        comment_on: The gates that the approver has to comment on, and no standing approval has.
     """
 
-    policy: str | None = None
+    policy: Cause | None = None
     groups: tuple[tuple[str, ...], ...] = ()
-    comment: str = ""
-
-    @property
-    def whom(self) -> str:
-        """Who may approve, as a part of a sentence; empty when any person but the requester may."""
-        return " and ".join(f"of {' or '.join(name.strip() for name in names)}" for names in self.groups)
+    comment_on: tuple[str, ...] = ()
 
 
 A_PERSON = Demand()
@@ -97,12 +85,11 @@ def every(demands: Iterable[Demand]) -> Demand:
     return Demand(groups=tuple(dict.fromkeys(groups for each in demands for groups in each.groups)))
 
 
-def demand(table: str, cause: Cause, *, counting: tuple[Policy, ...], loosened: tuple[Policy, ...] = ()) -> Demand:
+def demand(cause: Cause, *, counting: tuple[Policy, ...], loosened: tuple[Policy, ...] = ()) -> Demand:
     """The strictest of several policies: `approve` beats `auto`, and an approver has to satisfy each that names groups.
 
     Args:
-        table: The table that a run would change.
-        cause: Why it would.
+        cause: Why a run would change the table.
         counting: The policy that the manifest pinned and the one that is declared now.
         loosened: The policy under which the table was last published: it can still require an approval, by a person
             whom the other policies allow.
@@ -110,4 +97,4 @@ def demand(table: str, cause: Cause, *, counting: tuple[Policy, ...], loosened: 
     groups = tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers))
     if any(policy.rule(cause) == "approve" for policy in (*counting, *loosened)):
         return Demand(groups=groups)
-    return Demand(policy=f"{cause} runs of {table} are published automatically", groups=groups)
+    return Demand(policy=cause, groups=groups)

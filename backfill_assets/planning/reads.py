@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, count_of, days_of
+from backfill_assets.planning.partitions import DayRange, Grain, days_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +34,6 @@ class MoreDays:
     argument: str
     back: int
     ahead: int
-
-    @property
-    def sides(self) -> str:
-        """Such as `7 more days back and 1 more day ahead`; empty where no more days are read."""
-        sides = ((self.back, "back"), (self.ahead, "ahead"))
-        return " and ".join(f"{count_of(days, 'more day')} {side}" for days, side in sides if days)
-
-
-def more_days_described(more: Sequence[MoreDays]) -> str:
-    """How many more days are read, input by input where they differ; empty where there are none."""
-    if len({each.sides for each in more}) == 1:
-        return more[0].sides
-    return ", and ".join(f"{each.sides} of {each.argument}" for each in more if each.sides)
 
 
 def reads_of(node: TableNode, graph: Graph, partitions: Sequence[date]) -> tuple[Reads, ...]:

@@ -10,17 +10,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import assert_never
 
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Proof
-from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import in_a_row, longer_reads, pinned_by, windows_touch
-from backfill_assets.planning.reads import MoreDays, Reads, more_days, more_days_described, reads_of, reads_together
+from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of, reads_together
 from backfill_assets.planning.request import node_of
 
 
@@ -104,14 +103,12 @@ class Agree:
     """Another person than the requester approves the manifest, or the set that it belongs to.
 
     Attributes:
-        policy: The policy of the table, if it approves without a person; a set always needs a person.
-        whom: The groups that the person must belong to, in words; empty when any group will do.
+        demand: Whose approval it requires; a set always needs a person.
     """
 
     of: str
     requested_by: str
-    policy: str | None = None
-    whom: str = ""
+    demand: Demand = A_PERSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,9 +151,7 @@ def stages_of(
     publishable = [manifest for manifest in manifests if manifest.mode not in NEVER_PUBLISHED]
     if publishable:
         first = publishable[0]
-        stages.append(
-            Agree(of=of or first.run_id, requested_by=first.requested_by, policy=demand.policy, whom=demand.whom)
-        )
+        stages.append(Agree(of=of or first.run_id, requested_by=first.requested_by, demand=demand))
     inside = {manifest.table for manifest in manifests}
     for manifest in publishable:
         stages += publishing(manifest, graph, inside=inside)
@@ -253,49 +248,6 @@ def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) 
     own = {*inside, manifest.table}
     outside = tuple(d for d in dependents_of(graph, manifest.table, manifest.partitions) if d.table not in own)
     return (swap, Notify(run_id=manifest.run_id, table=manifest.table, dependents=outside)) if outside else (swap,)
-
-
-def sentence(stage: Stage) -> str:
-    """A stage in words."""
-    match stage:
-        case Compute():
-            read = "; ".join(f"{reads.table} {describe(reads.grain, reads.partitions)}" for reads in stage.reads)
-            return (
-                f"compute chunk {stage.chunk.number} of {stage.chunks} of {stage.table}, "
-                f"{describe(stage.grain, stage.chunk.partitions)}"
-                + (f" (and {describe(stage.grain, stage.chunk.once_more)}, once more)" if stage.chunk.once_more else "")
-                + f", from {read or 'the landed files'}"
-            )
-        case Prove():
-            return f"prove the window of {stage.table}: {proof_sentence(stage)}"
-        case Measure():
-            return (
-                f"measure {count_of(len(stage.gates), 'gate')} of {stage.table} on "
-                f"{describe(stage.grain, stage.partitions)}, compared with the accepted rows"
-            )
-        case Agree():
-            if stage.policy is not None:
-                return f"approved by policy: {stage.policy}"
-            whom = f", {stage.whom}," if stage.whom else ""
-            return f"wait until another person than {stage.requested_by}{whom} approves {stage.of}"
-        case Swap():
-            return f"swap {stage.table} {describe(stage.grain, stage.partitions)} in one commit; equal partitions stay"
-        case Notify():
-            followers = "; ".join(f"{d.table} {describe(d.grain, d.partitions)}" for d in stage.dependents)
-            return f"ask the dependents of what changed to follow: at most {followers}"
-    assert_never(stage)
-
-
-def proof_sentence(stage: Prove) -> str:
-    """What is computed again, and with which days."""
-    longer = [
-        f"{describe(stage.grain, again.compared)}, once more with {more_days_described(again.more)}"
-        for again in stage.ends
-        if again.is_other
-    ]
-    if beside := compared_by(stage.between_chunks):
-        longer.append(f"{describe(stage.grain, beside)}, once more with the chunks beside them")
-    return "; ".join(longer) or "no input partition before or after it is accepted, so there is nothing to compare with"
 
 
 def compared_by(calls: Iterable[Recomputation]) -> tuple[date, ...]:

@@ -13,7 +13,7 @@ from datetime import date
 from functools import lru_cache
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.planning.partitions import DayRange
 
 
 class AnyWindow(ABC):
@@ -68,9 +68,6 @@ class Window(AnyWindow):
     def __post_init__(self) -> None:
         _require_counts("days", days_back=self.days_back, days_ahead=self.days_ahead)
 
-    def __str__(self) -> str:
-        return f"{count_of(self.days_back, 'day')} back and {self.days_ahead:,} ahead"
-
     @property
     def counts(self) -> tuple[int, int]:
         return self.days_back, self.days_ahead
@@ -96,9 +93,6 @@ class Months(AnyWindow):
 
     def __post_init__(self) -> None:
         _require_counts("months", back=self.back, ahead=self.ahead)
-
-    def __str__(self) -> str:
-        return f"{count_of(self.back, 'month')} back and {self.ahead:,} ahead"
 
     @property
     def counts(self) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any, cast
 from backfill_assets.core.errors import InvalidReference, MissingInput, NotApproved, Refused
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name, spellings
 from backfill_assets.domain import DerivedTable, Reference, Table
-from backfill_assets.ledger.candidates import said_of
+from backfill_assets.ledger.candidates import gates_of
 from backfill_assets.ledger.records import ApprovalGrounds, GateResult, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -106,14 +106,13 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
     for run in runs:
         manifest, table = run.manifest, tables[run.manifest.table]
         asked = demand(
-            table.name,
             _cause(ws, tx, run, table),
             counting=(manifest.policy, table.policy),
             loosened=tuple(earlier.manifest.policy for earlier in last[table.name]),
         )
-        said = said_of(open_comments(tx, run))
-        needs_a_person = bool(said) or _needs_a_person(tx, run, table)
-        found[run.run_id] = replace(asked, comment=said, policy=None if needs_a_person else asked.policy)
+        comment_on = gates_of(open_comments(tx, run))
+        needs_a_person = bool(comment_on) or _needs_a_person(tx, run, table)
+        found[run.run_id] = replace(asked, comment_on=comment_on, policy=None if needs_a_person else asked.policy)
     return found
 
 
@@ -231,16 +230,16 @@ def _require_member(
     ws: Workspace, run: RunRecord, asked: Demand, person: str, refusal: type[NotAmongApprovers]
 ) -> LoadedReference:
     """Refuses a person who is not in one group of each of those that are asked for; returns the file of approvers."""
-    table, whom, file = run.manifest.table, asked.whom, str(ws.settings.reference / file_name(WHO_APPROVES))
+    table, groups, file = run.manifest.table, asked.groups, str(ws.settings.reference / file_name(WHO_APPROVES))
     try:
         loaded = load_reference(WHO_APPROVES, ws.reference_files)
     except MissingInput as error:
-        raise NoListOfApprovers(table=table, whom=whom, file=file, group=asked.groups[0][0]) from error
+        raise NoListOfApprovers(table=table, groups=groups, file=file) from error
     approvers = cast(Approvers, loaded.value)
     own = approvers.groups_of(person)
     if not all(any(_is_among(group, groups) for group in own) for groups in asked.groups):
         version = approvers.version
-        raise refusal(**_subject(run), table=table, whom=whom, person=person, file=file, version=version)
+        raise refusal(**_subject(run), table=table, groups=groups, person=person, file=file, version=version)
     return loaded
 
 
@@ -255,9 +254,9 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
         return
     manifest, subject = run.manifest, _subject(run)
     if run.approval is not ApprovalState.APPROVED or run.approved_by is None:
-        raise NotAgreed(**subject, requester=manifest.requested_by, whom=asked.whom, demanded=asked.comment)
-    if asked.comment:
-        raise CommentMissing(**subject, approver=run.approved_by, table=manifest.table, demanded=asked.comment)
+        raise NotAgreed(**subject, requester=manifest.requested_by, groups=asked.groups, comment_on=asked.comment_on)
+    if asked.comment_on:
+        raise CommentMissing(**subject, approver=run.approved_by, table=manifest.table, comment_on=asked.comment_on)
     try:
         _require_may_approve(ws, run, asked, run.approved_by)
     except NotApproved as error:

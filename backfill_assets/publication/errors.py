@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.errors import (
@@ -19,6 +19,14 @@ from backfill_assets.core.errors import (
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
+
+Groups = tuple[tuple[str, ...], ...]
+"""An approver has to be a member of one group in each of these."""
+
+
+def members(groups: Sequence[Sequence[str]]) -> str:
+    """Of which groups a person has to be a member."""
+    return " and ".join(f"of {' or '.join(name.strip() for name in names)}" for names in groups)
 
 
 @sentence
@@ -170,10 +178,14 @@ class NotAmongApprovers(OfSubject):
     {version})."""
 
     table: str
-    whom: str
+    groups: Groups
     person: str
     file: str
     version: str
+
+    @property
+    def whom(self) -> str:
+        return members(self.groups)
 
 
 @sentence
@@ -187,9 +199,12 @@ class NoListOfApprovers(NotApproved):
     """{table} is approved by a member {whom}, and the file that lists the members cannot be read."""
 
     table: str
-    whom: str
+    groups: Groups
     file: str
-    group: str
+
+    @property
+    def whom(self) -> str:
+        return members(self.groups)
 
 
 @sentence
@@ -197,25 +212,25 @@ class NotAgreed(OfSubject):
     """{what} is not approved; {requester} asked for it, so {who} has to agree{comment}."""
 
     requester: str
-    whom: str
-    demanded: str
+    groups: Groups
+    comment_on: tuple[str, ...]
 
     @property
     def who(self) -> str:
-        return f"another person {self.whom}" if self.whom else "another person"
+        return f"another person {members(self.groups)}" if self.groups else "another person"
 
     @property
     def comment(self) -> str:
-        return f", with a comment: {self.demanded}" if self.demanded else ""
+        return f", with a comment on {', '.join(self.comment_on)}" if self.comment_on else ""
 
 
 @sentence
 class CommentMissing(OfSubject):
-    """the approval of {what} by {approver} does not comment on what the gates found since: {table}: {demanded}."""
+    """the approval of {what} by {approver} does not comment on what gates of {table} found since: {comment_on}."""
 
     approver: str
     table: str
-    demanded: str
+    comment_on: tuple[str, ...]
 
 
 @sentence

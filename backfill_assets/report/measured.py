@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 
 from backfill_assets.domain import WarmUpProof
-from backfill_assets.gates.judge import scope_of_proof
 from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
 from backfill_assets.gates.moves import changed_columns_in, moves_in, state_moves_in
 from backfill_assets.gates.state_moves import StateMove as StateMove  # as `Moves` above
@@ -17,6 +16,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.words.verdicts import scope_of_proof, verdict_words
 
 PROOF = WarmUpProof().name
 """The gate that proves the window."""
@@ -163,7 +163,7 @@ def _gate_summary(grain: Grain, term: GateTerm, results: Sequence[GateResult]) -
         failed_partitions=len(failed),
         outcome=outcome_of(grain, results),
         failed_in=describe(grain, (result.partition for result in failed)) if failed else None,
-        first_failure=f"{failed[0].partition}: {failed[0].verdict}" if failed else None,
+        first_failure=f"{failed[0].partition}: {verdict_words(failed[0])}" if failed else None,
         failed=tuple(result.partition for result in failed),
     )
 

@@ -19,6 +19,7 @@ from backfill_assets.report.references import references_described
 from backfill_assets.report.report import RunVersions, run_versions
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.words.states import MEANING
+from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.workspace import Workspace
 
 
@@ -229,7 +230,7 @@ def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> Nex
 
 def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateVerdict, ...]:
     return tuple(
-        GateVerdict(gate=found.gate, blocking=found.blocking, passed=found.passed, verdict=found.verdict)
+        GateVerdict(gate=found.gate, blocking=found.blocking, passed=found.passed, verdict=verdict_words(found))
         for found in tx.candidates.gate_results(version.run_id)
         if found.partition == version.partition
     )

@@ -15,13 +15,14 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm, Kind, Limits, Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.request import Plan, PlannedInput
-from backfill_assets.planning.stages import Prove, Stage, proof_sentence
+from backfill_assets.planning.stages import Prove, Stage
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.references import references_described
 from backfill_assets.report.releases import LaterRelease
 from backfill_assets.report.report import PolicyDocument, policy_document
 from backfill_assets.report.stages import StageDocument, stage_document
 from backfill_assets.report.version_changes import BroughtAlong
+from backfill_assets.report.words.stages import proof_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,7 +252,7 @@ def plan_document(
         goes_back: The later releases whose accepted rows it would replace.
         brings: The newer release and the other references that it brings.
     """
-    proofs = [proof_sentence(stage) for stage in stages if isinstance(stage, Prove)]
+    proofs = [proof_words(stage) for stage in stages if isinstance(stage, Prove)]
     return PlanDocument(
         run=planned_run(plan),
         asked_partitions=len(plan.manifest.partitions) + len(plan.left_out),

@@ -9,7 +9,6 @@ from typing import Any
 
 from backfill_assets.core.versions import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.candidates import said_of
 from backfill_assets.ledger.records import (
     ApprovalGrounds,
     BreakdownCell,
@@ -50,6 +49,8 @@ from backfill_assets.report.review import Review, Reviewed, review_of
 from backfill_assets.report.run_history import Moment, timeline
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.stages import plan_in_words
+from backfill_assets.report.words.stages import policy_words
+from backfill_assets.report.words.verdicts import said_of
 from backfill_assets.workspace import Workspace
 
 
@@ -308,7 +309,7 @@ def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> RunVersions:
 
 def policy_document(policy: Policy) -> PolicyDocument:
     """The policy that a manifest pinned."""
-    return PolicyDocument(policy=policy, sentence=policy.sentence)
+    return PolicyDocument(policy=policy, sentence=policy_words(policy))
 
 
 def _chunk_document(chunk: ChunkRecord) -> ChunkDocument:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.candidates import said_of
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
@@ -18,6 +17,7 @@ from backfill_assets.report.mixed_releases import LeftBehind
 from backfill_assets.report.reach import DependentMoves
 from backfill_assets.report.releases import LaterRelease
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.words.verdicts import said_of
 
 
 class Level(StrEnum):

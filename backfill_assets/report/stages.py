@@ -10,6 +10,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.policy import Cause
 from backfill_assets.planning.reads import MoreDays, Reads
 from backfill_assets.planning.stages import (
     Agree,
@@ -21,10 +22,10 @@ from backfill_assets.planning.stages import (
     Stage,
     Swap,
     compared_by,
-    sentence,
     stages_of,
 )
 from backfill_assets.publication.authority import demand_of
+from backfill_assets.report.words.stages import stage_words
 from backfill_assets.workspace import Workspace
 
 
@@ -148,15 +149,15 @@ class AgreeStage:
         stage: Which stage it is.
         sentence: It in words.
         of: The run or the set.
-        policy: Why no person has to approve, in words; null where one has to.
-        whom: Of which groups that person has to be, in words; null where that does not matter.
+        policy: The cause of runs that the table's policy approves; null where a person has to.
+        groups: The person has to be of one group in each of these.
     """
 
     stage: Literal["agree"] = "agree"
     sentence: str
     of: str
-    policy: str | None
-    whom: str | None
+    policy: Cause | None
+    groups: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,7 +204,7 @@ StageDocument = ComputeStage | MeasureStage | ProveStage | AgreeStage | SwapStag
 
 def stage_document(stage: Stage) -> StageDocument:
     """One stage of the list of `planning.stages_of`."""
-    words = sentence(stage)
+    words = stage_words(stage)
     match stage:
         case Compute():
             return _compute(stage, words)
@@ -212,7 +213,7 @@ def stage_document(stage: Stage) -> StageDocument:
         case Prove():
             return _prove(stage, words)
         case Agree():
-            return AgreeStage(sentence=words, of=stage.of, policy=stage.policy, whom=stage.whom or None)
+            return AgreeStage(sentence=words, of=stage.of, policy=stage.demand.policy, groups=stage.demand.groups)
         case Swap():
             return SwapStage(sentence=words, run_id=stage.run_id, table=stage.table, partitions=stage.partitions)
         case Notify():
@@ -264,11 +265,11 @@ def plan_in_words(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[s
         stages = stages_of([run.manifest], graph, of=run.manifest.member_of, demand=demand)
     except Refused:
         return ()
-    computed = [sentence(stage) for stage in stages if isinstance(stage, Compute)]
+    computed = [stage_words(stage) for stage in stages if isinstance(stage, Compute)]
     more = len(computed) - _MOST_CHUNKS
     further = [f"and {count_of(more, 'more chunk')} in the same way"] if more > 0 else []
     return (
         *computed[:_MOST_CHUNKS],
         *further,
-        *(sentence(stage) for stage in stages if not isinstance(stage, Compute)),
+        *(stage_words(stage) for stage in stages if not isinstance(stage, Compute)),
     )

@@ -228,7 +228,7 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
 
 
 def _configured(configuration: Mapping[str, Any], tables: Mapping[str, str]) -> str:
-    """The windows in words; anything else as a digest."""
+    """The windows as an author declares them; anything else as a digest."""
     windows = configuration.get("windows", {})
     texts = [
         f"{argument} = {tables.get(argument, '?')}, {parse_window(window)}" for argument, window in windows.items()

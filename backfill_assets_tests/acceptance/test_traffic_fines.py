@@ -27,12 +27,13 @@ from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.examples.enforcement_sla.sources import case_events
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.import_records import ImportCounts
-from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.records import Finding, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.report import run_report
+from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
@@ -317,7 +318,7 @@ def test_what_was_restated_is_reproduced_from_its_manifest_alone(ws: Workspace, 
 
 @pytest.mark.long
 def test_a_month_of_warm_up_is_caught_and_the_declared_window_passes(ws: Workspace, part: Part, corrected: str) -> None:
-    passed = {result.verdict.rpartition(" with ")[2] for result in _proofs(ws, corrected)}
+    passed = {verdict_words(result).rpartition(" with ")[2] for result in _proofs(ws, corrected)}
     assert passed and all("more day" in each for each in passed)
 
     short = replace(case_sla_daily, window=Window(days_back=31, days_ahead=1))
@@ -335,7 +336,7 @@ def test_a_month_of_warm_up_is_caught_and_the_declared_window_passes(ws: Workspa
     operations.stage(wrong, run_id, actor="ana")
     operations.gate(wrong, run_id, actor="ana")
     assert operations.run_named(wrong, run_id).state is RunState.BLOCKED
-    found = [result.verdict for result in _proofs(wrong, run_id) if "rows differ" in result.verdict]
+    found = [verdict_words(each) for each in _proofs(wrong, run_id) if each.finding is Finding.DIFFERENT]
     assert found
     for verdict in found:
         assert "more day" in verdict

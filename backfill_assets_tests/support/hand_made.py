@@ -14,7 +14,7 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.lake.checksums import FORM
 from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.lake.tables import Lake
-from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
+from backfill_assets.ledger.records import CandidatePartition, Finding, GateResult, PartitionVersion
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets_tests.domains import example as example_domain
 from backfill_assets_tests.support.lakes import folder_of
@@ -89,7 +89,7 @@ def all_passed(staged: Mapping[date, CandidatePartition], gates: Iterable[GateTe
             blocking=gate.blocking,
             passed=True,
             digest=candidate.files.digest,
-            verdict="as it should be",
+            finding=Finding.COLUMNS,
         )
         for gate in gates
         for day, candidate in staged.items()

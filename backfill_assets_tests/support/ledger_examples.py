@@ -19,6 +19,7 @@ from backfill_assets.ledger.records import (
     Action,
     CandidatePartition,
     FailingKey,
+    Finding,
     GateResult,
     PartitionChange,
     PublicationIntent,
@@ -112,7 +113,7 @@ def results_for(run_id: str, days: Iterable[date] = DAYS, gates: Iterable[str] =
             blocking=True,
             passed=True,
             digest=files_of(run_id, day).digest,
-            verdict="3 rows, 3 keys",
+            finding=Finding.COLUMNS,
             observed={"keys": 3, "sample": ["é"]},
         )
         for day in days

@@ -54,8 +54,8 @@ def of_publication(error: BackfillError) -> Advice | None:
         case errors.NotAmongApprovers():
             return step("let one of them approve it: ", do(Act.APPROVE, error.subject, by=ANOTHER_PERSON))
         case errors.NoListOfApprovers():
-            return f'write {error.file}: version: "1", and below groups: the line {error.group}: [NAME, NAME]'
-        case errors.NotAgreed(demanded=""):
+            return f'write {error.file}: version: "1", and below groups: the line {error.groups[0][0]}: [NAME, NAME]'
+        case errors.NotAgreed(comment_on=()):
             return do(Act.APPROVE, error.subject, by=ANOTHER_PERSON)
         case errors.NotAgreed() | errors.CommentMissing():
             return comment(error.subject)

@@ -28,7 +28,7 @@ from backfill_assets.gates import broken_down
 from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.judge import moved_verdict
 from backfill_assets.gates.sample import sample_rows
-from backfill_assets.ledger.records import NEEDS_COMMENT, BreakdownCell, CandidatePartition, GateResult
+from backfill_assets.ledger.records import NEEDS_COMMENT, BreakdownCell, CandidatePartition, Finding, GateResult
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import DayRange
@@ -36,6 +36,7 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.breakdown import breakdown_document
 from backfill_assets.report.report import RunReport, run_report
 from backfill_assets.report.review import Level
+from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
@@ -131,7 +132,8 @@ def test_a_sum_that_is_not_finite_is_kept_as_such_and_needs_a_comment(spark: Spa
     assert cell.after["shared"] == value
     verdict = moved_verdict(moved("shared", by=("state",), percent=5), FIRST, (cell,), is_new=False)
     assert (
-        verdict.sentence == "shared cannot be compared in 1 of 1 group of 2026-01, where a sum is not a finite number"
+        verdict_words(verdict)
+        == "shared cannot be compared in 1 of 1 group of 2026-01, where a sum is not a finite number"
     )
     assert verdict.observed[NEEDS_COMMENT] is True
 
@@ -211,11 +213,11 @@ def test_what_moved_too_far_waits_for_a_written_comment(shop: Shop) -> None:
     assert worded(found.run.next_step) == f"backfill approve {run_id} --by ANOTHER_PERSON --note WHY"
 
     for note in ("", "  ", "WHY"):
-        with pytest.raises(NotApproved, match=f"needs a comment, because of {RECENT}: amount moved by more than 20 %"):
+        with pytest.raises(NotApproved, match=f"needs a comment on gates of {RECENT}: moved_amount_by_shop"):
             operations.approve(shop.ws, run_id, by="ben", note=note)
     with pytest.raises(NotApproved, match="needs a comment"):
         subject_of(shop.ws, run_id).approve(by="ben", note="", place="in Dagster, run 1234")
-    with pytest.raises(NotApproved, match="another person has to agree, with a comment: amount moved"):
+    with pytest.raises(NotApproved, match="another person has to agree, with a comment on moved_amount_by_shop"):
         shop.publish(run_id)
 
     subject_of(shop.ws, run_id).approve(by="ben", note="0.9.0 counted everything twice", place="in Dagster, run 1234")
@@ -232,7 +234,7 @@ def test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them
     run_id = shop.planned()
     operations.approve(shop.ws, run_id, by="ben", note="surely right")
     shop.staged(run_id)
-    with pytest.raises(NotApproved, match=r"the approval of run .* by ben does not comment on what the gates found"):
+    with pytest.raises(NotApproved, match=r"the approval of run .* by ben does not comment on what gates of"):
         shop.publish(run_id)
     assert "--note WHY" in worded(report_of(shop, run_id).run.next_step)
     operations.approve(shop.ws, run_id, by="cleo", note="it is half, as it should be")
@@ -278,9 +280,14 @@ class StagedByHand(Unrecorded):
         super().execute(ws, run_id, [part for part in parts if part is Part.PUBLISH], by=by, listener=listener)
 
 
+MOVED_TOO_FAR = {"measure": "amount", "percent": 20, "month": "2026-01", "groups": 1, "moved_groups": 1}
+
+
 def moved_too_far(staged: Mapping[date, CandidatePartition], gates: Iterable[GateTerm]) -> list[GateResult]:
     return [
-        result if result.blocking else replace(result, passed=False, verdict=SAID, observed={NEEDS_COMMENT: True})
+        result
+        if result.blocking
+        else replace(result, passed=False, finding=Finding.MOVED, observed={**MOVED_TOO_FAR, NEEDS_COMMENT: True})
         for result in all_passed(staged, gates)
     ]
 

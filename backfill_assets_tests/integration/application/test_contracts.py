@@ -32,6 +32,7 @@ from backfill_assets.domain import Domain, Release, TransformContext, lifts
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import explained
+from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.check import check
@@ -358,7 +359,9 @@ def test_rows_that_a_declared_reader_cannot_read_are_blocked_by_the_schema_gate(
     evaluated = operations.gate(store.ws, run.run_id, actor="ana")
     failed = [result for result in evaluated.results if not result.passed]
     assert [result.gate for result in failed] == ["schema"]
-    assert "silver.totals could not read it: the transform totals 1.0.0 of silver.totals failed" in failed[0].verdict
+    assert "silver.totals could not read it: the transform totals 1.0.0 of silver.totals failed" in verdict_words(
+        failed[0]
+    )
     assert store.versions() == {START: 1}
     # Once the reader reads the present column, the same run passes.
     store.becomes(shop_of(3))

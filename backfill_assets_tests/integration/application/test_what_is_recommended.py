@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import TargetChanged
 from backfill_assets.gates.moves import COMPARISON
-from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.records import Finding, GateResult
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.measured import partition_moves, total_moves
@@ -118,7 +118,13 @@ def printed(hand: Hand, run_id: str) -> str:
     with hand.ws.ledger.read() as tx:
         candidates = tx.candidates.of_run(run_id)
     gate = GateResult(
-        run_id=run_id, partition=FIFTH, gate=COMPARISON, blocking=False, passed=True, digest="", verdict="compared"
+        run_id=run_id,
+        partition=FIFTH,
+        gate=COMPARISON,
+        blocking=False,
+        passed=True,
+        digest="",
+        finding=Finding.COMPARED,
     )
     partitions = partition_moves([replace(gate, partition=day) for day in candidates], candidates)
     report = replace(

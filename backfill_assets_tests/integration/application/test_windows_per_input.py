@@ -14,6 +14,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -115,7 +116,7 @@ def test_the_proof_reads_a_week_more_of_each_input(ws: Workspace) -> None:
     operations.gate(ws, alone.run_id, actor="ana")
     with ws.ledger.read() as reader:
         (found,) = [result for result in reader.candidates.gate_results(alone.run_id) if result.gate == "warm_up"]
-    assert found.verdict == "the same 1 row with 7 more days back"
+    assert verdict_words(found) == "the same 1 row with 7 more days back"
 
 
 @pytest.mark.long

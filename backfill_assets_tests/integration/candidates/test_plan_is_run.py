@@ -13,6 +13,7 @@ from backfill_assets.candidates.compute import derived_rows
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.core.errors import ContractBroken, IllegalTransition
 from backfill_assets.domain import DerivedTable, Domain, Policy, expression
+from backfill_assets.ledger.records import Finding
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest
@@ -106,11 +107,11 @@ def test_a_table_that_publishes_by_policy_is_not_said_to_wait_for_a_person(shop:
     alone = redeclared(shop, policy=Policy(backfill="auto"))
     run_id = alone.staged(alone.planned(OUTPUT))
     (agree,) = [stage for stage in operations.stages(alone.ws, run_id) if isinstance(stage, Agree)]
-    assert agree.policy == f"backfill runs of {RECENT} are published automatically"
+    assert agree.demand.policy == "backfill"
     alone.publish(run_id)
-    assert operations.run_named(alone.ws, run_id).approved_by == f"policy:{agree.policy}"
+    assert operations.run_named(alone.ws, run_id).approved_by == f"policy:{agree.demand.policy}"
     (agree,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Agree)]
-    assert agree.policy is None
+    assert agree.demand.policy is None
 
 
 @pytest.mark.long
@@ -132,7 +133,5 @@ def test_the_proof_computes_the_days_that_the_plan_said(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(OUTPUT))
     (prove,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Prove)]
     with shop.ws.ledger.read() as reader:
-        found = {
-            r.partition for r in reader.candidates.gate_results(run_id) if r.verdict.startswith("the same 1 row with ")
-        }
+        found = {r.partition for r in reader.candidates.gate_results(run_id) if r.finding is Finding.SAME}
     assert found == set(prove.compared)

@@ -17,14 +17,14 @@ from sqlalchemy import update
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext, Window, unique_key
-from backfill_assets.gates.judge import NOT_USABLE
 from backfill_assets.lake.checksums import joined
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.records import ChunkRecord, FailingKey, GateResult
+from backfill_assets.ledger.records import ChunkRecord, FailingKey, Finding, GateResult
 from backfill_assets.ledger.schema import chunk_runs
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import recent_sales, sales
@@ -130,13 +130,15 @@ def test_a_window_short_by_one_day_is_caught_in_chunks_of_a_hundred_days(
     run_id = gated(short, COMPUTED, 100)
     assert state_of(short, run_id) is RunState.BLOCKED
     # The first day of the run has no more history than its window, and what the second chunk computes of the first one.
-    failing = {p: result.verdict for p, result in proofs(short, run_id).items() if "differ" in result.verdict}
+    failing = {
+        p: verdict_words(result) for p, result in proofs(short, run_id).items() if result.finding is Finding.DIFFERENT
+    }
     assert set(failing) == {COMPUTED.start, BEFORE_THE_LAST_CHUNK}
     assert all(verdict.endswith("1 of 1 rows differ: the window is too short") for verdict in failing.values())
     enough = declared(history, window=Window(days_back=back), releases=(release,), gates=())
     run_id = gated(enough, COMPUTED, 100)
     assert state_of(enough, run_id) is RunState.PASSED
-    assert proofs(enough, run_id)[BEFORE_THE_LAST_CHUNK].verdict == (
+    assert verdict_words(proofs(enough, run_id)[BEFORE_THE_LAST_CHUNK]) == (
         "the same 1 row with other partitions in the same call"
     )
 
@@ -222,7 +224,7 @@ def test_a_chunk_computes_days_of_its_neighbours_and_never_stages_them(shop: Sho
     assert {path.parent.name for path in files} == {f"day={day}" for day in second.partitions}
     # A run of a week has no other days than those at its ends, which are computed with more days chunk by chunk.
     more = ("4 more days ahead", "3 more days back and 1 more day ahead", "6 more days back")
-    verdicts = {p: result.verdict for p, result in proofs(shop.ws, run_id).items()}
+    verdicts = {p: verdict_words(result) for p, result in proofs(shop.ws, run_id).items()}
     assert verdicts == {
         p: f"the same 1 row with {how}" for chunk, how in zip(found, more, strict=True) for p in chunk.partitions
     }
@@ -254,7 +256,7 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
         end, meeting, side = 9, 8, "6 more days back and 1 more day ahead"
     for number, how in ((end, side), (meeting, "other partitions in the same call")):
         result = found[date(2026, 1, number)]
-        assert result.verdict == f"with {how}, 1 of 1 rows differ: the window is too short"
+        assert verdict_words(result) == f"with {how}, 1 of 1 rows differ: the window is too short"
         assert result.observed["changed_columns"] == {"amount": 1}
     assert [day.day for day, result in found.items() if not result.passed] == sorted((end, meeting))
     with short.ledger.read() as reader:
@@ -283,14 +285,14 @@ def test_two_days_are_proven_with_longer_windows(shop: Shop) -> None:
     two = DayRange(date(2026, 1, 5), date(2026, 1, 7))
     for size, ahead in ((1, 4), (2, 3)):
         run_id = shop.staged(in_chunks(shop.ws, size, two))
-        assert proofs(shop.ws, run_id)[two.start].verdict == (
+        assert verdict_words(proofs(shop.ws, run_id)[two.start]) == (
             f"the same 1 row with 2 more days back and {ahead} more days ahead"
         )
     short = declared(shop.ws, window=Window(days_back=1, days_ahead=1))
     run_id = in_chunks(short, 2, two)
     operations.stage(short, run_id, actor="ana")
     operations.gate(short, run_id, actor="ana")
-    assert proofs(short, run_id)[two.start].verdict == (
+    assert verdict_words(proofs(short, run_id)[two.start]) == (
         "with 3 more days back and 3 more days ahead, 1 of 1 rows differ: the window is too short"
     )
 
@@ -310,8 +312,8 @@ def test_where_the_key_is_not_unique_the_proof_says_that_it_is_not_usable(shop: 
     operations.stage(doubled, run_id, actor="ana")
     operations.gate(doubled, run_id, actor="ana")
     assert state_of(doubled, run_id) is RunState.BLOCKED
-    verdicts = {result.verdict for result in proofs(doubled, run_id).values()}
-    assert verdicts and all(verdict.startswith(NOT_USABLE) for verdict in verdicts)
+    found = {result.finding for result in proofs(doubled, run_id).values()}
+    assert found and found <= {Finding.UNUSABLE, Finding.UNUSABLE_ELSEWHERE}
 
 
 @pytest.mark.long

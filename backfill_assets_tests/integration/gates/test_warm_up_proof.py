@@ -17,13 +17,13 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Window, warm_up_proof
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.examples.enforcement_sla.sources import case_events
-from backfill_assets.gates.judge import NOTHING_THERE
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.records import Finding, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import recent_sales, sales
@@ -56,7 +56,7 @@ def state_of(ws: Workspace, run_id: str) -> RunState:
 
 def test_a_window_that_is_long_enough_passes_and_says_what_it_was_compared_with(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(LATE))
-    found = {day.day: result.verdict for day, result in proofs(shop.ws, run_id).items()}
+    found = {day.day: verdict_words(result) for day, result in proofs(shop.ws, run_id).items()}
     assert state_of(shop.ws, run_id) is RunState.PASSED
     assert found == dict.fromkeys(range(5, 10), "the same 1 row with 2 more days back")
 
@@ -66,11 +66,13 @@ def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
     run_id = short.staged(short.planned(LATE))
     assert state_of(short.ws, run_id) is RunState.BLOCKED
     found = proofs(short.ws, run_id)
-    assert found[date(2026, 1, 5)].verdict == ("with 3 more days back, 1 of 1 rows differ: the window is too short")
+    assert verdict_words(found[date(2026, 1, 5)]) == (
+        "with 3 more days back, 1 of 1 rows differ: the window is too short"
+    )
     assert found[date(2026, 1, 5)].observed["changed_columns"] == {"amount": 1}
     assert [day for day, result in found.items() if not result.passed] == [date(2026, 1, 5)]
     operations.approve(short.ws, run_id, by="ben")
-    with pytest.raises(IllegalTransition, match="a blocking gate failed"):
+    with pytest.raises(IllegalTransition, match="it is BLOCKED"):
         short.publish(run_id)
     assert short.amounts() == {}
 
@@ -80,7 +82,7 @@ def test_a_look_ahead_that_is_too_short_blocks_the_run_as_well(shop: Shop) -> No
     short = redeclared(shop, window=Window(days_back=2))
     run_id = short.staged(short.planned(LATE))
     assert state_of(short.ws, run_id) is RunState.BLOCKED
-    assert proofs(short.ws, run_id)[date(2026, 1, 9)].verdict == (
+    assert verdict_words(proofs(short.ws, run_id)[date(2026, 1, 9)]) == (
         "with 2 more days back and 1 more day ahead, 1 of 1 rows differ: the window is too short"
     )
 
@@ -108,14 +110,14 @@ def test_an_author_can_opt_out_or_only_be_warned(shop: Shop) -> None:
 def test_where_no_earlier_day_is_accepted_only_the_look_ahead_is_longer(shop: Shop) -> None:
     one = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
     found = proofs(shop.ws, shop.staged(shop.planned(one)))
-    assert found[OUTPUT.start].verdict == "the same 1 row with 6 more days ahead"
+    assert verdict_words(found[OUTPUT.start]) == "the same 1 row with 6 more days ahead"
 
 
 def test_where_no_further_day_is_accepted_there_is_nothing_to_compare_with(shop: Shop) -> None:
     alone = redeclared(shop, window=Window(days_back=8, days_ahead=1))
     one = DayRange.inclusive(OUTPUT.last, OUTPUT.last)
     run_id = alone.staged(alone.planned(one))
-    assert {result.verdict for result in proofs(alone.ws, run_id).values()} == {NOTHING_THERE}
+    assert {result.finding for result in proofs(alone.ws, run_id).values()} == {Finding.NOTHING_TO_COMPARE}
     assert state_of(alone.ws, run_id) is RunState.PASSED
 
 
@@ -165,7 +167,7 @@ def test_the_example_of_the_readme_is_proven(
     operations.gate(ws, run_id, actor="ana")
     assert state_of(ws, run_id) is RunState.PASSED
     between = proofs(ws, run_id)[date(2026, 1, 4)]
-    assert between.verdict == "the same 1 row with 2 more days back"
+    assert verdict_words(between) == "the same 1 row with 2 more days back"
     ws.close()
 
 

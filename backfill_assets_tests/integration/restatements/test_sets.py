@@ -159,7 +159,7 @@ def test_a_set_is_approved_by_a_person_who_may_approve_every_run_of_it(late: Sho
     shop = replace(late, ws=replace(late.ws, domain=domain))
     planned = planned_set(shop)
     (agree,) = [stage for stage in planned.stages if isinstance(stage, Agree)]
-    assert agree.whom == "of finance and of platform"
+    assert agree.demand.groups == (("finance",), ("platform",))
     reference = folder_at(shop.ws.settings.reference) / "approvers.yaml"
     reference.parent.mkdir(parents=True, exist_ok=True)
     reference.write_text('version: "1"\ngroups: {finance: [ben, dora], platform: [cara, dora]}\n', encoding="utf-8")

@@ -72,7 +72,7 @@ EDITS = {
     "UPDATE publication_changes SET provenance = '{}'": "contents_digest are not what its event says",
     "UPDATE publications SET asked_by = 'nobody' WHERE action = 'ROLLBACK'": "by are not what its event says",
     "UPDATE publications SET reason = 'because'": "reason are not what its event says",
-    "UPDATE gate_results SET verdict = 'all is well'": "the gate results of run .* were edited",
+    "UPDATE gate_results SET finding = 'SAME'": "the gate results of run .* were edited",
     "UPDATE gate_results SET passed = NOT passed": "the gate results of run .* were edited",
     "DELETE FROM gate_results WHERE gate = 'unique_key'": "the gate results of run .* were edited",
     "UPDATE approvals SET approved_by = 'cleo' WHERE state = 'APPROVED'": "the approval of run .* was edited",

@@ -32,22 +32,24 @@ from backfill_assets_tests.support.declared import (
 MISTAKES: Mistakes = {
     "a window on a monthly table": (
         lambda: derived(source(), partition=monthly("day"), window=Window(days_back=1)),
-        "silver.daily: it is a monthly table and reads 'events' with 1 day back and 0 ahead, counted in days; a "
+        "silver.daily: it is a monthly table and reads 'events' with Window(days_back=1, days_ahead=0), "
+        "counted in days; a "
         "monthly table reads whole months, such as Months(back=1)",
     ),
     "days for an input of a monthly table": (
         lambda: derived(source(), partition=monthly("day"), inputs={"events": reads(source(), days_ahead=2)}),
-        "silver.daily: it is a monthly table and reads 'events' with 0 days back and 2 ahead, counted in days",
+        "silver.daily: it is a monthly table and reads 'events' with Window(days_back=0, days_ahead=2), "
+        "counted in days",
     ),
     "months for an input of a daily table": (
         lambda: derived(source(), inputs={"events": reads(source(), window=Months(back=2))}),
-        "silver.daily: it is a daily table and reads 'events' with 2 months back and 0 ahead, counted in months; a "
+        "silver.daily: it is a daily table and reads 'events' with Months(back=2, ahead=0), counted in months; a "
         "daily table counts days, such as Window(days_back=31), and reads every month of a monthly input that they "
         "touch",
     ),
     "months for a daily table": (
         lambda: derived(source(), window=Months(ahead=1)),
-        "silver.daily: it is a daily table and reads 'events' with 0 months back and 1 ahead",
+        "silver.daily: it is a daily table and reads 'events' with Months(back=0, ahead=1)",
     ),
     "a window that counts for no input": (
         lambda: derived(source(), inputs={"events": reads(source(), days_back=1)}, window=Window(days_back=3)),
@@ -65,7 +67,7 @@ MISTAKES: Mistakes = {
         lambda: domain(derived(events := source(), window=lambda _: Months(back=1)), sources=(events,)).graph(
             {}, first_day=date(2024, 1, 1)
         ),
-        "silver.daily: it is a daily table and reads 'events' with 1 month back",
+        "silver.daily: it is a daily table and reads 'events' with Months(back=1,",
     ),
     "a function that gives no window": (
         lambda: derived(source(), inputs={"events": reads(source(), window=lambda _: 7)}).window_of("events", {}),  # type: ignore

@@ -9,6 +9,7 @@ import pytest
 from backfill_assets.domain import Moved, moved
 from backfill_assets.gates.judge import moved_verdict
 from backfill_assets.ledger.records import NEEDS_COMMENT, BreakdownCell
+from backfill_assets.report.words.verdicts import verdict_words
 
 JULY, AUGUST = date(2006, 7, 1), date(2006, 8, 1)
 
@@ -48,7 +49,7 @@ def test_groups_that_cancel_each_other_out_are_seen_one_by_one() -> None:
     assert not passes(moved("amount", by=("shop",), percent=5), *cells)
     assert passes(moved("amount", by=("kind",), percent=5), *cells)
     verdict = moved_verdict(moved("amount", by=("shop",), percent=5), JULY, cells, is_new=False)
-    assert verdict.sentence == "amount moved by more than 5 % in 2 of 2 groups of 2006-07"
+    assert verdict_words(verdict) == "amount moved by more than 5 % in 2 of 2 groups of 2006-07"
     assert (verdict.observed["groups"], verdict.observed["moved_groups"]) == (2, 2)
     assert "shop" not in str(verdict.observed), "values of dimensions can be erased"
 
@@ -79,13 +80,16 @@ def test_a_sum_that_is_not_finite_needs_a_comment(before: str, after: str) -> No
     cells = [cell(before, after, shop="a"), cell("100", "200", shop="b"), cell("100", "100", shop="c")]
     assert not passes(gate, *cells)
     verdict = moved_verdict(gate, JULY, cells, is_new=False)
-    assert verdict.sentence == (
+    assert verdict_words(verdict) == (
         "amount moved by more than 5 % in 1 of 3 groups of 2006-07, and cannot be compared in 1, "
         "where a sum is not a finite number"
     )
     assert (verdict.observed["moved_groups"], verdict.observed["incomparable_groups"]) == (1, 1)
     alone = moved_verdict(gate, JULY, cells[:1], is_new=False)
-    assert alone.sentence == "amount cannot be compared in 1 of 1 group of 2006-07, where a sum is not a finite number"
+    assert (
+        verdict_words(alone)
+        == "amount cannot be compared in 1 of 1 group of 2006-07, where a sum is not a finite number"
+    )
 
 
 def test_sums_of_opposite_infinities_need_a_comment() -> None:

@@ -13,7 +13,7 @@ from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.moves import Moves, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.gates.state_moves import StateMove
-from backfill_assets.ledger.records import CandidatePartition, GateResult
+from backfill_assets.ledger.records import CandidatePartition, Finding, GateResult
 from backfill_assets.report.measured import changed_columns
 
 DAY = date(2026, 1, 5)
@@ -31,7 +31,14 @@ def judged(gate: Gate) -> GateResult:
 
 def recorded(gate: str, observed: Mapping[str, object]) -> GateResult:
     return GateResult(
-        run_id="bf-1", partition=DAY, gate=gate, blocking=True, passed=False, digest="", verdict="", observed=observed
+        run_id="bf-1",
+        partition=DAY,
+        gate=gate,
+        blocking=True,
+        passed=False,
+        digest="",
+        finding=Finding.COMPARED,
+        observed=observed,
     )
 
 

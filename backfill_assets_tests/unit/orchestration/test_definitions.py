@@ -20,7 +20,7 @@ from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.examples.enforcement_sla.sources import case_events as CASE_EVENTS
 from backfill_assets.landing.imports import contract_of
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, OfferedFile
-from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.records import Finding, GateResult
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import build_definitions, definitions_over
 from backfill_assets.orchestration.checks import evaluations, summaries
@@ -214,7 +214,7 @@ def test_a_failed_check_links_to_the_report_and_the_desk_and_a_passed_one_does_n
             blocking=True,
             passed=not violating,
             digest="d",
-            verdict="rows share their key",
+            finding=Finding.SHARED_KEYS,
             observed={"rows": 9, "violating_rows": violating},
         )
         for day, violating in ((1, 0), (2, 4))
@@ -240,7 +240,7 @@ def test_a_failed_check_links_to_the_report_and_the_desk_and_a_passed_one_does_n
         # A row count, files with other columns, a proof that failed elsewhere, and a measure that moved name no rows.
         ({"rows": 9, "at_least": 10, "at_most": None}, False),
         ({"rows": 9, "rows_without_a_required_value": 0}, False),
-        ({"proven_on": "2025-01-02, 1 day"}, False),
+        ({"shown_by": "2025-01-02"}, False),
         ({"percent": 5, "at_least": 0, "groups": 3, "moved_groups": 1}, False),
     ],
 )
@@ -252,7 +252,7 @@ def test_keys_of_rows_are_only_announced_where_a_gate_names_rows(observed: dict[
         blocking=True,
         passed=False,
         digest="d",
-        verdict="no",
+        finding=Finding.COLUMNS,
         observed=observed,
     )
     links = report_link(Settings.from_environment({}), "bf-1")

@@ -20,12 +20,11 @@ RULES = st.sampled_from(["auto", "approve"])
 GROUPS = st.lists(st.sampled_from(["finance", "platform", "audit"]), unique=True, max_size=2).map(tuple)
 POLICIES = st.builds(Policy, live=RULES, backfill=RULES, follow=RULES, approvers=GROUPS)
 CAUSES: st.SearchStrategy[Cause] = st.sampled_from(["live", "backfill", "follow"])
-TABLE = "silver.orders"
 
 
 @given(POLICIES, POLICIES, POLICIES, CAUSES)
 def test_no_policy_is_loosened_by_another_one(pinned: Policy, present: Policy, last: Policy, cause: Cause) -> None:
-    asked = demand(TABLE, cause, counting=(pinned, present), loosened=(last,))
+    asked = demand(cause, counting=(pinned, present), loosened=(last,))
     is_auto = all(policy.rule(cause) == "auto" for policy in (pinned, present, last))
     assert (asked.policy is not None) == is_auto
     assert set(asked.groups) == {policy.approvers for policy in (pinned, present) if policy.approvers}
@@ -33,7 +32,7 @@ def test_no_policy_is_loosened_by_another_one(pinned: Policy, present: Policy, l
 
 @given(POLICIES, CAUSES)
 def test_a_policy_beside_itself_asks_for_what_it_asks_alone(policy: Policy, cause: Cause) -> None:
-    assert demand(TABLE, cause, counting=(policy, policy)) == demand(TABLE, cause, counting=(policy,))
+    assert demand(cause, counting=(policy, policy)) == demand(cause, counting=(policy,))
 
 
 def test_a_set_is_approved_by_who_may_approve_every_run_of_it() -> None:

@@ -13,19 +13,21 @@ from datetime import date, timedelta
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.gates.judge import NOT_USABLE, NOTHING_THERE, warm_up_verdict
+from backfill_assets.gates.judge import warm_up_verdict
 from backfill_assets.gates.measure import Measured, Proven
-from backfill_assets.ledger.records import SampledRow
+from backfill_assets.ledger.records import Finding, SampledRow
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.proof import ProofTerms, in_a_row, longer_reads, pinned_by, plan_proof
-from backfill_assets.planning.reads import MoreDays, Reads, more_days, more_days_described, reads_of
+from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
 from backfill_assets.planning.request import configuration_of
-from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring, sentence
+from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring
 from backfill_assets.planning.windows import AnyWindow, Window
+from backfill_assets.report.words.stages import more_days_words, stage_words
+from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 
 FIRST = date(2024, 6, 10)
@@ -330,7 +332,7 @@ def test_each_input_is_read_as_far_as_its_own_days_are_accepted() -> None:
     assert events.days == DayRange.inclusive(day(-258), day(3))
     assert rates.days == DayRange.inclusive(day(-7), day(3))
     more = more_days(reads_of(node, graph, [FIRST]), (events, rates))
-    assert more_days_described(more) == (
+    assert more_days_words(more) == (
         "7 more days back and 2 more days ahead of events, and 7 more days back and 3 more days ahead of rates"
     )
 
@@ -347,13 +349,13 @@ def test_the_plan_says_which_days_are_computed_once_more() -> None:
     accepted = frozenset(DayRange.inclusive(day(-2), day(60)))
     manifest = planned(node, graph, [day(n) for n in range(8)], accepted, ProofTerms(partitions=3), [4, 4])
     first, second = computing(manifest, graph)
-    assert "2024-06-10..2024-06-13, 4 days (and 2024-06-14..2024-06-15, 2 days, once more)" in sentence(first)
+    assert "2024-06-10..2024-06-13, 4 days (and 2024-06-14..2024-06-15, 2 days, once more)" in stage_words(first)
     assert (
         "2024-06-14..2024-06-17, 4 days (and 2024-06-12..2024-06-13, 2 days, once more), "
         "from bronze.source 2024-06-10..2024-06-17"
-    ) in sentence(second)
+    ) in stage_words(second)
     _, prove = measuring(manifest, graph)
-    assert sentence(prove) == (
+    assert stage_words(prove) == (
         "prove the window of silver.derived: 2024-06-10..2024-06-12, 3 days, once more with 7 more days ahead; "
         "2024-06-15..2024-06-17, 3 days, once more with 5 more days back and 7 more days ahead; "
         "2024-06-12..2024-06-15, 4 days, once more with the chunks beside them"
@@ -376,7 +378,6 @@ def test_a_proof_survives_the_text_of_its_manifest() -> None:
 
 TOO_SHORT = Proven(
     partitions=(FIRST, FIRST + timedelta(days=1)),
-    described="2024-06-10..2024-06-11, 2 days",
     windows={"rows": Window(days_back=31, days_ahead=1)},
     more=(MoreDays(argument="rows", back=31, ahead=7),),
     again={
@@ -398,7 +399,7 @@ TOO_SHORT = Proven(
 def test_a_window_that_is_too_short_is_said_with_counts_and_no_values_of_rows() -> None:
     verdict = warm_up_verdict(FIRST, [TOO_SHORT])
     assert not verdict.passed
-    assert verdict.sentence == (
+    assert verdict_words(verdict) == (
         "with 31 more days back and 7 more days ahead, 1,204 of 8,123 rows differ: the window is too short"
     )
     assert verdict.observed["changed"] == 1_204
@@ -410,7 +411,6 @@ def test_partitions_that_were_not_computed_again_share_the_verdict() -> None:
     end = replace(
         TOO_SHORT,
         partitions=(later,),
-        described="2024-06-19, 1 day",
         more=(MoreDays(argument="rows", back=0, ahead=1),),
         again={},
         differing=(),
@@ -420,13 +420,12 @@ def test_partitions_that_were_not_computed_again_share_the_verdict() -> None:
     assert not warm_up_verdict(between, [TOO_SHORT, end]).passed
     good = replace(TOO_SHORT, differing=(), more=(MoreDays(argument="rows", back=31, ahead=0),))
     verdict = warm_up_verdict(between, [good, end])
-    assert (verdict.passed, verdict.sentence) == (
+    assert (verdict.passed, verdict_words(verdict)) == (
         True,
-        "proven on 2024-06-10..2024-06-11, 2 days, with 31 more days back and on 2024-06-19, 1 day, with "
-        "1 more day ahead",
+        "proven on 3 others, 2024-06-10 to 2024-06-19",
     )
     assert warm_up_verdict(FIRST + timedelta(days=1), [TOO_SHORT]).passed
-    assert warm_up_verdict(later, [TOO_SHORT, end]).sentence == "no rows, as staged, with 1 more day ahead"
+    assert verdict_words(warm_up_verdict(later, [TOO_SHORT, end])) == "no rows, as staged, with 1 more day ahead"
 
 
 def test_a_verdict_names_the_inputs_whose_windows_differ() -> None:
@@ -434,7 +433,7 @@ def test_a_verdict_names_the_inputs_whose_windows_differ() -> None:
     more = (MoreDays(argument="events", back=0, ahead=0), MoreDays(argument="rates", back=7, ahead=0))
     end = replace(TOO_SHORT, windows=windows, more=more, differing=())
     verdict = warm_up_verdict(FIRST, [end])
-    assert verdict.sentence == "the same 8,123 rows with 7 more days back of rates"
+    assert verdict_words(verdict) == "the same 8,123 rows with 7 more days back of rates"
     assert verdict.observed["windows"]["rates"] == {"days_back": 0, "days_ahead": 0}
     assert verdict.observed["more"]["rates"] == {"days_back": 7, "days_ahead": 0}
 
@@ -443,7 +442,7 @@ def test_where_there_is_nothing_more_to_read_the_verdict_says_so() -> None:
     alone = replace(TOO_SHORT, more=(MoreDays(argument="rows", back=0, ahead=0),), again={}, differing=(), examples=())
     for partition in (FIRST, FIRST + timedelta(days=9)):
         verdict = warm_up_verdict(partition, [alone])
-        assert (verdict.passed, verdict.sentence) == (True, NOTHING_THERE)
+        assert (verdict.passed, verdict.finding) == (True, Finding.NOTHING_TO_COMPARE)
 
 
 def test_a_run_that_was_planned_without_a_proof_is_not_held_up() -> None:
@@ -452,24 +451,21 @@ def test_a_run_that_was_planned_without_a_proof_is_not_held_up() -> None:
 
 BESIDE = Proven(
     partitions=(day(5), day(9)),
-    described="2024-06-15, 2024-06-19, 2 days",
     windows={"rows": Window(days_back=27)},
     again={day(5): Measured(partition=day(5), rows=4, changed=1, unchanged=3), day(9): Measured(partition=day(9))},
 )
 
 
 def test_verdicts_speak_of_what_chunks_compute_of_their_neighbours() -> None:
-    assert warm_up_verdict(day(5), [BESIDE]).sentence == "the same 4 rows with other partitions in the same call"
-    assert warm_up_verdict(day(1), [BESIDE]).sentence == (
-        "proven on 2024-06-15, 2024-06-19, 2 days, with other partitions in the same call"
-    )
+    assert verdict_words(warm_up_verdict(day(5), [BESIDE])) == "the same 4 rows with other partitions in the same call"
+    assert verdict_words(warm_up_verdict(day(1), [BESIDE])) == ("proven on 2 others, 2024-06-15 to 2024-06-19")
     short = replace(BESIDE, differing=(day(5),))
     verdict = warm_up_verdict(day(5), [short])
-    assert (verdict.passed, verdict.sentence) == (
+    assert (verdict.passed, verdict_words(verdict)) == (
         False,
         "with other partitions in the same call, 1 of 4 rows differ: the window is too short",
     )
-    assert warm_up_verdict(day(1), [short]).sentence == "the window is too short, as 2024-06-15 shows"
+    assert verdict_words(warm_up_verdict(day(1), [short])) == "the window is too short, as 2024-06-15 shows"
 
 
 def test_a_partition_that_was_computed_again_twice_fails_where_either_differs() -> None:
@@ -478,7 +474,7 @@ def test_a_partition_that_was_computed_again_twice_fails_where_either_differs() 
     nothing = replace(same, more=(MoreDays(argument="rows", back=0, ahead=0),))
     for proven in ([same, short], [short, same]):
         assert not warm_up_verdict(day(5), proven).passed
-    assert warm_up_verdict(day(5), [nothing, BESIDE]).sentence.startswith("the same 4 rows")
+    assert verdict_words(warm_up_verdict(day(5), [nothing, BESIDE])).startswith("the same 4 rows")
 
 
 def test_where_the_key_is_not_unique_the_proof_is_not_usable_and_does_not_pass() -> None:
@@ -486,8 +482,12 @@ def test_where_the_key_is_not_unique_the_proof_is_not_usable_and_does_not_pass()
     doubled = replace(BESIDE, differing=(day(5),), again={**BESIDE.again, day(5): crosswise})
     verdict = warm_up_verdict(day(5), [doubled])
     assert not verdict.passed
-    assert verdict.sentence.startswith(NOT_USABLE) and "too short" not in verdict.sentence
+    assert verdict.finding is Finding.UNUSABLE
     other = warm_up_verdict(day(1), [doubled])
-    assert (other.passed, other.sentence) == (False, f"{NOT_USABLE}: the key is not unique on 2024-06-15")
+    assert (other.passed, other.finding, other.observed) == (
+        False,
+        Finding.UNUSABLE_ELSEWHERE,
+        {"shown_by": "2024-06-15"},
+    )
     # The same rows, shared keys or not: equal checksums are equal rows.
     assert warm_up_verdict(day(5), [replace(doubled, differing=())]).passed

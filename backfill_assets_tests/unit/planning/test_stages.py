@@ -26,12 +26,12 @@ from backfill_assets.planning.stages import (
     Swap,
     measuring,
     publishing,
-    sentence,
     stages_of,
 )
 from backfill_assets.planning.windows import Window
 from backfill_assets.report.planned import plan_document
 from backfill_assets.report.planned_sets import SetPlan, set_plan_document
+from backfill_assets.report.words.stages import stage_words
 from backfill_assets_tests.unit.planning.test_estimates import AS_OF, LAST, Accepted, graph_of, plan_of
 from backfill_assets_tests.unit.planning.test_proof import FIRST, derived
 from backfill_assets_tests.unit.planning.test_proof import planned as proven_manifest
@@ -86,7 +86,7 @@ def test_the_proof_is_announced_with_the_days_that_are_really_there(
         assert ends(prove) == [((*first, *last), of_first)]
     else:
         assert ends(prove) == [(first, of_first), (last, of_last)]
-    said = sentence(prove)
+    said = stage_words(prove)
     if any(any(more) for _, more in ends(prove)):
         assert "with 0" not in said and "and 0" not in said
         assert set(prove.compared) == {p for partitions, more in ends(prove) if any(more) for p in partitions}
@@ -142,7 +142,7 @@ def set_of(planned: Plan) -> PlannedSet:
 
 
 def agreements(stages: tuple[Stage, ...]) -> list[str]:
-    return [sentence(stage) for stage in stages if isinstance(stage, Agree)]
+    return [stage_words(stage) for stage in stages if isinstance(stage, Agree)]
 
 
 def test_who_approves_is_said_as_it_is() -> None:
@@ -154,9 +154,9 @@ def test_who_approves_is_said_as_it_is() -> None:
     assert agreements(stages_of([manifest], GRAPH, demand=groups)) == [
         f"wait until another person than ana, of finance or platform and of audit, approves {manifest.run_id}"
     ]
-    automatic = Demand(policy="runs are published automatically")
+    automatic = Demand(policy="live")
     assert agreements(stages_of([manifest], GRAPH, demand=automatic)) == [
-        "approved by policy: runs are published automatically"
+        "approved by policy: live runs are published automatically"
     ]
     # A table may want a person for what arrives by itself as well.
     live = replace(manifest, kind=Kind.LIVE, mode=Mode.LIVE)

@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
-from backfill_assets.ledger.records import BreakdownCell, GateResult
+from backfill_assets.ledger.records import BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.breakdown import breakdown_document
@@ -205,7 +205,7 @@ def test_the_glossary_explains_the_words_of_the_page_and_no_others() -> None:
     assert "rows that readers of the published table see now" in found.text
 
 
-def result(day: date, **observed: object) -> GateResult:
+def result(day: date, finding: Finding, **observed: object) -> GateResult:
     return GateResult(
         run_id="bf-1",
         partition=day,
@@ -213,22 +213,24 @@ def result(day: date, **observed: object) -> GateResult:
         blocking=True,
         passed=True,
         digest="d",
-        verdict="not asked for when the run was planned",
+        finding=finding,
         observed=observed,
     )
 
 
 def test_what_a_proof_did_not_compare_is_said() -> None:
     again, *rest = days(31)
-    shared = [result(day, proven_on="x") for day in rest]
-    assert outcome_of(Grain.DAILY, [result(again, unchanged=10), *shared]) == (
+    shared = [result(day, Finding.SAME_ELSEWHERE) for day in rest]
+    assert outcome_of(Grain.DAILY, [result(again, Finding.SAME), *shared]) == (
         "2006-07-01, 1 day: computed again, the same rows; the other 30 days not computed again"
     )
-    assert outcome_of(Grain.DAILY, [result(again, unchanged=10)]) == (
+    assert outcome_of(Grain.DAILY, [result(again, Finding.SAME)]) == (
         "2006-07-01, 1 day: computed again, the same rows"
     )
-    assert outcome_of(Grain.DAILY, [result(again)]) == ("nothing was compared: not asked for when the run was planned")
-    failed = [replace(result(again, unchanged=10), passed=False), *shared]
+    assert outcome_of(Grain.DAILY, [result(again, Finding.NOT_ASKED)]) == (
+        "nothing was compared: not asked for when the run was planned"
+    )
+    failed = [replace(result(again, Finding.SAME), passed=False), *shared]
     assert outcome_of(Grain.DAILY, failed) == "1 of 31 days failed"
 
 
@@ -263,7 +265,9 @@ def test_states_in_words_leave_out_rows_that_kept_theirs() -> None:
 
 def test_new_partitions_are_no_moves_between_states() -> None:
     found = {"column": "state", "before": None, "after": "open", "rows": 2}
-    results = [replace(result(day, state_moves=[found]), gate="compared_with_accepted") for day in days(3)]
+    results = [
+        replace(result(day, Finding.COMPARED, state_moves=[found]), gate="compared_with_accepted") for day in days(3)
+    ]
     assert [each.rows for each in state_moves(results, {FIRST})] == [4]
 
 

@@ -107,8 +107,8 @@ def test_another_window_is_another_configuration_and_said_in_days() -> None:
     assert reasons == (
         Reason(
             cause=Cause.CONFIGURATION_CHANGED,
-            was="events = bronze.events, 6 days back and 1 ahead",
-            now="events = bronze.events, 13 days back and 1 ahead",
+            was="events = bronze.events, Window(days_back=6, days_ahead=1)",
+            now="events = bronze.events, Window(days_back=13, days_ahead=1)",
         ),
     )
 

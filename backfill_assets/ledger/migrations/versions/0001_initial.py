@@ -156,7 +156,7 @@ def upgrade() -> None:
         sa.Column("blocking", sa.Boolean, nullable=False),
         sa.Column("passed", sa.Boolean, nullable=False),
         sa.Column("digest", SHA256, nullable=False),
-        sa.Column("verdict", sa.Text, nullable=False),
+        sa.Column("finding", sa.Text, nullable=False),
         sa.Column("observed", sa.Text, nullable=False),
         sa.ForeignKeyConstraint(
             ["run_id", "partition_date"], ["candidate_partitions.run_id", "candidate_partitions.partition_date"]

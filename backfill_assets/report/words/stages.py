@@ -1,0 +1,84 @@
+"""Words of what is done and who agrees: stages, the proof of a window, policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from backfill_assets.planning.partitions import count_of, describe
+from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.reads import MoreDays
+from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Stage, Swap, compared_by
+from backfill_assets.planning.windows import AnyWindow, Months
+from backfill_assets.publication.errors import members
+
+NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"
+
+
+def stage_words(stage: Stage) -> str:
+    """What a stage does."""
+    match stage:
+        case Compute():
+            read = "; ".join(f"{reads.table} {describe(reads.grain, reads.partitions)}" for reads in stage.reads)
+            return (
+                f"compute chunk {stage.chunk.number} of {stage.chunks} of {stage.table}, "
+                f"{describe(stage.grain, stage.chunk.partitions)}"
+                + (f" (and {describe(stage.grain, stage.chunk.once_more)}, once more)" if stage.chunk.once_more else "")
+                + f", from {read or 'the landed files'}"
+            )
+        case Prove():
+            return f"prove the window of {stage.table}: {proof_words(stage)}"
+        case Measure():
+            return (
+                f"measure {count_of(len(stage.gates), 'gate')} of {stage.table} on "
+                f"{describe(stage.grain, stage.partitions)}, compared with the accepted rows"
+            )
+        case Agree():
+            if stage.demand.policy is not None:
+                return f"approved by policy: {stage.demand.policy} runs are published automatically"
+            groups = members(stage.demand.groups)
+            return (
+                f"wait until another person than {stage.requested_by}{f', {groups},' if groups else ''} "
+                f"approves {stage.of}"
+            )
+        case Swap():
+            return f"swap {stage.table} {describe(stage.grain, stage.partitions)} in one commit; equal partitions stay"
+        case Notify():
+            return f"ask the dependents of what changed to follow: at most {'; '.join(map(str, stage.dependents))}"
+    assert_never(stage)
+
+
+def proof_words(stage: Prove) -> str:
+    """What is computed again, and with which days."""
+    longer = [
+        f"{describe(stage.grain, again.compared)}, once more with {more_days_words(again.more)}"
+        for again in stage.ends
+        if again.is_other
+    ]
+    if beside := compared_by(stage.between_chunks):
+        longer.append(f"{describe(stage.grain, beside)}, once more with the chunks beside them")
+    return "; ".join(longer) or NOTHING_THERE
+
+
+def more_days_words(more: Sequence[MoreDays]) -> str:
+    """How many more days are read, input by input where they differ; empty where there are none."""
+    if len({(each.back, each.ahead) for each in more}) == 1:
+        return _sides(more[0])
+    return ", and ".join(f"{_sides(each)} of {each.argument}" for each in more if _sides(each))
+
+
+def _sides(more: MoreDays) -> str:
+    sides = ((more.back, "back"), (more.ahead, "ahead"))
+    return " and ".join(f"{count_of(days, 'more day')} {side}" for days, side in sides if days)
+
+
+def window_words(window: AnyWindow) -> str:
+    """Such as `27 days back and 1 ahead`."""
+    back, ahead = window.counts
+    return f"{count_of(back, 'month' if isinstance(window, Months) else 'day')} back and {ahead:,} ahead"
+
+
+def policy_words(policy: Policy) -> str:
+    """Which runs of a table need a person, and of which groups."""
+    rules = f"live {policy.live}, backfill {policy.backfill}, follow {policy.follow}"
+    return rules + (f"; approvers {' or '.join(name.strip() for name in policy.approvers)}" if policy.approvers else "")

@@ -1,0 +1,133 @@
+"""Words of what gates found: the verdict on a partition, what is commented on, and what a proof compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from backfill_assets.gates.judge import Verdict, exceeds
+from backfill_assets.ledger.records import Finding, GateResult
+from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.planning.reads import MoreDays
+from backfill_assets.report.words.stages import NOTHING_THERE, more_days_words
+
+UNUSABLE = "the proof of the window is not usable"
+
+
+def verdict_words(result: GateResult | Verdict) -> str:
+    """What a gate found in one partition."""
+    seen = result.observed
+    match result.finding:
+        case Finding.COLUMNS:
+            return "the files have the declared columns"
+        case Finding.OTHER_COLUMNS:
+            return f"{seen['file']} has other columns than declared: {seen['differing']}"
+        case Finding.UNREADABLE:
+            return f"{seen['reader']} could not read it: {seen['why']}"
+        case Finding.REQUIRED:
+            nulls, rows = seen["rows_without_a_required_value"], seen["rows"]
+            return f"{nulls:,} of {rows:,} rows lack a value in a column that is declared not null"
+        case Finding.SHARED_KEYS:
+            return f"{_violating(result)} share their key with another row"
+        case Finding.NULLS:
+            return f"{_violating(result)} have no {seen['column']}"
+        case Finding.NOT_ACCEPTED:
+            return f"{_violating(result)} have a {seen['column']} that is not accepted"
+        case Finding.UNSATISFIED:
+            return f"{_violating(result)} do not satisfy {seen['condition']}"
+        case Finding.ROW_COUNT:
+            most = "" if seen["at_most"] is None else f" and at most {seen['at_most']:,}"
+            return f"{count_of(seen['rows'], 'row')}, of at least {seen['at_least']:,}{most}"
+        case Finding.COMPARED:
+            return _compared_words(result)
+        case Finding.NOT_ASKED:
+            return "not asked for when the run was planned"
+        case Finding.NOTHING_TO_COMPARE:
+            return NOTHING_THERE
+        case Finding.SAME:
+            rows = f"the same {count_of(seen['rows'], 'row')}" if seen["rows"] else "no rows, as staged,"
+            return f"{rows} with {_with(result)}"
+        case Finding.DIFFERENT:
+            moved = seen["added"] + seen["removed"] + seen["changed"]
+            several = f"{moved:,} of {moved + seen['unchanged']:,} rows differ" if moved else "rows differ"
+            return f"with {_with(result)}, {several}: the window is too short"
+        case Finding.UNUSABLE:
+            return (
+                f"{UNUSABLE}: {count_of(seen['surplus'], 'row')} share their key with another row, so which rows "
+                f"differ with {_with(result)} is not known"
+            )
+        case Finding.SAME_ELSEWHERE:
+            return f"proven on {seen['compared']:,} others, {seen['first']} to {seen['last']}"
+        case Finding.DIFFERENT_ELSEWHERE:
+            return f"the window is too short, as {seen['shown_by']} shows"
+        case Finding.UNUSABLE_ELSEWHERE:
+            return f"{UNUSABLE}: the key is not unique on {seen['shown_by']}"
+        case Finding.NOTHING_ACCEPTED:
+            return "no accepted rows to compare with"
+        case Finding.TOO_MANY_GROUPS:
+            return f"there are too many combinations of the dimensions to compare {seen['measure']} by them"
+        case Finding.MOVED:
+            return _moved_words(result)
+    assert_never(result.finding)
+
+
+def _violating(result: GateResult | Verdict) -> str:
+    return f"{result.observed['violating_rows']:,} of {result.observed['rows']:,} rows"
+
+
+def _compared_words(result: GateResult | Verdict) -> str:
+    seen = result.observed
+    removed, accepted = seen["removed"], seen["accepted_rows"]
+    moved = seen["added"] + removed + seen["changed"]
+    limits = ((removed, "max_removed_percent", "disappear"), (moved, "max_changed_percent", "move"))
+    reasons = [f"more than {seen[most]} % {how}" for n, most, how in limits if exceeds(n, accepted, seen.get(most))]
+    numbers = (
+        f"{seen['added']:,} added, {removed:,} removed, {seen['changed']:,} changed, "
+        f"{seen['unchanged']:,} unchanged of {accepted:,} accepted rows"
+    )
+    return "; ".join([numbers, *([" and ".join(reasons)] if reasons else [])])
+
+
+def _with(result: GateResult | Verdict) -> str:
+    """With what the rows were computed again."""
+    more = [
+        MoreDays(argument=argument, back=days["days_back"], ahead=days["days_ahead"])
+        for argument, days in result.observed["more"].items()
+    ]
+    return more_days_words(more) if more else "other partitions in the same call"
+
+
+def _moved_words(result: GateResult | Verdict) -> str:
+    seen = result.observed
+    measure, far, incomparable = seen["measure"], seen["moved_groups"], seen.get("incomparable_groups", 0)
+    where = f"{count_of(seen['groups'], 'group')} of {seen['month']}"
+    if not far and not incomparable:
+        return f"{measure} moved no further in {where}"
+    moved = f"moved by more than {seen['percent']} % in {far:,} of {where}"
+    if not incomparable:
+        return f"{measure} {moved}"
+    lacking = (
+        f"cannot be compared in {incomparable:,}{'' if far else f' of {where}'}, where a sum is not a finite number"
+    )
+    return f"{measure} {moved}, and {lacking}" if far else f"{measure} {lacking}"
+
+
+def said_of(results: Iterable[GateResult]) -> str:
+    """What is commented on: each verdict once."""
+    return "; ".join(dict.fromkeys(map(verdict_words, results)))
+
+
+def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
+    """What a proof that holds compared, and what it did not.
+
+    Args:
+        grain: The grain of the partitions.
+        results: The results of the gate in all partitions of the run, none of which failed.
+    """
+    found = tuple(results)
+    again = [result.partition for result in found if result.finding is Finding.SAME]
+    if not again:
+        return f"nothing was compared: {verdict_words(found[0])}" if found else "nothing was compared"
+    rest = len(found) - len(again)
+    others = f"; the other {count_of(rest, grain.noun)} not computed again" if rest else ""
+    return f"{describe(grain, again)}: computed again, the same rows{others}"
