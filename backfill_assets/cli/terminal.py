@@ -37,6 +37,10 @@ _STYLES = {
 }
 
 
+_HEAD = 16
+"""So many characters of a head are never broken, however long the values beside it are."""
+
+
 def show(console: Console, *parts: Page | Value) -> None:
     """Prints pages, and lines that are none: what is left to do, or that nothing was."""
     for part in parts:
@@ -109,6 +113,7 @@ def _table(table: Table) -> RenderableType:
             justify="right" if column.number else "left",
             overflow="fold",
             no_wrap=column.number or column.whole,
+            min_width=min(len(column.name), _HEAD),
         )
     for row in [*table.rows[: table.most], *([table.total] if table.total else [])]:
         grid.add_row(*map(text, row))

@@ -36,9 +36,8 @@ def _written(blocks: Iterable[Block]) -> Iterator[str]:
             case Chart():
                 pass
             case Section():
-                if not (block.folded or block.long):
-                    yield f"#### {_plain(block.title)}"
-                    yield from _written(block.blocks)
+                below = [] if block.folded or block.long else [*_written(block.blocks)]
+                yield from [f"#### {_plain(block.title)}", *below] if below else []
             case _:
                 assert_never(block)
 

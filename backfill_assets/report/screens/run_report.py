@@ -191,7 +191,7 @@ def _partitions(report: RunReport) -> Iterable[Block | None]:
     most = sorted(ranked, key=lambda part: part.partition)
     rows: list[Sequence[Value]] = [(_partition(grain, part), *_counts(part.moves)) for part in most]
     title = "By partition" if len(found) == len(most) else f"The {len(most)} of {len(found):,} that move most"
-    yield section(title, table(["partition", *_COUNTS], rows, numbers=_COUNTS))
+    yield section(title, table(["partition", *_COUNTS], rows, numbers=_COUNTS, most=_MOST_ROWS))
     if len(most) < len(found) <= _MOST_PARTITIONS:
         rows = [(_partition(grain, part), *_counts(part.moves)) for part in found]
         yield section("Every partition", table(["partition", *_COUNTS], rows, numbers=_COUNTS), folded=True)
