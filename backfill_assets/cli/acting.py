@@ -10,6 +10,7 @@ from backfill_assets.cli.answers import (
     By,
     Json,
     RunOrSet,
+    answer,
     answering,
     app,
     exit_with_problems,
@@ -18,7 +19,6 @@ from backfill_assets.cli.answers import (
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person
 from backfill_assets.core.errors import Refused
-from backfill_assets.planning.partitions import count_of
 
 
 @app.command()
@@ -37,22 +37,18 @@ def approve(
 ) -> None:
     """Agree to exactly this manifest, or to every run of a set, as another person than the requester."""
     with answering(as_json) as console:
-        from backfill_assets.cli import views
-
         with opened() as session:
             document = session.subject(run).approve(by=person(by), note=note)
-        print_json(document) if as_json else views.show(console, views.view_of(document))
+        answer(console, document, as_json=as_json)
 
 
 @app.command()
 def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as console:
-        from backfill_assets.cli import views
-
         with opened(quiet=as_json) as session:
             document = session.subject(run).stage(session.acting(by, on=run))
-        print_json(document) if as_json else views.show(console, views.view_of(document))
+        answer(console, document, as_json=as_json)
         if document.is_blocked:
             raise typer.Exit(1)
 
@@ -62,12 +58,11 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
     with answering(as_json) as console:
         from backfill_assets.application.follow import step_after_change
-        from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
             document = session.subject(run).publish(session.acting(person(by), on=run))
             following = step_after_change(session.ws)
-        print_json(document) if as_json else views.show(console, views.view_of(document), *views.next_line(following))
+        answer(console, document, as_json=as_json, following=following)
 
 
 @app.command()
@@ -84,7 +79,6 @@ def rollback(
     """Bring back exactly the files that a publication replaced; of a set, all of them."""
     with answering(as_json) as console:
         from backfill_assets.application.follow import step_after_change
-        from backfill_assets.cli import views
 
         why = given_reason(reason)
         with opened() as session:
@@ -92,7 +86,7 @@ def rollback(
                 session.acting(person(by), on=run), reason=why, with_dependents=with_dependents
             )
             following = step_after_change(session.ws)
-        print_json(document) if as_json else views.show(console, views.view_of(document), *views.next_line(following))
+        answer(console, document, as_json=as_json, following=following)
 
 
 @app.command()
@@ -104,12 +98,10 @@ def cancel(
 ) -> None:
     """Cancel a run or a set that is not published, permanently; its process stops at its next step."""
     with answering(as_json) as console:
-        from backfill_assets.cli import views
-
         why = given_reason(reason)
         with opened() as session:
             document = session.subject(run).cancel(by=person(by), reason=why)
-        print_json(document) if as_json else views.show(console, views.view_of(document))
+        answer(console, document, as_json=as_json)
 
 
 @app.command()
@@ -128,7 +120,6 @@ def follow(
     with answering(as_json) as console:
         from backfill_assets.application import follow as following
         from backfill_assets.application.follow_document import cancelled_document, follow_document
-        from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
             if reason and not cancel:
@@ -136,10 +127,10 @@ def follow(
             if cancel:
                 following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=given_reason(reason))
                 cancelled = cancelled_document(cancel, by=by, reason=reason)
-                print_json(cancelled) if as_json else views.show(console, *cancelled.sentences)
+                answer(console, cancelled, as_json=as_json)
                 return
             document = follow_document(following.follow(session.ws, session.acting(by or "follow", on="follow")))
-        print_json(document) if as_json else views.show(console, *document.sentences)
+        answer(console, document, as_json=as_json)
         if document.failed:
             raise typer.Exit(1)
 
@@ -153,11 +144,10 @@ def propose(
     """Plan a draft set for late and corrected data behind published output, as the sensor of the daemon does."""
     with answering(as_json) as console:
         from backfill_assets.application.propose import propose as propose_restatements
-        from backfill_assets.cli.show import show
 
         with opened() as session:
             document = propose_restatements(session.ws, by=acting_name(by), dry_run=dry_run)
-        print_json(document) if as_json else show(console, *document.sentences)
+        answer(console, document, as_json=as_json)
 
 
 @app.command()
@@ -174,13 +164,12 @@ def recover(
     """Complete or undo what a stopped process left unfinished; work with a lease is skipped."""
     with answering(as_json) as console:
         from backfill_assets.application.recover import recover_document
-        from backfill_assets.cli import views
 
         # What lost its lease is ended on behalf of the command; what has not, a person takes over.
         with opened() as session:
             acting = session.acting(_taking_over(by) if now else by, on="recover")
             document = recover_document(session.ws, acting, only=run, now=now)
-        print_json(document) if as_json else views.show(console, *views.recovered_lines(document.recovered))
+        answer(console, document, as_json=as_json)
         exit_with_problems(document.problems)
 
 
@@ -198,11 +187,10 @@ def clear(
     """Let the sensors of the daemon try again what they have given up."""
     with answering(as_json) as console:
         from backfill_assets.application.stuck import clear as clear_stuck
-        from backfill_assets.cli import views
 
         with opened() as session:
             document = clear_stuck(session.ws, subject, by=person(by))
-        print_json(document) if as_json else views.show(console, *document.sentences)
+        answer(console, document, as_json=as_json)
 
 
 @app.command()
@@ -214,15 +202,10 @@ def erase(
 ) -> None:
     """Delete the values of rows kept for the reviewers of a run or a set; that they were there stays known."""
     with answering(as_json) as console:
-        from backfill_assets.cli import views
-
         why = given_reason(reason)
         with opened() as session:
             document = session.subject(run).erase(by=person(by), reason=why)
-        if as_json:
-            print_json(document)
-        else:
-            views.show(console, f"{count_of(document.erased, 'sample')} of {run} erased")
+        answer(console, document, as_json=as_json)
 
 
 @app.command()

@@ -21,11 +21,13 @@ from backfill_assets.planning.partitions import DayRange, days_named
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
-from backfill_assets.report.requests import Act, do
+from backfill_assets.report.requests import Act, NextStep, do, step
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from rich.console import Console
+
+    from backfill_assets.report.screens import Document
 
 app = typer.Typer(
     name="backfill",
@@ -162,6 +164,24 @@ def print_error(error: BackfillError) -> None:
     if advised := next_step_of(error):
         following = Text("next: ", style="dim") + Text(visible(words_of(advised)), style="not dim")
         console.print(following, highlight=False, soft_wrap=True)
+
+
+def answer(console: Console, document: Document, *, as_json: bool, following: NextStep | None = None) -> None:
+    """Prints a document: as JSON, or the page of it.
+
+    Args:
+        console: Where the page is printed.
+        document: The document.
+        as_json: Whether a machine reads it.
+        following: What is left to do besides what the page says.
+    """
+    if as_json:
+        print_json(document)
+        return
+    from backfill_assets.cli.terminal import show
+    from backfill_assets.report.screens import page_of
+
+    show(console, page_of(document), *([step("next: ", following)] if following else []))
 
 
 def print_json(document: object) -> None:

@@ -19,6 +19,7 @@ from backfill_assets.cli.answers import (
     RunOrSet,
     TableName,
     To,
+    answer,
     answering,
     app,
     day,
@@ -29,7 +30,6 @@ from backfill_assets.cli.answers import (
 from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import acting_name, opened
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.command_line import words_of
 
 
 @app.command(cls=PlainCommand)
@@ -54,10 +54,7 @@ def report(
 
             sys.stdout.write(report_markdown(session.ws, run))
         else:
-            from backfill_assets.cli import views
-
-            document = session.subject(run).report()
-            print_json(document) if as_json else views.show(console, views.view_of(document))
+            answer(console, session.subject(run).report(), as_json=as_json)
 
 
 @app.command(cls=PlainCommand)
@@ -111,16 +108,11 @@ def stale(
         raise typer.BadParameter("give both --from and --to, or neither")
     with answering(as_json) as console:
         from backfill_assets.application import look
-        from backfill_assets.cli import views
 
         days = None if first is None or last is None else DayRange.inclusive(first, last)
         with opened(looks=True) as session:
             document = look.stale(session.ws, table, days)
-        if as_json:
-            print_json(document)
-        else:
-            following = [f"next: {words_of(step)}" for step in document.next_steps]
-            views.show(console, views.stale_view(document), *following)
+        answer(console, document, as_json=as_json)
 
 
 @app.command(cls=PlainCommand)
@@ -164,12 +156,10 @@ def check(as_json: Json = False) -> None:
     """Compare the domain with what is published and with what readers need: what would have to be restated."""
     with answering(as_json) as console:
         from backfill_assets.application import look
-        from backfill_assets.cli.show import show
-        from backfill_assets.cli.show_check import check_view
 
         with opened() as session:
             document = look.check(session.ws)
-        print_json(document) if as_json else show(console, *check_view(document))
+        answer(console, document, as_json=as_json)
         if not document.agrees:
             raise typer.Exit(1)
 

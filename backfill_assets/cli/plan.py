@@ -14,11 +14,11 @@ from backfill_assets.cli.answers import (
     MaybeFrom,
     MaybeTo,
     RunMode,
+    answer,
     answering,
     app,
     lines,
     one_line,
-    print_json,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.core.errors import Refused
@@ -108,7 +108,6 @@ def plan(
         raise typer.BadParameter("give TABLE --from DAY --to DAY, or --because TABLE:DAY..DAY, or --stale")
     wanted = Mode(mode.upper().replace("-", "_"))
     with answering(as_json) as console:
-        from backfill_assets.cli import views
         from backfill_assets.planning.request import AskedLimits, PlanRequest
         from backfill_assets.planning.restatement import SetRequest, parse_because
 
@@ -161,7 +160,7 @@ def plan(
                     references=truth,
                 )
             )
-        print_json(document) if as_json else views.show(console, *views.planned_view(document))
+        answer(console, document, as_json=as_json)
 
 
 def _truth(references: Truth | None, named: list[str] | None) -> AskedReferences:

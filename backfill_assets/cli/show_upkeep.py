@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.cli.show import facts, following, listing, mebibytes, problems_view
+from backfill_assets.cli.show import facts, listing, mebibytes, problems_view
 from backfill_assets.cli.terminal import view
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import count_of
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     # They import Spark, which a view of them does not need.
     from backfill_assets.application.recorder import Pruned
     from backfill_assets.application.upkeep import VacuumDocument
-    from backfill_assets.report.recovered import RecoveredWork
     from backfill_assets.upkeep.audit import AuditReport, SourceAccount
     from backfill_assets.upkeep.doctor import DoctorReport
     from backfill_assets.upkeep.rebuild import Difference
@@ -69,15 +68,6 @@ def _account(found: SourceAccount) -> str:
         f"{found.accepted:,} accepted = {found.current:,} current + {found.deleted:,} deleted + "
         f"{found.withdrawn:,} withdrawn"
     )
-
-
-def recovered_lines(recovered: Sequence[RecoveredWork]) -> Sequence[str]:
-    """What was left unfinished, its outcome, and what to do next."""
-    lines = [
-        f"{each.what} {each.id} {each.outcome}" + (f".{following(each.next_step)}" if each.next_step else "")
-        for each in recovered
-    ]
-    return lines or ["nothing was left unfinished"]
 
 
 def reproduction_view(reproduction: ReproductionReport) -> RenderableType:

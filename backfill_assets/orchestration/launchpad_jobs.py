@@ -26,7 +26,6 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.domain import DerivedTable, Domain
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.links import report_link
-from backfill_assets.orchestration.plan_text import nothing_lines, plan_lines, set_plan_lines
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.planning.chosen_references import asked_references
@@ -35,8 +34,10 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.command_line import words_of
+from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.planned_sets import NothingPlanned
 from backfill_assets.report.requests import Act, NextStep, do
+from backfill_assets.report.screens import page_of
 
 MODES = Enum(
     "Mode",
@@ -218,7 +219,7 @@ def _planning(table: DerivedTable, pool: str | None) -> JobDefinition:
         )
         document = planning.described_plan(launch.ws, planning.plan(launch.ws, request))
         launch.about(document.run.run_id, by, table=table.name)
-        launch.says(*plan_lines(document))
+        launch.says(markdown_page(page_of(document)))
         launch.stages(document.run.run_id, by)
 
     return _job(f"plan_{table.short_name}", description, config, act, pool=pool)
@@ -299,11 +300,10 @@ def _plan_stale(launch: _Launch) -> None:
         changed_code=launch.typed["changed_code"],
     )
     document = planning.described_set_plan(launch.ws, planning.plan_set(launch.ws, request))
+    launch.says(markdown_page(page_of(document)))
     if isinstance(document, NothingPlanned):
-        launch.says(*nothing_lines(document))
         return
     launch.about(document.set_id, by)
-    launch.says(*set_plan_lines(document))
     launch.stages(document.set_id, by)
 
 

@@ -29,8 +29,8 @@ def _written(blocks: Iterable[Block]) -> Iterator[str]:
                 text = _plain(block.text)
                 strong = f"**{text}**" if block.tone not in (Tone.PLAIN, Tone.SOFT) else text
                 yield "\n".join([strong, *([""] if block.items else []), *_lines(block.items)])
-            case Items(items=items):
-                yield "\n".join(_lines(items[: block.most]))
+            case Items():
+                yield "\n".join(_items(block))
             case Steps(steps=steps):
                 yield "\n\n".join(f"Next: {_plain(each)}" for each in steps)
             case Chart():
@@ -48,6 +48,15 @@ def _table(table: Table) -> str:
     lines = [heads, ["--:" if column.number else "---" for column in table.columns]]
     lines += [[_plain(value) for value in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _items(items: Items) -> Iterator[str]:
+    """The lines of a list; of more than there is room for, the first and the last."""
+    lines = [f"{n}. {_plain(each)}" if items.numbered else f"- {_plain(each)}" for n, each in enumerate(items.items, 1)]
+    if items.most is None or len(lines) <= items.most:
+        return iter(lines)
+    half = items.most // 2
+    return iter([*lines[:half], f"- ... {len(lines) - 2 * half:,} more ...", *lines[-half:]])
 
 
 def _lines(values: Iterable[Value]) -> Iterator[str]:

@@ -40,7 +40,7 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
     console = Console(file=io.StringIO(), width=120)
     asked: list[tuple[str, Callable[[], Any], Callable[[Any], Any]]] = [
         ("status", partial(status, ws), views.status_view),
-        ("stale", partial(_stale, ws), views.stale_view),
+        ("stale", partial(_stale, ws), views.view_of),
     ]
     with ws.ledger.read() as reader:
         runs, sets = reader.runs.records(limit=most_runs), reader.sets.records(limit=most_runs)

@@ -1,1 +1,120 @@
-"""Screens: one builder a screen, from a record to a page."""
+"""Screens: the page of every document that a command answers, built once for all renderers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from backfill_assets.report.page import Page
+
+if TYPE_CHECKING:
+    from backfill_assets.report.follow import FollowCancellation, FollowReport
+    from backfill_assets.report.planned import PlanDocument
+    from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
+    from backfill_assets.report.proposals import ProposeReport
+    from backfill_assets.report.publications import PublicationDocument, RollbackDocument
+    from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
+    from backfill_assets.report.report import RunReport
+    from backfill_assets.report.runs import RunSummary
+    from backfill_assets.report.set_report import SetReport
+    from backfill_assets.report.sets import SetDocument
+    from backfill_assets.report.stale import StaleDocument
+    from backfill_assets.report.stuck import ClearedDocument
+    from backfill_assets.upkeep.check import CheckReport
+
+    OfPlan = PlanDocument | SetPlan | NothingPlanned | StaleDocument | ProposeReport
+    OfWork = FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument
+    OfUpkeep = CheckReport
+    OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
+    Document = OfRunOrSet | OfPlan | OfWork | OfUpkeep
+    """What commands answer."""
+
+
+def page_of(document: Document) -> Page:
+    """The page of a document.
+
+    Documents are asked for one group after the other, those first that import least: `status` and `report` know nothing
+    of plans, follow-ups and upkeep.
+    """
+    return _of_run_or_set(document)
+
+
+def _of_run_or_set(document: Document) -> Page:
+    from backfill_assets.report.publications import PublicationDocument, RollbackDocument
+    from backfill_assets.report.report import RunReport
+    from backfill_assets.report.runs import RunSummary
+    from backfill_assets.report.screens.publications import publications_page
+    from backfill_assets.report.screens.run_report import run_page, set_page
+    from backfill_assets.report.screens.runs import run_summary_page, set_summary_page
+    from backfill_assets.report.set_report import SetReport
+    from backfill_assets.report.sets import SetDocument
+
+    match document:
+        case RunSummary():
+            return run_summary_page(document)
+        case RunReport():
+            return run_page(document)
+        case PublicationDocument():
+            return publications_page("Published", [document])
+        case RollbackDocument():
+            return publications_page("Rolled back", [*document.dependents, document.publication])
+        case SetDocument():
+            return set_summary_page(document)
+        case SetReport():
+            return set_page(document)
+        case _:
+            return _of_plan(document)
+
+
+def _of_plan(document: OfPlan | OfWork | OfUpkeep) -> Page:
+    from backfill_assets.report.planned import PlanDocument
+    from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
+    from backfill_assets.report.proposals import ProposeReport
+    from backfill_assets.report.screens.plan import nothing_planned_page, plan_page, set_plan_page
+    from backfill_assets.report.screens.proposals import propose_page
+    from backfill_assets.report.screens.staleness import stale_page
+    from backfill_assets.report.stale import StaleDocument
+
+    match document:
+        case PlanDocument():
+            return plan_page(document)
+        case SetPlan():
+            return set_plan_page(document)
+        case NothingPlanned():
+            return nothing_planned_page(document)
+        case StaleDocument():
+            return stale_page(document)
+        case ProposeReport():
+            return propose_page(document)
+        case _:
+            return _of_work(document)
+
+
+def _of_work(document: OfWork | OfUpkeep) -> Page:
+    from backfill_assets.report.follow import FollowCancellation, FollowReport
+    from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
+    from backfill_assets.report.screens import work
+    from backfill_assets.report.stuck import ClearedDocument
+
+    match document:
+        case FollowReport():
+            return work.follow_page(document)
+        case FollowCancellation():
+            return work.cancelled_page(document)
+        case RecoveryReport():
+            return work.recovered_page(document)
+        case ErasedSamples():
+            return work.erased_page(document)
+        case ClearedDocument():
+            return work.cleared_page(document)
+        case _:
+            return _of_upkeep(document)
+
+
+def _of_upkeep(document: OfUpkeep) -> Page:
+    from backfill_assets.report.screens.staleness import check_page
+    from backfill_assets.upkeep.check import CheckReport
+
+    match document:
+        case CheckReport():
+            return check_page(document)
+    assert_never(document)

@@ -88,12 +88,10 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     run = launchpad.newest()
     assert (run.state, run.manifest.requested_by, run.manifest.reason) == (RunState.PASSED, "ann", "it is wrong")
     said = launchpad.log(planned)
-    assert said[0] == f"{run.run_id}: silver.turnover by turnover 2.0.0. RESTATEMENT: it is wrong"
-    assert said[1] == f"Output range: {DAY}, 1 day"
-    assert f"Input range of bronze.orders: {DAY}..{BUILT[3]}, 2 days" in said[2]
-    assert f"of these {BUILT[3]}, 1 day only as warm-up and look-ahead" in said[2]
-    assert said[3] == "Replaces 1 accepted row in 1 partition"
-    assert said[4].startswith("Dependents: gold.palette ")
+    assert f"- **run** {run.run_id}" in said[0].replace("\\", "")
+    assert f"- **output range** {DAY}, 1 day" in said[0]
+    assert f"| bronze.orders | {DAY}..{BUILT[3]}, 2 days | {BUILT[3]}, 1 day |" in said[0]
+    assert "- **dependents** gold.palette " in said[0]
     assert said[-2:] == [f"{run.run_id} is PASSED.", f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON"]
 
     assert "is not approved" in launchpad.refusal("publish", id=run.run_id, publisher="ben")

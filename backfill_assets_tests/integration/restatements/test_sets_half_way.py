@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from backfill_assets.cli.show_plan import set_plan_view
+from backfill_assets.cli.terminal import view
 from backfill_assets.core.errors import (
     HalfWay,
     IllegalTransition,
@@ -34,6 +34,7 @@ from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.planned_sets import SetPlan, set_plan_document
+from backfill_assets.report.screens.plan import set_plan_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -338,8 +339,8 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
         "2026-03-01, 1 day",
     ]
     text = io.StringIO()
-    Console(file=text, width=200).print(set_plan_view(document))
-    assert "left out" in text.getvalue()
+    Console(file=text, width=200).print(view(set_plan_page(document)))
+    assert "Left out" in text.getvalue()
     assert "--changed-code" in text.getvalue()
     edited.ws.close()
 

@@ -8,9 +8,9 @@ from datetime import date, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rich.console import Console, RenderableType
+from rich.console import Console
 
-from backfill_assets.cli.show_plan import plan_view, set_plan_view
+from backfill_assets.cli.terminal import show
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
@@ -29,8 +29,10 @@ from backfill_assets.planning.stages import (
     stages_of,
 )
 from backfill_assets.planning.windows import Window
+from backfill_assets.report.page import Page
 from backfill_assets.report.planned import plan_document
 from backfill_assets.report.planned_sets import SetPlan, set_plan_document
+from backfill_assets.report.screens.plan import plan_page, set_plan_page
 from backfill_assets.report.words.stages import stage_words
 from backfill_assets_tests.unit.planning.test_estimates import AS_OF, LAST, Accepted, graph_of, plan_of
 from backfill_assets_tests.unit.planning.test_proof import FIRST, derived
@@ -51,15 +53,15 @@ def ends(prove: Prove) -> list[tuple[tuple[date, ...], tuple[int, int]]]:
     return [(end.compared, (more.back, more.ahead)) for end in prove.ends for (more,) in [end.more]]
 
 
-def text_of(view: RenderableType) -> str:
+def text_of(page: Page) -> str:
     console = Console(width=400, force_terminal=False)
     with console.capture() as captured:
-        console.print(view)
+        show(console, page)
     return captured.get()
 
 
 def shown(planned: Plan) -> str:
-    return text_of(plan_view(plan_document(planned, stages_of([planned.manifest], GRAPH))))
+    return text_of(plan_page(plan_document(planned, stages_of([planned.manifest], GRAPH))))
 
 
 @given(
@@ -117,7 +119,7 @@ def test_the_text_of_a_plan_shows_a_limit_of_rows_even_of_none(most: int, said: 
     assert said in shown(limited)
     document = set_plan_document(set_of(limited))
     assert isinstance(document, SetPlan)
-    assert said in text_of(set_plan_view(document))
+    assert said in text_of(set_plan_page(document))
     assert "stops above" not in shown(plan())
 
 

@@ -1,0 +1,98 @@
+"""What is stale and why, and what would have to be restated to follow the declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.page import Block, Note, Page, Section, Steps, Tone, facts, page, section, table, words
+from backfill_assets.report.screens.work import problem_notes
+from backfill_assets.report.stale import StaleDocument, StaleRangeDocument, StaleTable
+
+if TYPE_CHECKING:
+    from backfill_assets.upkeep.check import CheckedTable, CheckReport
+
+_READ = {True: "as they are", False: "have to be built again"}
+
+
+def stale_page(document: StaleDocument) -> Page:
+    """What is stale, by ranges, and what to do about it."""
+    tables = document.tables
+    fresh = [each.table for each in tables if not each.ranges and each.accepted_partitions]
+    never = [each.table for each in tables if not each.ranges and not each.accepted_partitions]
+    looked = count_of(sum(each.accepted_partitions for each in tables), "accepted partition")
+    return page(
+        "What is stale",
+        None if document.is_stale else Note(text=f"nothing is stale: {looked} looked at", tone=Tone.GOOD),
+        *(block for each in tables for block in _of_table(each)),
+        Note(text=f"not stale: {', '.join(fresh)}") if fresh and document.is_stale else None,
+        Note(text=f"never built: {', '.join(never)}") if never else None,
+        Steps(steps=document.next_steps),
+    )
+
+
+def _of_table(found: StaleTable) -> Iterator[Block | None]:
+    name = found.table
+    yield _ranges(f"{name}: {found.stale_partitions:,} stale, {found.accepted_partitions:,} accepted", found.ranges)
+    if found.blocked_described:
+        yield Note(
+            text="cannot be built again, because an input has no accepted version any more: "
+            f"{name} {found.blocked_described}. Build the input, or roll back what depends on it."
+        )
+    if found.waiting_described:
+        yield Note(text=f"never built, and waiting for inputs: {name} {found.waiting_described}")
+    if found.on_purpose_described:
+        yield Note(
+            text=f"left to a person, because its references were chosen on purpose: {name} {found.on_purpose_described}"
+        )
+    title = f"{name}: {found.kept_partitions:,} not stale, their references were chosen on purpose"
+    yield _ranges(title, found.kept)
+    if found.to_present:
+        yield Note(text=words("with the present references: ", found.to_present))
+
+
+def _ranges(title: str, ranges: tuple[StaleRangeDocument, ...]) -> Section | None:
+    rows = [
+        (found.described if place == 0 else "", reason.sentence)
+        for found in ranges
+        for place, reason in enumerate(found.reasons)
+    ]
+    return section(title, table(["partitions", "because"], rows))
+
+
+def check_page(report: CheckReport) -> Page:
+    """Every table with what it was built in, what is missing, and what would have to be restated."""
+    agrees = "every table can follow its declaration, and every reader its inputs"
+    return page(
+        "The domain, compared with what is published",
+        *map(_checked, report.tables),
+        Note(text=agrees, tone=Tone.GOOD) if report.agrees else None,
+        *problem_notes(report.problems),
+    )
+
+
+def _checked(found: CheckedTable) -> Block:
+    # It knows the rooms of upkeep, which no other screen of this module needs.
+    from backfill_assets.report.advice.upkeep import after_check
+
+    version = f", version {found.contract_version} of its contract" if found.contract_version else ""
+    rows = [(each.version, each.partitions, each.described, _READ[each.gives_same_rows]) for each in found.built]
+    empty = count_of(found.empty_partitions, "partition")
+    following = after_check(found) if found.restate else None
+    title = f"{found.table}: {count_of(found.accepted_partitions, 'accepted partition')}{version}"
+    found_out = section(
+        title,
+        table(
+            ["built in version", "partitions", "which", "are read"], rows, numbers=["built in version", "partitions"]
+        ),
+        Note(text=f"{empty} without rows, for any version") if found.empty_partitions else None,
+        *(Note(text=problem, tone=Tone.BAD) for problem in found.problems),
+        *(
+            Note(text=f"{each.column} is null in {count_of(each.partitions, 'partition')}: {each.described}")
+            for each in found.lacked
+        ),
+        facts(("would have to be restated", found.restate)),
+        Steps(steps=(following,)) if following else None,
+    )
+    return found_out or Note(text=title, tone=Tone.STRONG)
