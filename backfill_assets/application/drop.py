@@ -10,11 +10,11 @@ from backfill_assets.application.land import build, land
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.stuck import GivenUp, remember
+from backfill_assets.capture.drop_folder import DroppedFile, dropped_files, put_aside
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.sensors import Sensor
-from backfill_assets.landing.dropped import DroppedFile, dropped_files, put_aside
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.workspace import Workspace

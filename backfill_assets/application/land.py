@@ -15,12 +15,12 @@ from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import settle_table
 from backfill_assets.application.run import Run
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.evidence import replace_quarantined
-from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.days import missing_days
 from backfill_assets.landing.errors import StoppedAmongFiles
@@ -49,7 +49,7 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
         Refused: Its content was landed before and `on_duplicate` is `reject`.
     """
     landed: list[Landed] = []
-    land_in_order(landing(ws, ws.domain.source_table(source), by), [path], on_duplicate, landed.append)
+    land_in_order(landing(ws, ws.domain.source_table(source), by), [FileCapture(path)], on_duplicate, landed.append)
     return landed[0]
 
 
@@ -108,11 +108,12 @@ def land_files(
         builds: Whether the bronze days they touch are built.
     """
     table = ws.domain.source_table(source)
-    for path in files:
-        require_landable(path)
+    captures = [FileCapture(path) for path in files]
+    for capture in captures:
+        capture.require()
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
-    landed = _land_each(ws, table, files, acting, OnDuplicate(on_duplicate))
+    landed = _land_each(ws, table, captures, acting, OnDuplicate(on_duplicate))
     sentences = [sentence for outcome in landed for sentence in _about(ws, table, outcome)]
     return landed_report(ws, table, landed, sentences, acting, builds=builds)
 
@@ -153,20 +154,20 @@ def landed_report(
 
 
 def _land_each(
-    ws: Workspace, table: SourceTable, files: Sequence[Path], acting: Acting, on_duplicate: OnDuplicate
+    ws: Workspace, table: SourceTable, captures: Sequence[FileCapture], acting: Acting, on_duplicate: OnDuplicate
 ) -> Sequence[Landed]:
     landed: list[Landed] = []
 
     def report(outcome: Landed) -> None:
         landed.append(outcome)
-        name = files[len(landed) - 1].name
-        acting.listener(Progress(step="land", done=len(landed), total=len(files), sentence=name))
+        name = captures[len(landed) - 1].name
+        acting.listener(Progress(step="land", done=len(landed), total=len(captures), sentence=name))
 
     try:
-        land_in_order(landing(ws, table, acting.by), files, on_duplicate, report)
+        land_in_order(landing(ws, table, acting.by), captures, on_duplicate, report)
     except BackfillError as error:
-        behind = files[len(landed) + 1 :]
-        not_tried = tuple(map(str, behind)) if is_about_a_file(error) else ()
+        behind = captures[len(landed) + 1 :]
+        not_tried = tuple(str(each.path) for each in behind) if is_about_a_file(error) else ()
         if not landed and not not_tried:
             raise
         raise StoppedAmongFiles(
@@ -181,8 +182,7 @@ def _land_each(
 
 def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
     if not landed.is_new:
-        name = Path(landed.record.original_path).name
-        yield f"{name} was landed before as {landed.record.import_id}; nothing new."
+        yield f"{landed.record.name} was landed before as {landed.record.import_id}; nothing new."
     yield from about_import(ws, table, landed)
 
 

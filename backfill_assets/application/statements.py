@@ -7,9 +7,9 @@ from pathlib import Path
 
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import require_person, same_name
-from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.extract import Effect, Extract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore as restore_keys
@@ -48,11 +48,12 @@ def land_as_extract(
                 next_step=step("let another person confirm it: ", Option("confirmed_by", ANOTHER_PERSON)),
                 source=table.name,
             )
-    for path in files:
-        require_landable(path)
+    captures = [FileCapture(path) for path in files]
+    for capture in captures:
+        capture.require()
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
-    found = land_extract(landing(ws, table, acting.by), files, extract)
+    found = land_extract(landing(ws, table, acting.by), captures, extract)
     statement = Landed(record=found.statement, days=found.days, is_new=found.is_new)
     if not found.is_new:
         sentences = [f"this extract landed before as {found.statement.import_id}, and nothing after it; nothing new."]
@@ -77,9 +78,7 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
         UnknownName, MissingInput, UnreadableFile, Refused: As there, except that no share is too large.
     """
     table = ws.domain.source_table(source)
-    for path in files:
-        require_landable(path)
-    found = preview(landing(ws, table, by), files, extract, now=ws.clock())
+    found = preview(landing(ws, table, by), [FileCapture(path) for path in files], extract, now=ws.clock())
     brought = found.effect or Effect()
     allowed = table.most_withdrawn_percent
     confirm = step("to land it, confirm it: ", Option("confirmed_by", ANOTHER_PERSON))

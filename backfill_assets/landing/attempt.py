@@ -16,6 +16,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.landed_files import Capture, FileKind, LandedFile, LandingPlace, landing_place
 from backfill_assets.core.crash_points import Point, Reached
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
 from backfill_assets.core.lease import LeaseTerms, renewed
@@ -24,17 +26,16 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable
 from backfill_assets.files.port import Files
-from backfill_assets.landing.archive import Archived, incoming_folder, landing_files
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
 from backfill_assets.landing.contract import Bounds
-from backfill_assets.landing.errors import BadFile, Fault, SparkStopped
+from backfill_assets.landing.errors import SparkStopped
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.together import conform_together
 from backfill_assets.landing.turn import fail_abandoned, landing_turn
-from backfill_assets.landing.versions import records_by_version
-from backfill_assets.ledger.import_records import ImportRecord, KeyCounts, OfferedFile
+from backfill_assets.landing.versions import Archived, Probed, probe_versions, records_by_version
+from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
 
@@ -78,14 +79,14 @@ class Landing:
         return self.open_session()
 
     @property
-    def landing(self) -> Files:
-        """The landing place."""
-        return landing_files(self.settings)
+    def place(self) -> LandingPlace:
+        """Where landed files of the source are kept."""
+        return landing_place(self.settings, self.source.name)
 
     @property
-    def incoming(self) -> Path:
-        """The folder of this machine for copies that are not checked yet."""
-        return incoming_folder(self.settings)
+    def landing(self) -> Files:
+        """The landing place of all sources."""
+        return self.place.files
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -94,18 +95,24 @@ class Landing:
             fail_abandoned(self.ledger, self.settings, self.source, self.lease, self.by)
             yield
 
-    def offered(self, archived: Archived, on_duplicate: OnDuplicate) -> OfferedFile:
-        """An archived file as the ledger takes it in."""
-        return OfferedFile(
-            source=self.source.name,
-            sha256=archived.sha256,
-            original_path=archived.original_path,
-            stored_path=archived.stored_path,
-            size_bytes=archived.size_bytes,
-            format=str(archived.kind.format),
-            compression=archived.kind.compression,
-            on_duplicate=str(on_duplicate),
-        )
+    def captured(self, capture: Capture) -> Iterator[Archived]:
+        """The landed files of a capture, each found to be readable as records of the source before it is kept."""
+
+        def check(copy: Path, kind: FileKind) -> Probed:
+            return probe_versions(copy, kind, self.source, name=capture.name)
+
+        for file, probed in capture.read(self.place, check):
+            self.reached(Point.LAND_ARCHIVED)
+            yield Archived(file=file, probed=probed)
+
+    def begun(self, files: Sequence[LandedFile], on_duplicate: OnDuplicate) -> list[ImportRecord]:
+        """Landed files as imports in progress, in the order of their arrival."""
+        with self.ledger.write() as tx:
+            tx.turns.require(self.source.name, self.lease)
+            return [
+                tx.imports.begin(each, on_duplicate=str(on_duplicate), actor=self.by, lease=self.lease)
+                for each in files
+            ]
 
     def others(self, imports: Sequence[ImportRecord]) -> Sequence[ImportRecord]:
         """The other imports of the source that count."""
@@ -119,9 +126,9 @@ class Landing:
 
     def conform(self, archived: Archived, record: ImportRecord) -> None:
         """Judges the records of a file and writes them beside the archive, as the present contract has them."""
-        stored, name = for_spark(self.landing.place, archived.stored_path), Path(record.original_path).name
+        stored = for_spark(self.landing.place, archived.file.stored_path)
         raw = records_by_version(
-            self.spark, stored, kind=archived.kind, probed=archived.probed, source=self.source, name=name
+            self.spark, stored, kind=archived.file.kind, probed=archived.probed, source=self.source, name=record.name
         )
         bounds = Bounds(first_day=self.settings.first_day, landed_at=record.first_seen_at)
         folder = conformed_folder(self.source, record.import_id)
@@ -143,8 +150,7 @@ class Landing:
         for record in imports:
             # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
             if found.files[record.import_id].counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
-                name = Path(record.original_path).name
-                rejected = rejected_rows(self.spark, self.landing, self.source, record, file_name=name)
+                rejected = rejected_rows(self.spark, self.landing, self.source, record)
                 self.quarantine(rejected, record.import_id)
                 self.reached(Point.LAND_QUARANTINED)
         return found
@@ -202,7 +208,7 @@ class Landing:
             yield
         except Exception as error:
             if is_about_a_file(error):
-                note = f"not tried, because {Path(because_of.original_path).name} before it was refused"
+                note = f"not tried, because {because_of.name} before it was refused"
                 self._fail(left, note)
                 left.clear()
             raise
@@ -225,7 +231,7 @@ class Landing:
                 raise SparkStopped(source=self.source.name, why=spark_reason(error)) from error
             if found is None:
                 raise
-            names = ", ".join(Path(record.original_path).name for record in imports)
+            names = ", ".join(record.name for record in imports)
             why = f"cannot be read to its end ({found.group(1)})"
             raise BadFile(path=names, fault=Fault.DAMAGED, why=why) from error
 

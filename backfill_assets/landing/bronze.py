@@ -13,10 +13,10 @@ from datetime import date
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL
-from backfill_assets.landing.archive import landing_files
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, valid_rows
 from backfill_assets.landing.contract import happened_at
 from backfill_assets.landing.formats import ROW

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -88,14 +87,14 @@ def write_conformed(
         record: The import.
         bounds: The event times a record can have.
     """
-    frame = conformed(found, source=source, owner=owner_of(record), bounds=bounds)
+    owner = owner_of(record.import_id, record.arrival, record.name)
+    frame = conformed(found, source=source, owner=owner, bounds=bounds)
     frame.write.mode("overwrite").parquet(folder)
 
 
-def owner_of(record: ImportRecord) -> Mapping[str, Column]:
+def owner_of(import_id: str, arrival: int, file_name: str) -> Mapping[str, Column]:
     """The columns of records that say which import they are of, and which file."""
-    name = Path(record.original_path).name
-    return {IMPORT_ID: F.lit(record.import_id), ARRIVAL: F.lit(record.arrival), FILE_NAME: F.lit(name)}
+    return {IMPORT_ID: F.lit(import_id), ARRIVAL: F.lit(arrival), FILE_NAME: F.lit(file_name)}
 
 
 def conformed(
@@ -190,9 +189,7 @@ def valid_rows(spark: SparkSession, landing: Files, source: SourceTable, imports
     return read_conformed(spark, landing, source, imports).where(F.col(REASON).isNull())
 
 
-def rejected_rows(
-    spark: SparkSession, landing: Files, source: SourceTable, record: ImportRecord, *, file_name: str
-) -> DataFrame:
+def rejected_rows(spark: SparkSession, landing: Files, source: SourceTable, record: ImportRecord) -> DataFrame:
     """The rejected records of one import, as the quarantine keeps them."""
     return (
         read_conformed(spark, landing, source, [record])
@@ -200,7 +197,7 @@ def rejected_rows(
         .select(
             F.lit(source.name).alias("source"),
             F.lit(record.import_id).alias("import_id"),
-            F.lit(file_name).alias("file_name"),
+            F.lit(record.name).alias("file_name"),
             F.col(ROW).alias("row_number"),
             F.col(REASON).alias("reason"),
             F.col(RAW).alias("raw_record"),

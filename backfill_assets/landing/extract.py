@@ -10,17 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import count
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.capture.errors import Fault, FileRefused
+from backfill_assets.capture.file_capture import FileCapture, kind_of
+from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation
 from backfill_assets.domain.operations import OPERATION, is_current
 from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, in_both_phases
-from backfill_assets.landing.archive import Archived, archive, require_landable
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import Account
@@ -33,7 +34,7 @@ from backfill_assets.landing.conformed import (
     valid_rows,
 )
 from backfill_assets.landing.contract import REASON, Bounds
-from backfill_assets.landing.errors import Fault, FileRefused, WithdrawsTooMuch
+from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.file_names import require_whole_files
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
@@ -46,9 +47,8 @@ from backfill_assets.landing.statements import (
     require_columns,
     write_statement,
 )
-from backfill_assets.landing.versions import probe_versions, records_by_version
+from backfill_assets.landing.versions import Archived, probe_versions, records_by_version
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange, count_of
 
 
@@ -181,12 +181,12 @@ class LandedExtract:
     is_new: bool
 
 
-def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: datetime) -> Withdrawn:
+def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *, now: datetime) -> Withdrawn:
     """What an extract would withdraw and bring; nothing is kept of it.
 
     Args:
         work: The landing.
-        paths: The files; together they are the extract.
+        captures: The files; together they are the extract.
         extract: The days and the scope.
         now: Records of later than this are in the future.
 
@@ -195,20 +195,23 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
         UnknownName, Refused: The scope is not of this source, or rejected records have no key.
     """
     require_columns(work.source, extract.where)
-    kinds = [require_landable(path) for path in paths]
-    _require_whole_files(work, paths, extract)
-    probes = [probe_versions(path, kind, work.source, name=path.name) for path, kind in zip(paths, kinds, strict=True)]
+    for capture in captures:
+        capture.require()
+    _require_whole_files(work, captures, extract)
+    kinds = [kind_of(each.path) for each in captures]
+    probes = [
+        probe_versions(each.path, kind, work.source, name=each.name) for each, kind in zip(captures, kinds, strict=True)
+    ]
     in_scope = columns_condition(work, extract.where)
     frame: DataFrame | None = None
     others = work.others(())
     arrivals = count(max((record.arrival for record in others), default=0) + 1)
-    for path, kind, probed in zip(paths, kinds, probes, strict=True):
-        raw = records_by_version(
-            work.spark, str(path.absolute()), kind=kind, probed=probed, source=work.source, name=path.name
-        )
-        record = _not_landed(work, path, now, next(arrivals))
-        bounds = Bounds(first_day=work.settings.first_day, landed_at=record.first_seen_at)
-        each = conformed(raw, source=work.source, owner=owner_of(record), bounds=bounds)
+    bounds = Bounds(first_day=work.settings.first_day, landed_at=now)
+    for capture, kind, probed in zip(captures, kinds, probes, strict=True):
+        path, name = str(capture.path.absolute()), capture.name
+        raw = records_by_version(work.spark, path, kind=kind, probed=probed, source=work.source, name=name)
+        owner = owner_of("not landed", next(arrivals), name)
+        each = conformed(raw, source=work.source, owner=owner, bounds=bounds)
         frame = each if frame is None else frame.unionByName(each)
     assert frame is not None
     _require_keys(work, frame)
@@ -229,12 +232,12 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
     )
 
 
-def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> LandedExtract:
+def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -> LandedExtract:
     """Lands files that are everything there is for some days, and withdraws what they lack.
 
     Args:
         work: The landing.
-        paths: The files; together they are the extract.
+        captures: The files; together they are the extract.
         extract: The days and the scope.
 
     Raises:
@@ -247,23 +250,15 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
     if extract.where:
         columns_condition(work, extract.where)  # values that are none are refused before anything is kept
     with work.turn():
-        _require_whole_files(work, paths, extract)
-        archived = []
-        for path in paths:
-            archived.append(archive(path, landing=work.landing, incoming=work.incoming, source=work.source))
-            work.reached(Point.LAND_ARCHIVED)
+        _require_whole_files(work, captures, extract)
+        archived = [each for capture in captures for each in work.captured(capture)]
         statement = _statement(extract, archived)
-        offered = statement.offered(work)
-        if (known := _landed_last(work, offered.sha256)) is not None:
+        kept = statement.kept(work)
+        if (known := _landed_last(work, kept.sha256)) is not None:
             return LandedExtract(
                 files=(), statement=known, withdrawn=0, current=0, records=0, outside=0, days=(), is_new=False
             )
-        with work.ledger.write() as tx:
-            tx.turns.require(work.source.name, work.lease)
-            imports = [
-                tx.imports.begin(each, actor=work.by, lease=work.lease)
-                for each in (*(work.offered(each, OnDuplicate.CORRECT) for each in archived), offered)
-            ]
+        imports = work.begun([*(each.file for each in archived), kept], OnDuplicate.CORRECT)
         work.reached(Point.LAND_BEGUN)
         with work.attempting(imports):
             in_scope = columns_condition(work, extract.where)
@@ -290,12 +285,12 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
     )
 
 
-def _require_whole_files(work: Landing, paths: Sequence[Path], extract: Extract) -> None:
+def _require_whole_files(work: Landing, captures: Sequence[Capture], extract: Extract) -> None:
     if work.source.row_number and extract.where:
         why = f"files of {work.source.name} have no key, and cannot be all there is only of some rows"
         raise FileRefused(fault=Fault.ROWS_WITHOUT_KEY, why=why, source=work.source.name)
     with work.ledger.read() as tx:
-        require_whole_files(tx, work.source, paths, extract.days)
+        require_whole_files(tx, work.source, captures, extract.days)
 
 
 def _finished(
@@ -330,7 +325,7 @@ def _statement(extract: Extract, archived: Sequence[Archived]) -> Statement:
         "statement": "extract",
         "days": [extract.days.start.isoformat(), extract.days.last.isoformat()],
         "where": dict(extract.where),
-        "files": [each.sha256 for each in archived],
+        "files": [each.file.sha256 for each in archived],
     }
     return Statement(title=f"complete extract of {extract.scope}", document=document, reason=extract.reason)
 
@@ -422,24 +417,4 @@ def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> 
         outside=withdrawn.outside,
         percent=withdrawn.percent,
         allowed=allowed,
-    )
-
-
-def _not_landed(work: Landing, path: Path, now: datetime, arrival: int) -> ImportRecord:
-    """The import that a file would be."""
-    return ImportRecord(
-        import_id="not landed",
-        source=work.source.name,
-        sha256="",
-        original_path=str(path),
-        stored_path="",
-        size_bytes=0,
-        format="",
-        compression="",
-        state=ImportState.LANDING,
-        arrival=arrival,
-        first_seen_at=now,
-        landed_at=None,
-        landed_by=work.by,
-        on_duplicate=str(OnDuplicate.CORRECT),
     )

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+from backfill_assets.capture.errors import Fault, FileRefused
+from backfill_assets.capture.landed_files import Capture, LandedFile
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.archive import Archived
-from backfill_assets.landing.errors import Fault, FileRefused
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -24,20 +23,20 @@ def landed_names(tx: ReadTransaction, source: SourceTable) -> Mapping[str, Impor
     if not source.row_number:
         return {}
     files = (record for record in tx.imports.records(source.name, LIVE) if record.format != STATEMENT)
-    return {Path(record.original_path).name: record for record in files}
+    return {record.name: record for record in files}
 
 
 def require_own_name(
-    archived: Archived,
+    file: LandedFile,
     landed: Mapping[str, ImportRecord],
-    before: Sequence[Archived],
+    before: Sequence[LandedFile],
     source: SourceTable,
     on_duplicate: OnDuplicate,
 ) -> None:
     """Refuses a file that would replace records of another one without that being stated.
 
     Args:
-        archived: The file.
+        file: The file.
         landed: What `landed_names` gives.
         before: The files that land before it and are not in the ledger yet.
         source: The source.
@@ -51,17 +50,16 @@ def require_own_name(
     if on_duplicate is OnDuplicate.CORRECT:
         why = f"records of {source.name} have no key, so that no file can correct those of another one"
         raise FileRefused(fault=Fault.NO_KEY, why=why, source=source.name)
-    name = Path(archived.original_path).name
-    others = {each.original_path: each.sha256 for each in before if Path(each.original_path).name == name}
-    if (record := landed.get(name)) is not None and on_duplicate is not OnDuplicate.REPROCESS:
+    others = {each.original_path: each.sha256 for each in before if each.name == file.name}
+    if (record := landed.get(file.name)) is not None and on_duplicate is not OnDuplicate.REPROCESS:
         others[record.import_id] = record.sha256
     for other, sha256 in others.items():
-        if sha256 != archived.sha256:
-            why = f"{name} has the name of {other}, and other content"
-            raise FileRefused(fault=Fault.SAME_NAME, why=why, path=name)
+        if sha256 != file.sha256:
+            why = f"{file.name} has the name of {other}, and other content"
+            raise FileRefused(fault=Fault.SAME_NAME, why=why, path=file.name)
 
 
-def require_whole_files(tx: ReadTransaction, source: SourceTable, paths: Sequence[Path], days: DayRange) -> None:
+def require_whole_files(tx: ReadTransaction, source: SourceTable, captures: Sequence[Capture], days: DayRange) -> None:
     """Refuses an extract that would replace records of other days than its own, which it does not withdraw.
 
     Raises:
@@ -69,15 +67,15 @@ def require_whole_files(tx: ReadTransaction, source: SourceTable, paths: Sequenc
     """
     if not source.row_number:
         return
-    for name, many in Counter(path.name for path in paths).items():
+    for name, many in Counter(each.name for each in captures).items():
         if many > 1:
             why = f"{many} files of the extract are named {name}"
             raise FileRefused(fault=Fault.NAMED_TWICE, why=why, path=name)
     landed = landed_names(tx, source)
-    for path in paths:
-        record = landed.get(path.name)
+    for each in captures:
+        record = landed.get(each.name)
         if record is not None and any(
             day.events and day.event_date not in days for day in tx.imports.days([record.import_id])
         ):
-            why = f"{path.name} has the name of {record.import_id}, which has records of other days than {days}"
-            raise FileRefused(fault=Fault.OTHER_DAYS, why=why, path=path.name)
+            why = f"{each.name} has the name of {record.import_id}, which has records of other days than {days}"
+            raise FileRefused(fault=Fault.OTHER_DAYS, why=why, path=each.name)

@@ -14,11 +14,12 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.contract import BROKEN
 from backfill_assets.landing.json_text import has_half_pair, has_mark, members, plain
 from backfill_assets.landing.parquet_types import with_nanoseconds_as_text
-from backfill_assets.landing.probe import FileKind, Format, Probe
+from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.values import JSON_OF_PARQUET
 
 ROW = "_row"

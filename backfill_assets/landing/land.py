@@ -11,24 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-from backfill_assets.core.crash_points import Point, Reached, carry_on
+from backfill_assets.capture.errors import Fault, FileRefused
+from backfill_assets.capture.landed_files import Capture, LandedFile
+from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.settings import Settings
-from backfill_assets.domain import SourceTable
-from backfill_assets.landing.archive import Archived, archive
-from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
+from backfill_assets.landing.attempt import Landing, is_about_a_file
 from backfill_assets.landing.classify import Account, recount
-from backfill_assets.landing.errors import Fault, FileRefused
 from backfill_assets.landing.file_names import landed_names, require_own_name
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.together import batches, can_land_together
 from backfill_assets.landing.turn import new_lease
+from backfill_assets.landing.versions import Archived
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
-from backfill_assets.ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,55 +41,8 @@ class Landed:
     is_new: bool
 
 
-def land(
-    *,
-    ledger: Ledger,
-    spark: SparkSession,
-    settings: Settings,
-    source: SourceTable,
-    path: Path,
-    on_duplicate: OnDuplicate = OnDuplicate.IGNORE,
-    by: str,
-    quarantine: Quarantine,
-    reached: Reached = carry_on,
-) -> Landed:
-    """Lands one file.
-
-    Args:
-        ledger: The ledger.
-        spark: The session that reads the file.
-        settings: Where the landing folder is, and the first day.
-        source: The source table that the file is for.
-        path: The file.
-        on_duplicate: What to do when its content was landed before: leave it (`ignore`), refuse (`reject`), judge and
-            count it again in its place (`reprocess`), or land it as a new arrival whose records win (`correct`).
-        by: Who lands it.
-        quarantine: Keeps the rejected records.
-        reached: Called after every durable step.
-
-    Raises:
-        MissingInput: There is no such file.
-        UnreadableFile: The file cannot be read at all, or lacks a required column.
-        AmbiguousOrder: Nothing declared decides between two versions of a key.
-        Refused: The path is not a file, or its content was landed before and `on_duplicate` is `reject`.
-    """
-    work = Landing(
-        ledger=ledger,
-        open_session=lambda: spark,
-        settings=settings,
-        source=source,
-        by=by,
-        quarantine=quarantine,
-        reached=reached,
-        lease=new_lease(settings),
-    )
-    landed: list[Landed] = []
-    land_files(work, [path], on_duplicate, landed.append)
-    return landed[0]
-
-
 def land_files(
-    work: Landing, paths: Sequence[Path], on_duplicate: OnDuplicate, landed: Callable[[Landed], None]
+    work: Landing, captures: Sequence[Capture], on_duplicate: OnDuplicate, landed: Callable[[Landed], None]
 ) -> None:
     """Lands files in their order. Small new ones land together, with the result that each has alone.
 
@@ -102,35 +50,37 @@ def land_files(
 
     Args:
         work: The landing, whose `by` lands them.
-        paths: The files.
-        on_duplicate: As for `land`.
+        captures: The files.
+        on_duplicate: What to do when content was landed before: leave it (`ignore`), refuse (`reject`), judge and count
+            it again in its place (`reprocess`), or land it as a new arrival whose records win (`correct`).
         landed: Called for each file that has landed, in their order.
 
     Raises:
         MissingInput, UnreadableFile, AmbiguousOrder, Refused: As `land`, about one of the files.
     """
-    for batch in batches(paths):
+    for batch in batches(captures):
         own = replace(work, lease=new_lease(work.settings))
         with own.turn():
             _land_batch(own, batch, on_duplicate, landed)
 
 
 def _land_batch(
-    work: Landing, paths: Sequence[Path], on_duplicate: OnDuplicate, landed: Callable[[Landed], None]
+    work: Landing, captures: Sequence[Capture], on_duplicate: OnDuplicate, landed: Callable[[Landed], None]
 ) -> None:
     new: list[Archived] = []
     refused: BackfillError | None = None
     with work.ledger.read() as tx:
         names = landed_names(tx, work.source)
-    for path in paths:
+    files = (archived for capture in captures for archived in work.captured(capture))
+    while True:
         try:
-            archived = archive(path, landing=work.landing, incoming=work.incoming, source=work.source)
-            require_own_name(archived, names, new, work.source, on_duplicate)
+            if (archived := next(files, None)) is None:
+                break
+            require_own_name(archived.file, names, [each.file for each in new], work.source, on_duplicate)
         except BackfillError as error:
             refused = error
             break
-        work.reached(Point.LAND_ARCHIVED)
-        if _is_new(work, archived, on_duplicate) and archived.sha256 not in {each.sha256 for each in new}:
+        if _is_new(work, archived, on_duplicate) and archived.file.sha256 not in {each.file.sha256 for each in new}:
             new.append(archived)
             continue
         _land_new(work, new, on_duplicate, landed)
@@ -145,37 +95,29 @@ def _is_new(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> boo
     """Whether a file becomes an import of its own, and can land with others."""
     if not can_land_together(archived):
         return False
-    return on_duplicate is OnDuplicate.CORRECT or _latest(work, archived) is None
+    return on_duplicate is OnDuplicate.CORRECT or _latest(work, archived.file) is None
 
 
-def _latest(work: Landing, archived: Archived) -> ImportRecord | None:
+def _latest(work: Landing, file: LandedFile) -> ImportRecord | None:
     """The import that landed this content last, if one did."""
     with work.ledger.read() as tx:
-        known = [r for r in tx.imports.with_sha(work.source.name, archived.sha256) if r.landed_at is not None]
+        known = [r for r in tx.imports.with_sha(work.source.name, file.sha256) if r.landed_at is not None]
     return known[-1] if known else None
 
 
 def _land_one(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> Landed:
-    latest = _latest(work, archived)
+    latest = _latest(work, archived.file)
     old_days: tuple[ImportDay, ...] = ()
     if latest is None or on_duplicate is OnDuplicate.CORRECT:
-        (record,) = _begun(work, [archived], on_duplicate)
+        (record,) = work.begun([archived.file], on_duplicate)
     elif latest.state in LIVE and on_duplicate is not OnDuplicate.REPROCESS:
-        return _known(work, latest, archived.original_path, on_duplicate)
+        return _known(work, latest, archived.file.original_path, on_duplicate)
     else:  # requested, or a reprocessing that stopped before its end
         record, old_days = _reopen(work, latest)
     work.reached(Point.LAND_BEGUN)
     record, days = _take_in(work, archived, record, old_days)
     work.reached(Point.LAND_FINISHED)
     return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
-
-
-def _begun(work: Landing, archived: Sequence[Archived], on_duplicate: OnDuplicate) -> list[ImportRecord]:
-    with work.ledger.write() as tx:
-        tx.turns.require(work.source.name, work.lease)
-        return [
-            tx.imports.begin(work.offered(each, on_duplicate), actor=work.by, lease=work.lease) for each in archived
-        ]
 
 
 def _land_new(
@@ -186,7 +128,7 @@ def _land_new(
         for each in archived:
             landed(_land_one(work, each, on_duplicate))
         return
-    begun = _begun(work, archived, on_duplicate)
+    begun = work.begun([each.file for each in archived], on_duplicate)
     work.reached(Point.LAND_BEGUN)
     with work.attempting(begun) as left:
         try:

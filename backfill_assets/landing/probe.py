@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,10 +23,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import DataType
 
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.contract import required_of_a_file
-from backfill_assets.landing.errors import BadFile, Fault
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
 from backfill_assets.landing.values import can_become
 
@@ -48,23 +48,6 @@ _MOST_COLUMNS, _MOST_CHARACTERS = 12, 60
 _LINE_ENDS = {"\n": "LF", "\r\n": "CR LF", "\r": "CR"}
 _BLANK = b" \t\r\n"
 _CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
-
-
-class Format(StrEnum):
-    """What a landed file is written in."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-    PARQUET = "parquet"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileKind:
-    """The kind that a file's name declares: format, compression (`gzip` or empty), and the suffix in the archive."""
-
-    format: Format
-    compression: str
-    suffix: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ key) and a place in the order of arrival, so that bronze is built, reproduced an
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -15,12 +16,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
+from backfill_assets.capture.landed_files import Family, LandedFile
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
-from backfill_assets.landing.archive import archive_text
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import (
@@ -39,7 +40,7 @@ from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.values import Reading, typed
-from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import WriteTransaction
 
 _QUOTED = 100
@@ -60,21 +61,24 @@ class Statement:
     document: Mapping[str, object]
     reason: str
 
-    def offered(self, work: Landing) -> OfferedFile:
-        """The statement, kept in the archive, as the ledger takes it in."""
-        text = canonical_json({**self.document, "source": work.source.name})
-        stored_path, sha256, size_bytes = archive_text(
-            text, landing=work.landing, incoming=work.incoming, source=work.source
-        )
-        return OfferedFile(
+    def kept(self, work: Landing) -> LandedFile:
+        """The statement as a landed file."""
+        content = canonical_json({**self.document, "source": work.source.name}).encode("utf-8")
+        sha256 = hashlib.sha256(content).hexdigest()
+        with work.place.scratch() as copy:
+            copy.write_bytes(content)
+            stored_path = work.place.keep(copy, f"{sha256[:2]}/{sha256}.json")
+        return LandedFile(
             source=work.source.name,
+            family=Family.STATEMENT,
+            range_from="0",
+            range_to=str(len(content)),
             sha256=sha256,
             original_path=self.title,
             stored_path=stored_path,
-            size_bytes=size_bytes,
+            size_bytes=len(content),
             format=STATEMENT,
             compression="",
-            on_duplicate=str(OnDuplicate.CORRECT),
         )
 
 
@@ -177,11 +181,9 @@ def record_statement(
 def _state(
     work: Landing, statement: Statement, keys: DataFrame, operation: Operation, *, restores: str | None = None
 ) -> Landed:
-    offered = statement.offered(work)
+    kept = statement.kept(work)
     work.reached(Point.LAND_ARCHIVED)
-    with work.ledger.write() as tx:
-        tx.turns.require(work.source.name, work.lease)
-        record = tx.imports.begin(offered, actor=work.by, lease=work.lease)
+    (record,) = work.begun([kept], OnDuplicate.CORRECT)
     work.reached(Point.LAND_BEGUN)
     with work.attempting([record]):
         write_statement(work, record, keys, operation, restores=restores)

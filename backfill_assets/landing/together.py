@@ -18,15 +18,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.sources import FILE_NAME
 from backfill_assets.files.port import Files
-from backfill_assets.landing.archive import Archived
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder, conformed_schema
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.formats import FILE, records
-from backfill_assets.landing.versions import VersionedRecords
+from backfill_assets.landing.versions import Archived, VersionedRecords
 from backfill_assets.ledger.import_records import ImportRecord
 
 MOST_FILES = 250
@@ -35,32 +35,22 @@ MOST_FILES = 250
 MOST_BYTES = 64 << 20
 """Of a batch, and the size from which a file lands alone: then the records cost more than the job."""
 
-_OF_GZIP = 8
-"""A gzipped file counts as so many times its size."""
-
 _File = tuple[Archived, ImportRecord]
 
 
-def batches(paths: Sequence[Path]) -> Iterator[Sequence[Path]]:
-    """Files in their order, in batches of bounded size; a file that cannot be looked at is refused when it is read."""
-    batch: list[Path] = []
+def batches(captures: Sequence[Capture]) -> Iterator[Sequence[Capture]]:
+    """Captures in their order, in batches of bounded size."""
+    batch: list[Capture] = []
     size = 0
-    for path in paths:
-        own = _size(path)
+    for capture in captures:
+        own = capture.size_bytes
         if batch and (len(batch) == MOST_FILES or size + own > MOST_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(path)
+        batch.append(capture)
         size += own
     if batch:
         yield batch
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size * (_OF_GZIP if path.suffix.lower() == ".gz" else 1)
-    except OSError:
-        return 0
 
 
 def can_land_together(archived: Archived) -> bool:
@@ -96,7 +86,7 @@ def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
     found: dict[object, list[_File]] = {}
     for file in files:
         archived = file[0]
-        probe, kind = archived.probed.found, archived.kind
+        probe, kind = archived.probed.found, archived.file.kind
         how = (kind.format, kind.compression, archived.probed.version) + (
             probe.header,
             probe.line_end,
@@ -116,14 +106,14 @@ def _part(
     assert version is not None
     found = records(
         spark,
-        [for_spark(landing.place, archived.stored_path) for archived, _ in files],
-        kind=first.kind,
+        [for_spark(landing.place, archived.file.stored_path) for archived, _ in files],
+        kind=first.file.kind,
         probe=first.probed.found,
         source=source.at(version),
     )
     import_id = _by_file(files, [record.import_id for _, record in files])
     arrival = _by_file(files, [record.arrival for _, record in files])
-    name = _by_file(files, [Path(record.original_path).name for _, record in files])
+    name = _by_file(files, [record.name for _, record in files])
     owner = {IMPORT_ID: import_id, ARRIVAL: arrival, FILE_NAME: name}
     return conformed([VersionedRecords(records=found, version=version)], source=source, owner=owner, bounds=bounds)
 
@@ -132,7 +122,7 @@ def _by_file(files: Sequence[_File], values: Sequence[str | int]) -> Column:
     """The value of each record's file."""
     if len(files) == 1:
         return F.lit(values[0])
-    names = (Path(archived.stored_path).name for archived, _ in files)
+    names = (Path(archived.file.stored_path).name for archived, _ in files)
     return F.create_map(*(F.lit(each) for pair in zip(names, values, strict=True) for each in pair))[F.col(FILE)]
 
 

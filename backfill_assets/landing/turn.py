@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.crash_points import Point, Reached, carry_on
 from backfill_assets.core.errors import BackfillError, Retryable
 from backfill_assets.core.lease import LeaseTerms, renewed, this_process
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.archive import incoming_folder, landing_files, remove_incoming
 from backfill_assets.landing.compacted import remove_half_built
 from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.imports import LIVE
@@ -116,8 +116,9 @@ def fail_abandoned(
 ) -> list[ImportRecord]:
     """Called with the turn: imports that are still LANDING belong to no process of this machine, and are failed unless
     the lease of another machine has not ended."""
-    landing = landing_files(settings)
-    remove_incoming(incoming_folder(settings), source)
+    place = landing_place(settings, source.name)
+    place.remove_incoming()
+    landing = place.files
     remove_half_built(landing, source)
     # Looked for before the ledger is asked which of them are used: none can be begun between the two and be removed.
     every = conformed_folder(source)

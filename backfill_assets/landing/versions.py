@@ -14,14 +14,15 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.landed_files import FileKind, Format, LandedFile
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import NO_LIFT
 from backfill_assets.landing.contract import BROKEN, required_columns
-from backfill_assets.landing.errors import BadFile, Fault
 from backfill_assets.landing.formats import Records, records
 from backfill_assets.landing.json_text import members
-from backfill_assets.landing.probe import FileKind, Format, Probe, probe, require_types
+from backfill_assets.landing.probe import Probe, probe, require_types
 
 SCHEMA_VERSION = "schema_version"
 _QUOTED_CHARACTERS = 100
@@ -38,6 +39,14 @@ class Probed:
 
     found: Probe
     version: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archived:
+    """A landed file with the result of probing it."""
+
+    file: LandedFile
+    probed: Probed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

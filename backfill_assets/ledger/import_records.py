@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
+from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.ledger.rows import AnyRow, read_as
 from backfill_assets.ledger.states import ImportState
 
@@ -60,30 +61,12 @@ class KeyCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedFile:
-    """A file that is about to land: what `ImportRecord` tells of it before anything was read."""
-
-    source: str
-    sha256: str
-    original_path: str
-    stored_path: str
-    size_bytes: int
-    format: str
-    compression: str
-    on_duplicate: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportRecord:
-    """One landed file.
+class ImportRecord(LandedFile):
+    """One landed file, or a statement.
 
     Attributes:
         import_id: `imp-` and a number; ids sort by arrival.
         arrival: Position in the order of arrival, over all sources.
-        original_path: Where it came from, as the person typed it.
-        stored_path: Relative to the landing folder.
-        format: jsonl, csv or parquet.
-        compression: gzip, or empty.
         schema_versions: The distinct values of `schema_version` found, sorted; empty when the column is absent.
         ignored_columns: Columns the contract does not know, which were left out.
         contract: The version of its source's contract that its records are kept in.
@@ -91,13 +74,6 @@ class ImportRecord:
     """
 
     import_id: str
-    source: str
-    sha256: str
-    original_path: str
-    stored_path: str
-    size_bytes: int
-    format: str
-    compression: str
     state: ImportState
     arrival: int
     first_seen_at: datetime

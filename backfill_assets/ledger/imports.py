@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
+from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.errors import CannotBecome, Damaged, NotInLedger
@@ -18,13 +19,13 @@ from backfill_assets.ledger.import_records import (
     ImportDay,
     ImportRecord,
     KeyCounts,
-    OfferedFile,
     import_day,
     import_record,
 )
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import Queries, batches, optional_batches
 from backfill_assets.ledger.recorded_text import first_few, one_line, storable_text
+from backfill_assets.ledger.rows import row_of
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 
@@ -128,6 +129,7 @@ class ImportReads(Queries):
         return next((row.first for row in self._rows(select(func.min(import_days.c.event_date).label("first")))), None)
 
 
+_PATHS = ("original_path", "stored_path")
 NO_KEYS = KeyCounts()
 NOTHING_MOVED: Mapping[str, ImportCounts] = {}
 FATES = ("accepted", "duplicate", "superseded")
@@ -141,7 +143,9 @@ class ImportWrites(ImportReads):
         super().__init__(log.connection)
         self._log, self._leases = log, leases
 
-    def begin(self, offered: OfferedFile, *, actor: str, lease: LeaseTerms | None = None) -> ImportRecord:
+    def begin(
+        self, offered: LandedFile, *, on_duplicate: str = "ignore", actor: str, lease: LeaseTerms | None = None
+    ) -> ImportRecord:
         """Takes a file in. It is LANDING and gets the next place in the order of arrival, over all sources.
 
         Cost: one index lookup, the rows of the import and its lease, and one event.
@@ -152,26 +156,19 @@ class ImportWrites(ImportReads):
             insert(imports).values(
                 import_id=import_id,
                 arrival=arrival,
-                source=offered.source,
-                sha256=offered.sha256,
-                original_path=storable_text("the path", offered.original_path),
-                stored_path=storable_text("the path", offered.stored_path),
-                size_bytes=offered.size_bytes,
-                file_format=offered.format,
-                compression=offered.compression,
+                **(row_of(offered) | {name: storable_text("the path", getattr(offered, name)) for name in _PATHS}),
                 state=ImportState.LANDING,
                 first_seen_at=self._log.now,
                 landed_by=one_line("the actor", actor),
-                on_duplicate=offered.on_duplicate,
+                on_duplicate=on_duplicate,
                 schema_versions=[],
                 ignored_columns=[],
                 note="",
                 **asdict(ImportCounts()),
             )
         )
-        self._log.append(
-            _import_event(import_id, "import_begun", actor, asdict(offered), to_state=str(ImportState.LANDING))
-        )
+        begun = {**asdict(offered), "on_duplicate": on_duplicate}
+        self._log.append(_import_event(import_id, "import_begun", actor, begun, to_state=str(ImportState.LANDING)))
         self._leases.take(import_id, lease, holder=actor)
         return self.get(import_id)
 

@@ -25,7 +25,7 @@ from backfill_assets.planning.partitions import count_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from backfill_assets.landing.dropped import DroppedFile
+    from backfill_assets.capture.drop_folder import DroppedFile
     from backfill_assets.workspace import Workspace
 
 MOST_WATCHED = 500

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.core.problems import Problem, Problems
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
-from backfill_assets.landing.archive import landing_files
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState

@@ -34,11 +34,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.archive import incoming_folder
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
@@ -244,7 +244,7 @@ def _leaks(shop: Shop) -> Iterator[str]:
     landing = folder_at(shop.ws.settings.landing) / SALES.partition(".")[2]
     with shop.ws.ledger.read() as reader:
         used = {record.import_id for record in reader.imports.records(states=LIVE)}
-    incoming = LocalFiles(incoming_folder(shop.ws.settings))
+    incoming = LocalFiles(landing_place(shop.ws.settings, SALES).incoming)
     yield from (f"leaked: {each.path}" for each in incoming.listed())
     unused = (path for path in (landing / "conformed").glob("*") if path.name not in used)
     yield from (f"leaked: {path}" for folder in unused for path in files_below(folder))

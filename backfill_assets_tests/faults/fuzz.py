@@ -23,7 +23,6 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.archive import incoming_folder
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportCounts
 from backfill_assets_tests.faults.corpus import KINDS, hostile_file
@@ -114,7 +113,7 @@ class Room:
             self._findings.blame(file.kind, f"is not refused with one sentence: {said[:300]!r}")
         if not nothing_changed:
             self._findings.blame(file.kind, "changed the ledger although it was refused")
-        if list(LocalFiles(incoming_folder(self._room.settings)).listed()):
+        if list(LocalFiles(self._room.work().place.incoming).listed()):
             self._findings.blame(file.kind, "left a temporary copy although it was refused")
 
     def close(self) -> None:

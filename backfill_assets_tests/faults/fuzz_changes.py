@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import ENDED_BY, OPERATION
@@ -108,10 +109,13 @@ class ChangesRoom:
             confirmed_by=confirmed_by,
         )
         number = len(self._book.taken)
-        paths = [self._room.write(written(lines), f"extract-{number}-{n}.jsonl") for n, lines in enumerate(files)]
+        captures = [
+            FileCapture(self._room.write(written(lines), f"extract-{number}-{n}.jsonl"))
+            for n, lines in enumerate(files)
+        ]
         taken = [Taken(records=tuple(line.change for line in lines)) for lines in files]
         work = self._room.work
-        self._try(name, [*taken, Taken(withdraws=lacking)], is_refused, lambda: land_extract(work(), paths, stated))
+        self._try(name, [*taken, Taken(withdraws=lacking)], is_refused, lambda: land_extract(work(), captures, stated))
 
     def _withdraw(self, name: str, key: str) -> None:
         is_refused = key not in self._book.current()

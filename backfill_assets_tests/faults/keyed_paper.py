@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from backfill_assets.landing.archive import landing_files
+from backfill_assets.capture.landed_files import LandedFile, landing_files
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.paper import Paper, Row
 
@@ -65,18 +65,21 @@ class KeyedPaper(Paper):
         digest = hashlib.sha256(text.encode()).hexdigest()
         stored = f"orders/{digest}.jsonl"
         landing_files(ws.settings).put_if_absent(stored, text.encode())
-        offered = OfferedFile(
+        on_duplicate = str(OnDuplicate.CORRECT if is_statement else OnDuplicate.IGNORE)
+        offered = LandedFile(
             source=ORDERS,
+            family="statement" if is_statement else "file",
+            range_from="0",
+            range_to=str(len(text)),
             sha256=digest,
             original_path=f"{len(self.orders)}.jsonl",
             stored_path=stored,
             size_bytes=len(text),
             format=STATEMENT if is_statement else "jsonl",
             compression="",
-            on_duplicate=str(OnDuplicate.CORRECT if is_statement else OnDuplicate.IGNORE),
         )
         with ws.ledger.write() as tx:
-            import_id = tx.imports.begin(offered, actor=by).import_id
+            import_id = tx.imports.begin(offered, on_duplicate=on_duplicate, actor=by).import_id
             tx.imports.finish(
                 import_id, schema_versions=[1], ignored_columns=[], actor=by, **self._account(import_id, orders)
             )

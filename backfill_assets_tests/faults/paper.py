@@ -22,14 +22,14 @@ import pytest
 
 from backfill_assets.candidates import evaluate, stage
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
+from backfill_assets.capture.landed_files import LandedFile, landing_files
 from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.domain import Table
 from backfill_assets.files.local import sha256_of_file
 from backfill_assets.gates.measure import Measured
 from backfill_assets.lake.checksums import checksum_text
 from backfill_assets.lake.tables import Lake
-from backfill_assets.landing.archive import landing_files
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads
@@ -72,15 +72,17 @@ class Paper:
         digest = hashlib.sha256(text.encode()).hexdigest()
         stored = f"orders/{digest}.jsonl"
         landing_files(ws.settings).put_if_absent(stored, text.encode())
-        offered = OfferedFile(
+        offered = LandedFile(
             source="bronze.orders",
+            family="file",
+            range_from="0",
+            range_to=str(len(text)),
             sha256=digest,
             original_path=f"{len(self.files)}.jsonl",
             stored_path=stored,
             size_bytes=len(text),
             format="jsonl",
             compression="",
-            on_duplicate="ignore",
         )
         with ws.ledger.write() as writer:
             import_id = writer.imports.begin(offered, actor=by).import_id

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.capture.file_capture import kind_of
 from backfill_assets.core.errors import UnreadableFile
-from backfill_assets.landing.archive import kind_of
 from backfill_assets.landing.probe import probe
 from backfill_assets_tests.faults.corpus import KINDS, hostile_file
 from backfill_assets_tests.faults.corpus_json import gzip_file

@@ -13,19 +13,19 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import carry_on
 from backfill_assets.core.places import for_spark
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import give_access
 from backfill_assets.domain import SourceTable, daily
-from backfill_assets.landing.archive import archive, incoming_folder, landing_files
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
-from backfill_assets.landing.land import Landed, land, land_files
+from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.store import Ledger
@@ -82,21 +82,12 @@ class LandingRoom:
         return self.land_path(self.write(content, name), on_duplicate=on_duplicate)
 
     def land_path(self, path: Path, *, on_duplicate: OnDuplicate = OnDuplicate.IGNORE) -> Landed:
-        return land(
-            ledger=self.ledger,
-            spark=self.spark,
-            settings=self.settings,
-            source=self.source,
-            path=path,
-            on_duplicate=on_duplicate,
-            by="ada",
-            quarantine=self.keep,
-        )
+        return self.land_paths([path], on_duplicate=on_duplicate)[0]
 
     def land_paths(self, paths: Sequence[Path], *, on_duplicate: OnDuplicate = OnDuplicate.IGNORE) -> list[Landed]:
         """Files in one call."""
         landed: list[Landed] = []
-        land_files(self.work(), paths, on_duplicate, landed.append)
+        land_files(self.work(), [FileCapture(path) for path in paths], on_duplicate, landed.append)
         return landed
 
     def work(self) -> Landing:
@@ -127,16 +118,11 @@ class LandingRoom:
 
     def judge(self, content: bytes, name: str) -> list[dict[str, Any]]:
         """The judged records of one file, without a ledger."""
-        found = archive(
-            self.write(content, name),
-            landing=landing_files(self.settings),
-            incoming=incoming_folder(self.settings),
-            source=self.source,
-        )
+        (found,) = self.work().captured(FileCapture(self.write(content, name)))
         raw = records(
             self.spark,
-            [for_spark(self.settings.landing, found.stored_path)],
-            kind=found.kind,
+            [for_spark(self.settings.landing, found.file.stored_path)],
+            kind=found.file.kind,
             probe=found.probed.found,
             source=self.source,
         )

@@ -10,10 +10,11 @@ from typing import Any
 
 from sqlalchemy import MetaData, text
 
+from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.import_records import ImportRecord, KeyCounts, OfferedFile
+from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import (
     Action,
@@ -69,6 +70,9 @@ def an_import(**changes: Any) -> ImportRecord:
     record = ImportRecord(
         import_id="imp-000007",
         source="bronze.events",
+        family="file",
+        range_from="0",
+        range_to="1",
         sha256="0" * 64,
         original_path="late.csv",
         stored_path="late.csv",
@@ -249,16 +253,18 @@ def roll_back(ledger: Ledger, publication_id: str, *, at: int = 9) -> str:
     return carry_out(ledger, intent, delta_version=at)
 
 
-def an_offered_file(sha256: str = "a" * 64, source: str = "bronze.events", **changes: Any) -> OfferedFile:
-    offered = OfferedFile(
+def an_offered_file(sha256: str = "a" * 64, source: str = "bronze.events", **changes: Any) -> LandedFile:
+    offered = LandedFile(
         source=source,
+        family="file",
+        range_from="0",
+        range_to="1",
         sha256=sha256,
         original_path="/mail/é.csv",
         stored_path=f"{source}/{sha256}.csv.gz",
         size_bytes=10,
         format="csv",
         compression="gzip",
-        on_duplicate="ignore",
     )
     return replace(offered, **changes)
 

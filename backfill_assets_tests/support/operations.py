@@ -21,6 +21,7 @@ from backfill_assets.application.upkeep import find_run
 from backfill_assets.application.upkeep import vacuum_files as vacuum
 from backfill_assets.candidates.evaluate import Evaluated
 from backfill_assets.candidates.stage import require_stageable
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.landing import extract as extracts
@@ -115,12 +116,12 @@ def landing(ws: Workspace, source: str, *, by: str) -> Landing:
 def land_together(ws: Workspace, source: str, files: Sequence[Path], *, by: str) -> Sequence[Landed]:
     """Files in one call, without building the days that they touch."""
     landed: list[Landed] = []
-    land_files(landing(ws, source, by=by), files, OnDuplicate.IGNORE, landed.append)
+    land_files(landing(ws, source, by=by), [FileCapture(path) for path in files], OnDuplicate.IGNORE, landed.append)
     return landed
 
 
 def land_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, *, by: str) -> LandedExtract:
-    return extracts.land_extract(landing(ws, source, by=by), files, extract)
+    return extracts.land_extract(landing(ws, source, by=by), [FileCapture(path) for path in files], extract)
 
 
 def withdraw(ws: Workspace, source: str, key: Mapping[str, str], *, by: str, reason: str) -> Landed:

@@ -15,8 +15,13 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.follow import FollowedAll, follow
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
+from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.core.crash_points import carry_on
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.land import land
+from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.landing.land import land_files
+from backfill_assets.landing.turn import new_lease
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.jobs import EVERYTHING
 from backfill_assets.orchestration.launch import SILENT, DagsterOutcome, run_in_process
@@ -66,15 +71,17 @@ class Bench:
             for day, amount in amounts.items():
                 sale = {"sale_id": f"sale of {day}", "sold_at": f"{day}T10:00:00Z", "amount": amount}
                 lines.write(json.dumps(sale) + "\n")
-        land(
+        work = Landing(
             ledger=self.workspace.ledger,
-            spark=spark,
+            open_session=lambda: spark,
             settings=self.workspace.settings,
             source=self.workspace.domain.sources[0],
-            path=file,
             by="ann",
             quarantine=lambda _rows, _import_id: None,
+            reached=carry_on,
+            lease=new_lease(self.workspace.settings),
         )
+        land_files(work, [FileCapture(file)], OnDuplicate.IGNORE, lambda _landed: None)
 
     def load(self) -> DagsterOutcome:
         """Builds every day of bronze that waits for it, as the command line does."""

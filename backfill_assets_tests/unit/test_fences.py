@@ -77,6 +77,7 @@ def test_planning_knows_no_engine() -> None:
 FLOORS = (
     ("core",),
     ("files", "planning"),
+    ("capture",),
     ("domain", "lake", "ledger"),
     ("landing", "transforms", "gates"),
     ("workspace",),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.landing import errors
-from backfill_assets.landing.errors import Fault
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import Grain, compress, count_of
 from backfill_assets.report.advice import next_step_of
@@ -46,9 +46,9 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
 def of_landing(error: BackfillError) -> Advice | None:
     """The advice for an error of this room; None for others."""
     match error:
-        case errors.BadFile(column=str()):
+        case BadFile(column=str()):
             return _of_a_column(error)
-        case errors.BadFile() | errors.NoFile() | errors.FileRefused():
+        case BadFile() | NoFile() | FileRefused():
             return _ABOUT_A_FILE.get(error.fault)
         case errors.StoppedAmongFiles():
             return _about_the_others(error)
@@ -88,7 +88,7 @@ def of_landing(error: BackfillError) -> Advice | None:
             return None
 
 
-def _of_a_column(error: errors.BadFile) -> Advice | None:
+def _of_a_column(error: BadFile) -> Advice | None:
     match error.fault:
         case Fault.DIGITS:
             return f"write {error.column} in microseconds, or declare rounds=True"

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.drop import MOST_FILES
 from backfill_assets.application.stuck import clear
+from backfill_assets.capture.drop_folder import LANDED
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.dropped import LANDED
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.report.status import status

@@ -17,10 +17,11 @@ from typer.testing import CliRunner
 
 from backfill_assets.application.recover import Recovered
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
+from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.errors import AtWork, IllegalTransition, Refused, TakenOver
 from backfill_assets.core.lease import LeaseTerms, this_process
 from backfill_assets.core.progress import Progress
-from backfill_assets.landing.archive import archive, incoming_folder, landing_files
 from backfill_assets.landing.turn import clean_up_landing
 from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
@@ -312,9 +313,8 @@ def test_a_landing_of_a_dead_process_of_this_machine_is_ended_at_once(shop: Shop
     source = shop.ws.domain.source_table("sales")
     path = shop.folder / "late.jsonl"
     path.write_text('{"sale_id": "late", "sold_at": "2026-01-05T12:00:00Z", "amount": 5}\n', encoding="utf-8")
-    settings = shop.ws.settings
-    archived = archive(path, landing=landing_files(settings), incoming=incoming_folder(settings), source=source)
-    offered = replace(an_offered_file(archived.sha256), source=source.name, stored_path=archived.stored_path)
+    place = landing_place(shop.ws.settings, source.name)
+    ((offered, _),) = FileCapture(path).read(place, lambda copy, kind: None)
     with shop.ws.ledger.write() as writer:
         here = writer.imports.begin(offered, actor="ana", lease=LeaseTerms(attempt="l1", length=TWO_MINUTES))
         there = writer.imports.begin(

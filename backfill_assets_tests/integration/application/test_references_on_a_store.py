@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.places import StoreUrl
-from backfill_assets.landing.archive import incoming_folder
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import folder_at, use_store
@@ -59,7 +59,7 @@ def test_a_new_reference_restates_what_an_archived_one_had_computed(
     assert len(list(tariffs.iterdir())) == 2
     left = {path.name for path in home.iterdir()}
     assert not left & {"reference", "reference_archive", "landing", "lake"}
-    assert [path for path in incoming_folder(settings).rglob("*") if path.is_file()] == []
+    assert [path for path in landing_place(settings, "").incoming.rglob("*") if path.is_file()] == []
     for path in tariffs.iterdir():
         path.unlink()
     with pytest.raises(MissingInput, match=r"tariff 1 .* archive s3://\S+/reference_archive does not hold it"):

@@ -6,24 +6,28 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from datetime import date, datetime
+from hashlib import sha256
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.landed_files import Checked, FileKind, Format, LandedFile, LandingPlace, landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.archive import landing_files
 from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
-from backfill_assets.landing.land import land
+from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import clean_up_landing, landing_turn, new_lease
-from backfill_assets.ledger.import_records import ImportCounts, ImportRecord, OfferedFile
+from backfill_assets.ledger.import_records import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
@@ -204,15 +208,8 @@ def test_an_import_that_stops_with_an_error_is_failed_and_lands_when_it_is_tried
     content = json_lines(on(1, "a"), {"event_id": "b"})
     path = room.write(content, "a.jsonl")
     with pytest.raises(OSError, match="no space left"):
-        land(
-            ledger=room.ledger,
-            spark=room.spark,
-            settings=room.settings,
-            source=EVENTS,
-            path=path,
-            by="ada",
-            quarantine=full_disk,
-        )
+        work = replace(room.work(), quarantine=full_disk)
+        land_files(work, [FileCapture(path)], OnDuplicate.IGNORE, lambda landed: None)
     (failed,) = room.imports()
     assert (failed.state, failed.note, failed.landed_at) == (ImportState.FAILED, "landing stopped: OSError", None)
     landed = room.land_path(path)
@@ -220,15 +217,17 @@ def test_an_import_that_stops_with_an_error_is_failed_and_lands_when_it_is_tried
 
 
 def begin(room: LandingRoom) -> ImportRecord:
-    offered = OfferedFile(
+    offered = LandedFile(
         source=EVENTS.name,
+        family="file",
+        range_from="0",
+        range_to="1",
         sha256="0" * 64,
         original_path="a.jsonl",
         stored_path="events/00/a.jsonl",
         size_bytes=1,
         format="jsonl",
         compression="",
-        on_duplicate="ignore",
     )
     with room.ledger.write() as writer:
         return writer.imports.begin(offered, actor="ada")
@@ -280,15 +279,69 @@ def test_pending_days_are_those_that_landed_files_touch_and_the_gaps_between(roo
     assert pending() == (MAY_1, MAY_2, MAY_3, *(date(2024, 5, day) for day in (4, 5, 6)))
 
 
+@dataclass(frozen=True)
+class Positions:
+    """A made-up family with positions: each two of its records are a file, whose name is their range."""
+
+    name = "topic-3"
+    size_bytes = 0
+    records: tuple[bytes, ...]
+
+    def require(self) -> None:
+        assert self.records
+
+    def read(
+        self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]
+    ) -> Iterator[tuple[LandedFile, Checked]]:
+        kind = FileKind(format=Format.JSONL, compression="")
+        for first in range(0, len(self.records), 2):
+            content = b"".join(self.records[first : first + 2])
+            with place.scratch() as copy:
+                copy.write_bytes(content)
+                checked = check(copy, kind)
+                stored = place.keep(copy, f"{self.name}/{first}{kind.suffix}")
+            landed = LandedFile(
+                source=place.source,
+                family="topic",
+                range_from=f"3:{first}",
+                range_to=f"3:{first + 2}",
+                sha256=sha256(content).hexdigest(),
+                original_path=f"{self.name}/{first}",
+                stored_path=stored,
+                size_bytes=len(content),
+                format=kind.format,
+                compression=kind.compression,
+            )
+            yield landed, checked
+
+
+def test_a_capture_of_positions_lands_a_file_for_each_part_and_the_same_range_again_changes_nothing(
+    room: LandingRoom,
+) -> None:
+    capture = Positions(tuple(json_lines(on(1, key)) for key in "abcd"))
+    for is_new in (True, False):
+        landed: list[Landed] = []
+        land_files(room.work(), [capture], OnDuplicate.IGNORE, landed.append)
+        assert [(each.is_new, each.record.range_from, each.record.range_to) for each in landed] == [
+            (is_new, "3:0", "3:2"),
+            (is_new, "3:2", "3:4"),
+        ]
+        assert {each.record.family for each in landed} == {"topic"}
+    assert [row["event_id"] for row in room.bronze([MAY_1])] == ["a", "b", "c", "d"]
+
+
 KILLED = """
     import os, signal, sys
+    from dataclasses import replace
     from datetime import UTC, datetime
     from pathlib import Path
-    from backfill_assets.landing import land as landing
+    from backfill_assets.capture.file_capture import FileCapture
+    from backfill_assets.landing.imports import OnDuplicate
+    from backfill_assets.landing.land import Landed, land_files
     from backfill_assets.ledger.store import Ledger
     from backfill_assets.core.settings import Settings
     from backfill_assets.core.spark import give_access, open_spark
-    from backfill_assets_tests.support.landing_examples import EVENTS
+    from backfill_assets_tests.support.landing_examples import LandingRoom
 
     settings = Settings.from_environment()
     ledger = Ledger.open(settings.ledger_url, clock=lambda: datetime(2026, 1, 15, 12, tzinfo=UTC))
@@ -298,8 +351,9 @@ KILLED = """
 
     spark = open_spark(settings)
     give_access(spark, settings)
-    landing.land(ledger=ledger, spark=spark, settings=settings, source=EVENTS, path=Path(sys.argv[1]), by="ada",
-                 quarantine=die)
+    room = LandingRoom(spark=spark, settings=settings, ledger=ledger, inbox=settings.home)
+    work = replace(room.work(), quarantine=die)
+    land_files(work, [FileCapture(Path(sys.argv[1]))], OnDuplicate.IGNORE, lambda landed: None)
 """
 
 

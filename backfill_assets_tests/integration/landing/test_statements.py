@@ -9,10 +9,11 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.archive import landing_files
 from backfill_assets.landing.extract import Effect, Extract, LandedExtract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore, withdraw
@@ -54,7 +55,7 @@ def extract(
 ) -> LandedExtract:
     paths = [room.write(file, f"extract-{number}.jsonl") for number, file in enumerate(files)]
     stated = Extract(days=days, where=where or {}, reason="new extract", confirmed_by=confirmed_by)
-    return land_extract(room.work(), paths, stated)
+    return land_extract(room.work(), [FileCapture(path) for path in paths], stated)
 
 
 def rows(room: LandingRoom) -> list[tuple[str, date, str]]:
@@ -135,7 +136,7 @@ def test_a_preview_counts_what_the_files_bring_as_landing_them_does(room: Landin
     before = {key: (day, place) for key, day, place in rows(room)}
     offered = [on(key, chance.randrange(3), chance.randrange(2)) for key in (*range(5, 50), 5, 6)]
     path = room.write(content(*offered), "new.jsonl")
-    found = preview(room.work(), [path], Extract(days=ALL, where={}, reason="r"), now=LANDED_AT).effect
+    found = preview(room.work(), [FileCapture(path)], Extract(days=ALL, where={}, reason="r"), now=LANDED_AT).effect
     landed = extract(room, content(*offered))
     after = {key: (day, place) for key, day, place in rows(room)}
     kept = [(before.get(key), now) for key, now in after.items()]
@@ -154,14 +155,14 @@ def test_a_preview_says_what_would_be_withdrawn_and_keeps_nothing(room: LandingR
     room.land(content(on(1), on(2), on(3, 1)))
     before = list(landing_files(room.settings).listed())
     path = room.write(content(on(1)), "new.jsonl")
-    found = preview(room.work(), [path], Extract(days=ALL, where={}, reason="r"), now=LANDED_AT)
+    found = preview(room.work(), [FileCapture(path)], Extract(days=ALL, where={}, reason="r"), now=LANDED_AT)
     assert (found.keys, found.current, found.by_day) == (2, 3, {DAYS[0]: 1, DAYS[1]: 1})
     assert (found.records, found.outside, found.is_elsewhere) == (1, 0, False)
     elsewhere = Extract(days=DayRange(DAYS[1], DAYS[2]), where={}, reason="r")
-    moved = preview(room.work(), [path], elsewhere, now=LANDED_AT)
+    moved = preview(room.work(), [FileCapture(path)], elsewhere, now=LANDED_AT)
     assert (moved.outside, moved.is_elsewhere) == (1, True)
     others = Extract(days=ALL, where={"place": "p1"}, reason="r")
-    assert preview(room.work(), [path], others, now=LANDED_AT).outside == 1
+    assert preview(room.work(), [FileCapture(path)], others, now=LANDED_AT).outside == 1
     assert found.sample == ({"event_id": "k2"}, {"event_id": "k3"})
     assert list(landing_files(room.settings).listed()) == before
     assert len(room.imports()) == 1

@@ -14,12 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.capture.file_capture import FileCapture
+from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing import compacted, together
-from backfill_assets.landing.archive import landing_files
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.ledger.states import ImportState
@@ -193,7 +194,12 @@ def test_a_file_that_is_found_bad_while_all_are_counted_stops_those_after_it_and
 def together_into(room: LandingRoom, paths: Sequence[Path], landed: list[str]) -> None:
     from backfill_assets.landing.land import land_files
 
-    land_files(room.work(), paths, OnDuplicate.IGNORE, lambda outcome: landed.append(outcome.record.original_path))
+    land_files(
+        room.work(),
+        [FileCapture(path) for path in paths],
+        OnDuplicate.IGNORE,
+        lambda outcome: landed.append(outcome.record.original_path),
+    )
 
 
 def test_batches_hold_files_in_their_order_up_to_a_number_and_a_size(
@@ -205,8 +211,8 @@ def test_batches_hold_files_in_their_order_up_to_a_number_and_a_size(
     paths = [tmp_path / f"{n}.jsonl" for n in range(len(sizes))]
     for path, size in zip(paths, sizes, strict=True):
         path.write_bytes(b"x" * size)
-    paths.append(tmp_path / "there is none.jsonl")
-    found = [[paths.index(path) for path in batch] for batch in together.batches(paths)]
+    captures = [FileCapture(path) for path in [*paths, tmp_path / "there is none.jsonl"]]
+    found = [[[c.name for c in captures].index(each.name) for each in batch] for batch in together.batches(captures)]
     assert found == [[0, 1, 2], [3], [4], [5], [6, 7]]
 
 

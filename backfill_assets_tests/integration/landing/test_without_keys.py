@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType, TimestampType
 
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.core.settings import Settings
@@ -60,7 +61,7 @@ def kept(room: LandingRoom, *days: date) -> list[tuple[str, int, str]]:
 
 def extract(room: LandingRoom, path: Path, *days: date, **where: str) -> LandedExtract:
     scope = Extract(days=DayRange.inclusive(days[0], days[-1]), where=where, reason="corrected")
-    return land_extract(room.work(), [path], scope)
+    return land_extract(room.work(), [FileCapture(path)], scope)
 
 
 def test_every_record_of_every_file_is_kept_and_equal_ones_too(room: LandingRoom) -> None:
@@ -125,7 +126,11 @@ def test_two_files_of_one_name_do_not_land_in_one_call(room: LandingRoom) -> Non
         room.land_paths(paths)
     assert [record.original_path for record in room.imports()] == [str(paths[0])]
     with pytest.raises(Refused, match="2 files of the extract are named export"):
-        land_extract(room.work(), paths[1:], Extract(days=DayRange.inclusive(SECOND, SECOND), where={}, reason="all"))
+        land_extract(
+            room.work(),
+            [FileCapture(path) for path in paths[1:]],
+            Extract(days=DayRange.inclusive(SECOND, SECOND), where={}, reason="all"),
+        )
 
 
 @pytest.mark.parametrize(

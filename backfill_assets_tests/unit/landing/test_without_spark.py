@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.land import land_files as land_files_of
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import carry_on
 from backfill_assets.core.errors import BackfillError, UnreadableFile
@@ -56,7 +57,7 @@ def work(settings: Settings, clock: Clock) -> Iterator[Landing]:
 
 
 def land(work: Landing, path: Path) -> None:
-    land_files(work, [path], OnDuplicate.IGNORE, lambda landed: None)
+    land_files(work, [FileCapture(path)], OnDuplicate.IGNORE, lambda landed: None)
 
 
 def extract(where: Mapping[str, str]) -> Extract:
@@ -68,8 +69,8 @@ def extract(where: Mapping[str, str]) -> Extract:
     "act",
     [
         land,
-        lambda work, path: land_extract(work, [path], extract({})),
-        lambda work, path: preview(work, [path], extract({}), now=LANDED_AT),
+        lambda work, path: land_extract(work, [FileCapture(path)], extract({})),
+        lambda work, path: preview(work, [FileCapture(path)], extract({}), now=LANDED_AT),
     ],
     ids=["land", "extract", "dry run"],
 )
@@ -81,7 +82,7 @@ def test_a_file_that_lacks_a_column_of_the_key(work: Landing, tmp_path: Path, na
         pq.write_table(pa.table({"event_time": ["2024-05-01T10:00:00Z"]}), path)
     with pytest.raises(BackfillError, match="has no column event_id"):
         act(work, path)
-    assert not [*work.landing.listed(), *LocalFiles(work.incoming).listed()]
+    assert not [*work.landing.listed(), *LocalFiles(work.place.incoming).listed()]
 
 
 @pytest.mark.parametrize(
@@ -90,8 +91,11 @@ def test_a_file_that_lacks_a_column_of_the_key(work: Landing, tmp_path: Path, na
         (lambda work, path: withdraw(work, {"id": "a"}, reason="x"), "id is not of the key of bronze.events"),
         (lambda work, path: withdraw(work, {}, reason="x"), "no value of event_id is given"),
         (lambda work, path: restore(work, "imp-000001", {"place": "a"}, reason="x"), "place is not of the key"),
-        (lambda work, path: land_extract(work, [path], extract({"town": "3"})), "has no column 'town'"),
-        (lambda work, path: preview(work, [path], extract({"town": "3"}), now=LANDED_AT), "has no column 'town'"),
+        (lambda work, path: land_extract(work, [FileCapture(path)], extract({"town": "3"})), "has no column 'town'"),
+        (
+            lambda work, path: preview(work, [FileCapture(path)], extract({"town": "3"}), now=LANDED_AT),
+            "has no column 'town'",
+        ),
     ],
     ids=["withdraw", "withdraw without", "restore", "extract", "dry run"],
 )

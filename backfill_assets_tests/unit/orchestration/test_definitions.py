@@ -12,6 +12,7 @@ import yaml
 from dagster import AssetKey, BackfillPolicy, Definitions, TimeWindowPartitionMapping
 from pyspark.sql.types import DateType, StructField, StructType
 
+from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
@@ -19,7 +20,7 @@ from backfill_assets.domain import Domain
 from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.examples.enforcement_sla.sources import case_events as CASE_EVENTS
 from backfill_assets.landing.imports import contract_of
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, OfferedFile
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay
 from backfill_assets.ledger.records import Finding, GateResult
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import build_definitions, definitions_over
@@ -268,15 +269,17 @@ def test_partitions_start_where_data_starts_and_a_run_of_earlier_ones_extends_th
     ws = Workspace.open(settings)
     assert first_day_of_data(ws) == date(1999, 1, 1)
     assert not (tmp_path / "home" / "ledger.db").exists()
-    offered = OfferedFile(
+    offered = LandedFile(
         source="bronze.sales",
+        family="file",
+        range_from="0",
+        range_to="1",
         sha256="0" * 64,
         original_path="a.jsonl",
         stored_path="sales/a.jsonl",
         size_bytes=1,
         format="jsonl",
         compression="",
-        on_duplicate="ignore",
     )
     with ws.ledger.write() as tx:
         import_id = tx.imports.begin(offered, actor="ann").import_id

@@ -10,23 +10,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.capture.file_capture import FileCapture, kind_of
+from backfill_assets.capture.landed_files import FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.archive import Archived, archive, kind_of, remove_incoming
-from backfill_assets.landing.probe import Format
+from backfill_assets.landing.versions import Probed, probe_versions
 from backfill_assets_tests.support.landing_examples import EVENTS, event, json_lines
 
 HEADER = b"event_id,event_time,place,attributes\n"
 
 
-def offer(tmp_path: Path, content: bytes, name: str) -> Archived:
+Captured = tuple[LandedFile, Probed]
+
+
+def offer(tmp_path: Path, content: bytes, name: str) -> Captured:
     path = tmp_path / name
     path.write_bytes(content)
     return offer_path(tmp_path, path)
 
 
-def offer_path(tmp_path: Path, path: Path) -> Archived:
-    return archive(path, landing=LocalFiles(tmp_path / "landing"), incoming=tmp_path / "incoming", source=EVENTS)
+def place_of(tmp_path: Path) -> LandingPlace:
+    return LandingPlace(source=EVENTS.name, files=LocalFiles(tmp_path / "landing"), incoming=tmp_path / "incoming")
+
+
+def offer_path(tmp_path: Path, path: Path) -> Captured:
+    def check(copy: Path, kind: FileKind) -> Probed:
+        return probe_versions(copy, kind, EVENTS, name=path.name)
+
+    (captured,) = FileCapture(path).read(place_of(tmp_path), check)
+    return captured
 
 
 def kept(tmp_path: Path) -> list[Path]:
@@ -37,18 +49,19 @@ def kept(tmp_path: Path) -> list[Path]:
 
 def test_a_file_is_kept_under_the_digest_of_its_content(tmp_path: Path) -> None:
     content = json_lines(event())
-    found = offer(tmp_path, content, "May 2024.JSONL")
+    found, _ = offer(tmp_path, content, "May 2024.JSONL")
     digest = hashlib.sha256(content).hexdigest()
     assert found.stored_path == f"events/{digest[:2]}/{digest}.jsonl"
     assert (tmp_path / "landing" / found.stored_path).read_bytes() == content
     assert (found.sha256, found.size_bytes) == (digest, len(content))
+    assert (found.family, found.range_from, found.range_to) == ("file", "0", str(len(content)))
 
 
 def test_the_same_content_is_kept_once_and_left_alone(tmp_path: Path) -> None:
-    first = offer(tmp_path, json_lines(event()), "a.jsonl")
+    first, _ = offer(tmp_path, json_lines(event()), "a.jsonl")
     stored = tmp_path / "landing" / first.stored_path
     before = stored.stat()
-    second = offer(tmp_path, json_lines(event()), "b.jsonl")
+    second, _ = offer(tmp_path, json_lines(event()), "b.jsonl")
     after = stored.stat()
     assert second.stored_path == first.stored_path
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -59,8 +72,8 @@ def test_the_same_content_is_kept_once_and_left_alone(tmp_path: Path) -> None:
     ("name", "file_format", "compression", "suffix"),
     [
         ("a.jsonl", Format.JSONL, "", ".jsonl"),
-        ("a.ndjson", Format.JSONL, "", ".ndjson"),
-        ("a.b.JSON.GZ", Format.JSONL, "gzip", ".json.gz"),
+        ("a.ndjson", Format.JSONL, "", ".jsonl"),
+        ("a.b.JSON.GZ", Format.JSONL, "gzip", ".jsonl.gz"),
         ("2024.05.csv.gz", Format.CSV, "gzip", ".csv.gz"),
         ("a.parquet", Format.PARQUET, "", ".parquet"),
     ],
@@ -155,17 +168,17 @@ def test_a_parquet_file_without_a_required_column_is_refused_whole(tmp_path: Pat
 
 def test_an_unreadable_column_outside_the_contract_is_ignored(tmp_path: Path) -> None:
     table = pa.table({"event_id": ["a"], "event_time": ["2024-05-01T10:00:00Z"], "at": pa.array([1], pa.time64("ns"))})
-    assert offer(tmp_path, parquet(tmp_path, table), "a.parquet").probed.found.ignored_columns == ("at",)
+    assert offer(tmp_path, parquet(tmp_path, table), "a.parquet")[1].found.ignored_columns == ("at",)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\r\n"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
 def test_a_blank_text_file_has_no_records(tmp_path: Path, content: bytes, name: str) -> None:
-    assert offer(tmp_path, content, name).probed.found.empty
+    assert offer(tmp_path, content, name)[1].found.empty
 
 
 def test_what_a_killed_copy_left_behind_is_removed(tmp_path: Path) -> None:
-    found = offer(tmp_path, json_lines(event()), "a.jsonl")
+    found, _ = offer(tmp_path, json_lines(event()), "a.jsonl")
     (tmp_path / "incoming" / "events" / "0123").write_bytes(b"half")
-    assert remove_incoming(tmp_path / "incoming", EVENTS) == 1
+    assert place_of(tmp_path).remove_incoming() == 1
     assert kept(tmp_path) == [tmp_path / "landing" / found.stored_path]

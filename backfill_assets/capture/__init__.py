@@ -1,0 +1,1 @@
+"""Capture: a bounded range of a source becomes landed files."""

@@ -1,0 +1,140 @@
+"""File capture: a file of a person as a range of a source, which is all of its bytes.
+
+It is copied into a folder of this machine first, where its digest is taken and it is checked; then the whole copy is
+put into the landing place as `<sha256[:2]>/<sha256><suffix>`, so that a name that exists always holds the complete
+content.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, BinaryIO
+
+from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
+from backfill_assets.capture.landed_files import Checked, Family, FileKind, Format, LandedFile, LandingPlace
+from backfill_assets.core.wording import visible
+
+_CHUNK_BYTES = 1 << 20
+_MOST_SHOWN = 200
+_OF_GZIP = 8
+"""A gzipped file counts as so many times its size."""
+
+_FORMATS = {
+    ".jsonl": Format.JSONL,
+    ".ndjson": Format.JSONL,
+    ".json": Format.JSONL,
+    ".csv": Format.CSV,
+    ".parquet": Format.PARQUET,
+}
+_KNOWN = ".jsonl, .ndjson, .json, .csv (each with or without .gz) and .parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class FileCapture:
+    """A file, by its path as the person gave it."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def size_bytes(self) -> int:
+        try:
+            return self.path.stat().st_size * (_OF_GZIP if self.path.suffix.lower() == ".gz" else 1)
+        except (OSError, ValueError):
+            return 0  # it is refused when it is read
+
+    def require(self) -> None:
+        """Refuses what is no file that could be landed, by its name and the file system.
+
+        Raises:
+            MissingInput: There is no such file.
+            Refused: The path is a folder, a pipe or a device, or no text.
+            UnreadableFile: The name does not end in a supported suffix.
+        """
+        path = self.path
+        try:
+            str(path).encode("utf-8")
+            mode = path.stat().st_mode
+        except UnicodeEncodeError as error:
+            shown = visible(str(path))
+            raise FileRefused(fault=Fault.NAME, path=shown, why=f"the name {shown} is not UTF-8 text") from error
+        except FileNotFoundError:
+            mode = 0
+        except (OSError, ValueError) as error:  # a name that is too long, or that no file can have
+            reason = error.strerror if isinstance(error, OSError) else str(error)
+            shown = visible(str(path))[:_MOST_SHOWN]
+            raise NoFile(path=shown, why=f"{shown} cannot be read: {str(reason).lower()}") from error
+        if mode and not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            why = f"{path} is no regular file: a pipe, a socket or a device has no content that could be landed again"
+            raise FileRefused(fault=Fault.DEVICE, path=str(path), why=why)
+        if path.is_dir():
+            raise FileRefused(fault=Fault.FOLDER, path=str(path), why=f"{path} is a folder")
+        if not path.is_file():
+            raise NoFile(path=str(path), why=f"there is no file {path}")
+        kind_of(path)
+
+    def read(
+        self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]
+    ) -> Iterator[tuple[LandedFile, Checked]]:
+        """Copies the file into the landing place, unless its content exists there already.
+
+        Raises:
+            MissingInput, Refused, UnreadableFile: As `require`, or the file may not be read.
+        """
+        self.require()
+        kind = kind_of(self.path)
+        try:
+            with place.scratch() as copy:
+                with self.path.open("rb") as original, copy.open("wb") as written:
+                    sha256, size_bytes = _pump(original, written)
+                checked = check(copy, kind)
+                stored_path = place.keep(copy, f"{sha256[:2]}/{sha256}{kind.suffix}")
+        except PermissionError as error:
+            why = f"{error.filename} cannot be read or written: permission denied"
+            raise FileRefused(fault=Fault.RIGHTS, path=str(self.path), why=why) from error
+        landed = LandedFile(
+            source=place.source,
+            family=Family.FILE,
+            range_from="0",
+            range_to=str(size_bytes),
+            sha256=sha256,
+            original_path=str(self.path),
+            stored_path=stored_path,
+            size_bytes=size_bytes,
+            format=kind.format,
+            compression=kind.compression,
+        )
+        yield landed, checked
+
+
+def kind_of(path: Path) -> FileKind:
+    """The format that a file's name declares.
+
+    Raises:
+        UnreadableFile: The name does not end in a supported suffix.
+    """
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compressed = suffixes[-1:] == [".gz"]
+    ending = suffixes[-2:-1] if compressed else suffixes[-1:]
+    file_format = _FORMATS.get(ending[0]) if ending else None
+    if file_format is None or (compressed and file_format is Format.PARQUET):
+        found = "".join(suffixes[-2:]) or "no suffix"
+        why = f"ends in {found}; files that can be landed end in {_KNOWN}"
+        raise BadFile(path=path.name, fault=Fault.SUFFIX, why=why)
+    return FileKind(format=file_format, compression="gzip" if compressed else "")
+
+
+def _pump(original: BinaryIO, copy: IO[bytes]) -> tuple[str, int]:
+    digest, size_bytes = hashlib.sha256(), 0
+    while chunk := original.read(_CHUNK_BYTES):
+        digest.update(chunk)
+        size_bytes += len(chunk)
+        copy.write(chunk)
+    return digest.hexdigest(), size_bytes

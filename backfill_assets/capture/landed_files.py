@@ -1,0 +1,183 @@
+"""Landed files: what a capture makes of a bounded range of a source, and where they are kept.
+
+Whatever a source is, bronze is built from landed files only: they never change, so a run over them can be repeated
+after the source has forgotten. How a family of sources is opened, bounded and named is told by its `Capture`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from backfill_assets.core.settings import Settings
+from backfill_assets.files.choose import files_at
+from backfill_assets.files.port import Files
+
+Checked = TypeVar("Checked")
+
+
+class Family(StrEnum):
+    """The kinds of sources that files are captured from."""
+
+    FILE = "file"
+    STATEMENT = "statement"
+
+
+class Format(StrEnum):
+    """What a landed file is written in."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """Format and compression (`gzip` or empty)."""
+
+    format: Format
+    compression: str
+
+    @property
+    def suffix(self) -> str:
+        """What the name of a landed file of this kind ends in."""
+        return f".{self.format}{'.gz' if self.compression else ''}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedFile:
+    """A file in the landing place. Its identity is its range of the source, and the same range has the same bytes.
+
+    Attributes:
+        source: The source table.
+        family: What it was captured from.
+        range_from: The first position of its range, a text that only its family reads. The range of a file, and of a
+            statement, is all of its bytes.
+        range_to: The position behind the last one.
+        sha256: Of its bytes.
+        original_path: Where it came from, as the person typed it; the title of a statement.
+        stored_path: Relative to the landing place, with forward slashes.
+        format: A `Format`, or `statement`.
+        compression: `gzip`, or empty.
+    """
+
+    source: str
+    family: str
+    range_from: str
+    range_to: str
+    sha256: str
+    original_path: str
+    stored_path: str
+    size_bytes: int
+    format: str
+    compression: str
+
+    @property
+    def name(self) -> str:
+        """The file's name, as messages and records without a key have it."""
+        return Path(self.original_path).name
+
+    @property
+    def kind(self) -> FileKind:
+        """Format and compression of a file that is no statement."""
+        return FileKind(format=Format(self.format), compression=self.compression)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandingPlace:
+    """Where the landed files of a source are kept.
+
+    Attributes:
+        source: The source table.
+        files: The landing place of all sources.
+        incoming: The folder of this machine for copies that are not checked yet.
+    """
+
+    source: str
+    files: Files
+    incoming: Path
+
+    @contextmanager
+    def scratch(self) -> Iterator[Path]:
+        """The path of a new file of this machine, which is removed afterwards."""
+        self._own.mkdir(parents=True, exist_ok=True)
+        path = self._own / secrets.token_hex(8)
+        try:
+            yield path
+        finally:
+            path.unlink(missing_ok=True)
+
+    def keep(self, copy: Path, name: str) -> str:
+        """Gives a complete copy its name, unless that exists: then its content is the same.
+
+        Returns:
+            Where it is kept, relative to the landing place.
+        """
+        stored_path = f"{self._folder}/{name}"
+        if self.files.stat(stored_path) is None:
+            copy.chmod(copy.stat().st_mode & 0o444)
+            self.files.put(stored_path, copy)
+        return stored_path
+
+    def remove_incoming(self) -> int:
+        """Removes the copies that killed processes of this machine left, and returns their number.
+
+        Only safe while no other process of this machine lands files of this source.
+        """
+        left = tuple(self._own.glob("*"))
+        for copy in left:
+            copy.unlink(missing_ok=True)
+        return len(left)
+
+    @property
+    def _folder(self) -> str:
+        return self.source.rpartition(".")[2]
+
+    @property
+    def _own(self) -> Path:
+        return self.incoming / self._folder
+
+
+def landing_files(settings: Settings) -> Files:
+    """The landing place of all sources."""
+    return files_at(settings.landing, settings.access)
+
+
+def landing_place(settings: Settings, source: str) -> LandingPlace:
+    """The landing place of a source."""
+    incoming = settings.home / "landing_in_progress"
+    return LandingPlace(source=source, files=landing_files(settings), incoming=incoming)
+
+
+class Capture(Protocol):
+    """A bounded range of a source, which becomes landed files.
+
+    `name`, `size_bytes` and `require` are there for every family. `read` gives one file for a file; a family with
+    positions gives one for every part of its range, in their order, each with the positions of that part.
+    """
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def size_bytes(self) -> int:
+        """About how many bytes its records are, not compressed; 0 when that cannot be known before it is read."""
+
+    def require(self) -> None:
+        """Refuses, before anything is read, what surely cannot be captured."""
+
+    def read(
+        self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]
+    ) -> Iterator[tuple[LandedFile, Checked]]:
+        """Writes the range as landed files. A file whose copy does not pass the check is not kept.
+
+        Args:
+            place: Where they are kept. A file that is there already stays.
+            check: Raises an error about a copy that cannot be landed; what it returns is given back with the file.
+        """
