@@ -52,5 +52,5 @@ def _records(preview: ExtractPreview) -> str:
     return f"{count_of(preview.records, 'valid record')}{outside}"
 
 
-def _key(key: Mapping[str, str]) -> str:
+def _key(key: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name} {value}" for name, value in key.items())

@@ -28,6 +28,7 @@ from backfill_assets.domain import Breakdown, DerivedTable
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import SUMS, row_hash, sums_of
+from backfill_assets.lake.row_values import texts
 from backfill_assets.ledger.records import BreakdownCell
 
 MOST_CELLS = 2_000
@@ -138,7 +139,7 @@ def _cell(row: Row, breakdown: Breakdown, by: Sequence[str]) -> BreakdownCell:
     return BreakdownCell(
         month=row["month"],
         is_new=row["is_new"],
-        by={name: row[f"by_{name}"] for name in by},
+        by={name.removeprefix("by_"): text for name, text in texts(row, [f"by_{name}" for name in by]).items()},
         before=before,
         after=after,
         differs=any((found[f"before_{each}"] or 0) != (found[f"after_{each}"] or 0) for each in (ROWS, *_CONTENT)),

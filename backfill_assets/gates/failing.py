@@ -15,7 +15,8 @@ from backfill_assets.domain import ComparedWithAccepted, Table, UniqueKey
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.conditions import violations
 from backfill_assets.gates.measure import Proven
-from backfill_assets.gates.sample import key_columns, sample_rows, texts
+from backfill_assets.gates.sample import key_columns, sample_rows
+from backfill_assets.lake.row_values import texts
 from backfill_assets.ledger.records import FailingKey, GateResult
 
 MOST_KEYS = 5

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -19,7 +18,8 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.state_moves import coded_columns
-from backfill_assets.ledger.records import SampledRow, Values
+from backfill_assets.lake.row_values import texts
+from backfill_assets.ledger.records import SampledRow
 
 MOST_ROWS = 20
 
@@ -113,15 +113,6 @@ def key_columns(table: Table) -> list[str]:
     """The columns that identify a row, the partition first."""
     column = table.partition.column
     return [column, *(name for name in table.row_key if name != column)]
-
-
-def texts(row: Any, columns: Sequence[str]) -> Values:
-    """Values of a row as text."""
-    return {name: _text(row[name]) for name in columns}
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 class RowKind(StrEnum):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import cpu_count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -274,21 +274,3 @@ def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple
         return tuple(problem for problem in map(says, wanted) if problem)
     with ThreadPoolExecutor(files.at_once) as askers:
         return tuple(problem for problem in askers.map(says, wanted) if problem)
-
-
-def few_rows(
-    lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str], most: int = 3
-) -> Sequence[Mapping[str, Any]]:
-    """Some rows of a table, for display.
-
-    Args:
-        columns: What to show; rows are in the order of the first one.
-        where: A partition column and its value.
-        most: The maximum number of rows.
-    """
-    if not lake.exists(table):
-        return []
-    column, value = where
-    found = lake.open(table).to_pyarrow_table(columns=list(columns), filters=[(column, "=", value)])
-    rows: list[Mapping[str, Any]] = found.sort_by(columns[0]).slice(0, most).to_pylist()
-    return rows

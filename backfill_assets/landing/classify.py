@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.files.port import Files
+from backfill_assets.lake.row_values import texts
 from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, affected_versions
 from backfill_assets.landing.conformed import IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
@@ -327,7 +328,7 @@ def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Tie
     tied = found.where(F.col(IS_TIED) & F.col(IMPORT_ID).isin(list(ids)))
     first = tied.select(*(F.col(name).cast("string") for name in named), IMPORT_ID, ROW).orderBy(IMPORT_ID, ROW).first()
     assert first is not None
-    key, order = (Values({name: first[name] for name in names}) for names in (source.key, source.order))
+    key, order = (Values(texts(first, names)) for names in (source.key, source.order))
     return TiedRecords(source=source.name, key=key, order=order, row=first[ROW])
 
 

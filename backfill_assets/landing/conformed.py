@@ -31,6 +31,7 @@ from backfill_assets.domain.operations import OPERATION
 from backfill_assets.domain.sources import FILE_NAME, ROW_NUMBER
 from backfill_assets.files.port import Files
 from backfill_assets.lake.checksums import row_hash
+from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.errors import LandedWithLaterContract
 from backfill_assets.landing.formats import IGNORED, RAW, ROW
@@ -115,7 +116,7 @@ def _conformed(part: VersionedRecords, source: SourceTable, owner: Mapping[str, 
     frame = judged(found.frame.withColumns(filled), own, bounds=bounds).withColumns(
         {
             **{name: owner[name] for name in (IMPORT_ID, ARRIVAL)},
-            RAW: F.when(rejected, F.substring(found.text, 1, MOST_RAW_CHARACTERS + 1)),
+            RAW: F.when(rejected, first_characters(found.text, MOST_RAW_CHARACTERS + 1)),
             RESTORES: F.lit(None).cast(StringType()),
         }
     )

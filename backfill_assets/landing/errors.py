@@ -22,7 +22,7 @@ from backfill_assets.planning.partitions import Partitions, count_of
 class Values:
     """Values of rows by column: an error has them in its sentence, and not in its ids."""
 
-    columns: Mapping[str, str]
+    columns: Mapping[str, str | None]
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {value}" for name, value in self.columns.items())

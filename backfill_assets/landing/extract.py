@@ -21,6 +21,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation
 from backfill_assets.domain.operations import OPERATION, is_current
+from backfill_assets.lake.row_values import Texts, texts
 from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, in_both_phases
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
@@ -143,7 +144,7 @@ class Withdrawn:
     records: int
     outside: int
     by_day: Mapping[date, int]
-    sample: tuple[Mapping[str, str], ...]
+    sample: tuple[Texts, ...]
     effect: Effect | None = None
 
     @property
@@ -227,7 +228,7 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
         records=records,
         outside=outside,
         by_day=dict(sorted(by_day.items())),
-        sample=tuple({name: str(row[name]) for name in work.source.key} for row in sample),
+        sample=tuple(texts(row, work.source.key) for row in sample),
         effect=effect_of(work, frame, others),
     )
 

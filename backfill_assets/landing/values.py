@@ -35,12 +35,13 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.json_text import elements, has_half_pair, let, members, plain
 
 _WHOLE = (ByteType, ShortType, IntegerType, LongType)
 _FLOATING = (FloatType, DoubleType)
 _NESTED = (StructType, MapType, ArrayType)
-_QUOTED_CHARACTERS = 100
+QUOTED_CHARACTERS = 100
 _MOST_DIGITS = 38
 _LONG_ENDS = float(2**63)
 
@@ -175,7 +176,7 @@ def complaint(name: str, value: Column, found: DataType, target: DataType, how: 
 
 def quoting(sentence: Column, text: Column) -> Column:
     """A sentence that ends with the beginning of a value."""
-    return F.concat(sentence, F.lit(": '"), F.substring(F.make_valid_utf8(text), 1, _QUOTED_CHARACTERS), F.lit("'"))
+    return F.concat(sentence, F.lit(": '"), first_characters(text, QUOTED_CHARACTERS), F.lit("'"))
 
 
 def _shown(value: Column, found: DataType) -> Column:

@@ -19,13 +19,14 @@ from backfill_assets.capture.landed_files import FileKind, Format, LandedFile
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import NO_LIFT
+from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.contract import BROKEN, required_columns
 from backfill_assets.landing.formats import Records, records
 from backfill_assets.landing.json_text import members
 from backfill_assets.landing.probe import Probe, probe, require_types
+from backfill_assets.landing.values import QUOTED_CHARACTERS
 
 SCHEMA_VERSION = "schema_version"
-_QUOTED_CHARACTERS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +189,7 @@ def _named() -> Column:
 
 
 def _refused(frame: DataFrame, source: SourceTable) -> DataFrame:
-    quoted = F.substring(F.col(SCHEMA_VERSION).cast("string"), 1, _QUOTED_CHARACTERS)
+    quoted = first_characters(F.col(SCHEMA_VERSION), QUOTED_CHARACTERS)
     known = f"the contract has versions 1 to {source.contract_version}"
     reason = F.when(quoted.isNull(), F.lit(f"{SCHEMA_VERSION} is missing, and {known}")).otherwise(
         F.concat(F.lit(f"{SCHEMA_VERSION} is '"), quoted, F.lit(f"', and {known}"))

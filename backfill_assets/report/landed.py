@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.lake.tables import few_rows
+from backfill_assets.lake.row_values import Texts, few_rows
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.land import Landed
 from backfill_assets.planning.partitions import DayRange, count_of
@@ -93,7 +93,7 @@ class ExtractPreview:
     is_elsewhere: bool
     allowed_percent: float
     by_day: tuple[DayWithdrawn, ...]
-    sample: tuple[Mapping[str, str], ...]
+    sample: tuple[Texts, ...]
     next_steps: tuple[NextStep, ...]
 
 

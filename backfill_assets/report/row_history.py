@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
-from backfill_assets.lake.keyed_rows import rows_with_key, some_keys
+from backfill_assets.lake.row_values import Texts, rows_with_key, some_keys
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import count_of
@@ -132,7 +131,7 @@ def keys_of(ws: Workspace, table: str, day: date) -> KeyList:
         except BackfillError as error:
             problem = problem or error.message
             continue
-        keys = sorted({tuple(_text(row[name]) or "" for name in columns) for row in found})
+        keys = sorted({tuple(row[name] or "" for name in columns) for row in found})
         if keys:
             chosen = tuple(dict(zip(columns, key, strict=True)) for key in keys)
             return KeyList(history=history, key_columns=columns, keys=chosen, problem=None)
@@ -193,12 +192,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
     )
 
 
-_Values = Mapping[str, str | None]
-
-
-def _read(
-    ws: Workspace, version: PartitionVersion, key: Mapping[str, str]
-) -> tuple[_Values | None, _Values, str | None]:
+def _read(ws: Workspace, version: PartitionVersion, key: Mapping[str, str]) -> tuple[Texts | None, Texts, str | None]:
     """The values of a row in a version, those of its lineage, and what is to be known of them."""
     if version.removed_at is not None:
         return None, {}, f"retention removed its files on {version.removed_at:%Y-%m-%d}; its checksum is still known"
@@ -210,17 +204,12 @@ def _read(
         return None, {}, error.message
     if not rows:
         return None, {}, "no row has this key in this version"
-    texts = {name: _text(value) for name, value in rows[0].items()}
-    values = {name: value for name, value in texts.items() if not name.startswith(_LINEAGE)}
-    lineage = {name: value for name, value in texts.items() if name.startswith(_LINEAGE)}
+    values = {name: value for name, value in rows[0].items() if not name.startswith(_LINEAGE)}
+    lineage = {name: value for name, value in rows[0].items() if name.startswith(_LINEAGE)}
     return values, lineage, None if len(rows) == 1 else f"{count_of(len(rows), 'row')} have this key; this is the first"
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
-
-
-def _columns(ws: Workspace, table: str, found: Sequence[_Values | None]) -> tuple[str, ...]:
+def _columns(ws: Workspace, table: str, found: Sequence[Texts | None]) -> tuple[str, ...]:
     """The columns of the table as it is declared, and those that only earlier versions have."""
     declared = ws.domain.table(table)
     stored = [name for values in found if values for name in values]
@@ -228,7 +217,7 @@ def _columns(ws: Workspace, table: str, found: Sequence[_Values | None]) -> tupl
     return tuple(name for name in names if name != declared.partition.column)
 
 
-def _changed(values: _Values | None, earlier: _Values | None) -> tuple[str, ...]:
+def _changed(values: Texts | None, earlier: Texts | None) -> tuple[str, ...]:
     if values is None or earlier is None:
         return ()
     return tuple(name for name in values if values[name] != earlier.get(name))

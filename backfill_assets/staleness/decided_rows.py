@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 
-from backfill_assets.lake.keyed_rows import rows_by_import
+from backfill_assets.lake.row_values import rows_by_import
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.staleness.landed_news import LandedNews

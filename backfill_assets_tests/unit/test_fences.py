@@ -226,3 +226,50 @@ def spoken(tree: ast.AST, *, is_cli: bool) -> Iterator[ast.Constant | ast.Joined
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant | ast.JoinedStr) and node not in silent:
             yield node
+
+
+READS_OF_ROWS = re.compile(r"\.(collect|first|toPandas|toLocalIterator|toArrow|to_pylist|to_pandas|to_pydict)\(\)")
+
+COUNTS = {
+    "candidates/stage.py": "rows and checksums",
+    "core/java_classes.py": "made-up rows that Java's classes are loaded for",
+    "gates/by_key.py": "keys by partition and way",
+    "gates/measure.py": "rows and checksums by partition",
+    "lake/checksums.py": "rows and checksums by partition",
+    "lake/tables.py": "paths and sizes of files",
+    "landing/affected.py": "the ends of a range of keys, which a filter is built with",
+    "landing/formats.py": "lines by split",
+    "landing/statements.py": "the state of a key that a person typed",
+    "landing/together.py": "ids of imports, by which rows are written to files again",
+    "ledger/queries.py": "rows of the ledger",
+    "upkeep/doctor.py": "the time of the session",
+}
+"""Modules that read counts, names and digests out of rows, and no value that is stored in the ledger or shown."""
+
+ROW_VALUES = "backfill_assets.lake.row_values"
+
+
+def test_values_of_rows_are_read_for_people_by_one_module() -> None:
+    reading = {name for name, path in modules() if READS_OF_ROWS.search(path.read_text(encoding="utf-8"))}
+    through = {name for name, path in modules() if ROW_VALUES in imports_of(path)}
+    assert reading - through == {*COUNTS, "lake/row_values.py"}
+
+
+@pytest.mark.parametrize("record", ["SampledRow", "FailingKey", "BreakdownCell", "Values"])
+def test_what_holds_values_of_rows_is_made_of_their_texts(record: str) -> None:
+    making = {
+        name
+        for name, path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == record
+    }
+    typed_by_a_person, stored = {"landing/statements.py"}, {"ledger/records.py"}
+    through = {name for name, path in modules() if ROW_VALUES in imports_of(path)}
+    assert making - through - typed_by_a_person - stored == set()
+    assert making & through
+
+
+def test_the_texts_of_records_that_people_read_are_cut_by_one_module() -> None:
+    """`landing.conformed` cuts a text of theirs again, and `landing.values` cuts the digits of numbers."""
+    cutting = [name for name, path in modules() if "F.substring(" in path.read_text(encoding="utf-8")]
+    assert cutting == ["lake/row_values.py", "landing/conformed.py", "landing/values.py"]

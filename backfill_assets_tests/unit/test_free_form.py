@@ -65,9 +65,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "rows of any table, and keys of any row of the ledger": (
         "lake/checksums.py checksum_of",
-        "lake/keyed_rows.py rows_with_key",
-        "lake/keyed_rows.py some_keys",
-        "lake/tables.py few_rows",
+        "lake/row_values.py texts",
         "ledger/events.py Step.key",
     ),
     "reference documents, as the parsers of a domain return them": (

@@ -1,19 +1,26 @@
-"""Rows of an exact list of files, chosen by key or counted, for a reader who waits: read by Arrow, without Spark.
+"""Row values: the one exit through which values of rows leave the lake, as texts.
 
-For display and for the reasons of proposals. What is computed, measured and compared is read by Spark (`snapshot`).
+Samples, failing keys and breakdowns that the ledger keeps, rejected records and their reasons, errors that name a
+record, and rows that a person is shown: each of their values is made a text here, so that there is one place to decide
+what of it is shown.
+
+The rows that a person waits for are those of an exact list of files, chosen by key and read by Arrow, without Spark.
+What is computed, measured and compared is read by Spark (`snapshot`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
+from pyspark.sql import Column, Row
+from pyspark.sql import functions as F
 
 from backfill_assets.core.identity import FileSet
 from backfill_assets.lake.errors import NoValueOfKey, RowsUnreadable
@@ -21,10 +28,21 @@ from backfill_assets.lake.tables import Lake, missing_files
 
 _IMPORT_ID = "_import_id"
 
+Texts: TypeAlias = Mapping[str, str | None]
+"""Values of a row by column, as text or null."""
 
-def rows_with_key(
-    lake: Lake, table: str, files: FileSet, key: Mapping[str, str], *, most: int
-) -> Sequence[Mapping[str, Any]]:
+
+def texts(row: Row | Mapping[str, Any], columns: Iterable[str]) -> dict[str, str | None]:
+    """Values of a row as text."""
+    return {name: None if row[name] is None else str(row[name]) for name in columns}
+
+
+def first_characters(value: Column, most: int) -> Column:
+    """The beginning of a value's text, in a table or a sentence that people read."""
+    return F.substring(F.make_valid_utf8(value.cast("string")), 1, most)
+
+
+def rows_with_key(lake: Lake, table: str, files: FileSet, key: Mapping[str, str], *, most: int) -> Sequence[Texts]:
     """The rows of these files that have this key.
 
     Args:
@@ -49,13 +67,10 @@ def rows_with_key(
             if name in found.schema.names
         ]
         chosen = reduce(and_, wanted) if wanted else None
-        rows: list[Mapping[str, Any]] = found.head(most, filter=chosen).to_pylist()
-        return rows
+        return _texts_of(found.head(most, filter=chosen))
 
 
-def some_keys(
-    lake: Lake, table: str, files: FileSet, columns: Sequence[str], *, most: int
-) -> Sequence[Mapping[str, Any]]:
+def some_keys(lake: Lake, table: str, files: FileSet, columns: Sequence[str], *, most: int) -> Sequence[Texts]:
     """The keys of some rows of these files, without the columns that are not in them.
 
     Raises:
@@ -67,8 +82,30 @@ def some_keys(
         if found is None:
             return []
         inside = [name for name in columns if name in found.schema.names]
-        rows: list[Mapping[str, Any]] = found.head(most, columns=inside).to_pylist() if inside else []
-        return rows
+        return _texts_of(found.head(most, columns=inside)) if inside else []
+
+
+def few_rows(
+    lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str], most: int = 3
+) -> Sequence[Texts]:
+    """Some rows of a table.
+
+    Args:
+        lake: Where tables are.
+        table: The table.
+        columns: What to show; rows are in the order of the first one.
+        where: A partition column and its value.
+        most: The maximum number of rows.
+    """
+    if not lake.exists(table):
+        return []
+    column, value = where
+    found = lake.open(table).to_pyarrow_table(columns=list(columns), filters=[(column, "=", value)])
+    return _texts_of(found.sort_by(columns[0]).slice(0, most))
+
+
+def _texts_of(found: pa.Table) -> Sequence[Texts]:
+    return [texts(row, found.column_names) for row in found.to_pylist()]
 
 
 def rows_by_import(lake: Lake, table: str, files: FileSet) -> Mapping[str, int]:
