@@ -15,10 +15,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from backfill_assets.core.errors import BackfillError, InvalidRange, MissingInput, Refused, UnknownName
+from backfill_assets.desk.frame import shown
 from backfill_assets.desk.pages import Pages
-from backfill_assets.desk.rendering import page
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.screens.desk import refused_page
 from backfill_assets.workspace import Workspace
 
 PATIENCE_S = 0.15
@@ -74,7 +75,7 @@ def _refused(_request: Request, error: Exception) -> Response:
             status = 409
         case _:
             status = 503
-    return page("refused.html", status, message=error.message, next_step=next_step_of(error))
+    return shown(refused_page(error.message, next_step_of(error)), status=status)
 
 
 def _not_a_page(request: Request, error: Exception) -> Response:
@@ -83,11 +84,9 @@ def _not_a_page(request: Request, error: Exception) -> Response:
         404: f"There is no page {request.url.path}.",
         405: "The desk only shows: it answers GET, and changes nothing.",
     }
-    return page(
-        "refused.html", error.status_code, message=sentences.get(error.status_code, error.detail), next_step=None
-    )
+    return shown(refused_page(sentences.get(error.status_code, error.detail), None), status=error.status_code)
 
 
 def _unexpected(_request: Request, error: Exception) -> Response:
     message = f"This page could not be made: {type(error).__name__}. The terminal of the desk has the details."
-    return page("refused.html", 500, message=message, next_step=None)
+    return shown(refused_page(message, None), status=500)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -10,6 +10,7 @@ from enum import StrEnum
 from threading import Lock
 from typing import TypeVar
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
@@ -17,15 +18,22 @@ from backfill_assets.application import look
 from backfill_assets.application.metrics_text import CONTENT_TYPE, metrics_text
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import BackfillError, InvalidRange
-from backfill_assets.desk.drawings import Colouring, drawn_calendar, drawn_timeline, legend
-from backfill_assets.desk.rendering import OF_A_REPORT, page, row_address
+from backfill_assets.desk.frame import OF_A_REPORT, Field, address_of, form, row_address, shown
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import days_named
-from backfill_assets.planning.sets import is_set
 from backfill_assets.report.event_counts import EventCounts
+from backfill_assets.report.page import page
 from backfill_assets.report.row_history import key_columns
 from backfill_assets.report.run_list import RunChoice, SetChoice
+from backfill_assets.report.screens import desk as screens
+from backfill_assets.report.screens.calendar import Colouring, calendar_page
+from backfill_assets.report.screens.desk import query
+from backfill_assets.report.screens.publications import timeline_page
+from backfill_assets.report.screens.rows import ask_page, keys_page, row_page
+from backfill_assets.report.screens.run_report import run_page, set_page
+from backfill_assets.report.set_report import SetReport
+from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
 
 S = TypeVar("S", bound=StrEnum)
@@ -33,7 +41,8 @@ S = TypeVar("S", bound=StrEnum)
 _KEY = "key."
 """The prefix of the parameters that are columns of a key."""
 
-_LATEST = 10
+AGAIN_AFTER_S = 3
+"""When a browser asks for a calendar again that does not yet know what is stale."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,46 +79,46 @@ class Pages:
     def overview(self, _request: Request) -> Response:
         """What every table holds, what waits, and the newest runs."""
         audit, is_contained = look.last_audit(self.ws)
-        return page(
-            "overview.html",
-            status=look.status(self.ws, None),
-            audit=audit,
-            is_contained=is_contained,
-            latest=_LATEST,
-            now=self.ws.clock(),
-        )
+        now = self.ws.clock()
+        line = screens.audit_line(audit, now, is_contained=is_contained)
+        status = look.status(self.ws, None)
+        assert isinstance(status, StatusDocument)
+        return shown(screens.overview_page(status, line, now), here="/")
 
     def runs(self, request: Request) -> Response:
         """Runs by table, state and person."""
         given = request.query_params
-        choice = RunChoice(
-            table=given.get("table") or None,
-            state=_one_of(RunState, given.get("state")),
-            person=(given.get("person") or "").strip() or None,
-            before=_number(given.get("before")),
+        state, before = _one_of(RunState, given.get("state")), _number(given.get("before"))
+        table, person = given.get("table") or None, (given.get("person") or "").strip() or None
+        found = look.runs(self.ws, RunChoice(table=table, state=state, person=person, before=before))
+        chosen = {"table": table, "state": state, "person": person}
+        newest = query("/runs", **chosen) if before else None
+        older = query("/runs", **chosen, before=found.older) if found.older else None
+        return shown(
+            screens.runs_page(found, newest, older),
+            here="/runs",
+            asked=_filter("/runs", chosen, found.tables, RunState),
         )
-        return page("runs.html", found=look.runs(self.ws, choice), choice=choice, states=list(RunState))
 
     def sets(self, request: Request) -> Response:
         """Sets by table, state and person."""
         given = request.query_params
-        choice = SetChoice(
-            table=given.get("table") or None,
-            state=_one_of(SetState, given.get("state")),
-            person=(given.get("person") or "").strip() or None,
-            offset=_number(given.get("offset")) or 0,
-        )
-        tables = tuple(self.ws.domain.tables)
-        return page("sets.html", found=look.sets(self.ws, choice), choice=choice, tables=tables, states=list(SetState))
+        state, offset = _one_of(SetState, given.get("state")), _number(given.get("offset")) or 0
+        table, person = given.get("table") or None, (given.get("person") or "").strip() or None
+        found = look.sets(self.ws, SetChoice(table=table, state=state, person=person, offset=offset))
+        chosen = {"table": table, "state": state, "person": person}
+        newest = query("/sets", **chosen) if offset else None
+        older = query("/sets", **chosen, offset=found.older) if found.older else None
+        asked = _filter("/sets", chosen, tuple(self.ws.domain.tables), SetState)
+        return shown(screens.sets_page(found, newest, older), here="/sets", asked=asked)
 
     def subject(self, request: Request) -> Response:
         """A run or a set: its report, and what happened to it."""
         name = request.path_params["name"]
-        subject = subject_of(self.ws, name)
-        happened = look.events(self.ws, name)
-        if is_set(name):
-            return page("set.html", set=subject.document(), events=happened)
-        return page("run.html", report=subject.report(), events=happened)
+        report = subject_of(self.ws, name).report()
+        found = set_page(report) if isinstance(report, SetReport) else run_page(report)
+        events = screens.happened(name, look.events(self.ws, name))
+        return shown(page(found.title, *found.blocks, *events))
 
     def report(self, request: Request) -> Response:
         """The report of a run or a set as its reviewer reads it, which brings a content security policy of its own."""
@@ -123,43 +132,55 @@ class Pages:
         colouring = _one_of(Colouring, given.get("by")) or Colouring.STATE
         known = self.staleness.latest()
         found = look.calendar(self.ws, _year(given.get("year")), known.tables)
-        drawn = [drawn_calendar(table, found.tables, found.year, found.as_of, colouring) for table in found.tables]
-        return page(
-            "calendar.html",
-            calendar=found,
-            drawn=drawn,
-            legend=legend(found.tables, colouring),
-            known=known,
-            by=colouring,
-            colourings=list(Colouring),
+        drawn = calendar_page(
+            found,
+            colouring,
+            address_of,
+            stale_as_of=known.as_of,
+            is_current=known.is_current,
+            problem=known.problem,
         )
+        return shown(drawn, here="/calendar", again_after_s=None if known.is_current else AGAIN_AFTER_S)
 
     def rows(self, request: Request) -> Response:
         """Where a number came from: a row in every version of its partition."""
         given = request.query_params
         table, asked = given.get("table", "").strip(), given.get("partition", "").strip()
-        tables = tuple(self.ws.domain.tables)
         if not table or not asked:
-            return page("ask.html", tables=tables, table=table)
+            named = Field(name="table", label="Table", value=table, options=tuple(self.ws.domain.tables))
+            day = Field(name="partition", label="Partition, such as 2025-03-10", required=True)
+            return shown(ask_page(), here="/rows", asked=form("/rows", (named, day), "Show its keys"))
         partition = _day(asked)
         key = {name.removeprefix(_KEY): value for name, value in given.items() if name.startswith(_KEY)}
-        if set(key_columns(self.ws, table)) - {name for name, value in key.items() if value}:
-            return page(
-                "keys.html", table=table, found=look.keys(self.ws, table, partition), address=row_address, key=key
-            )
-        return page("row.html", row=look.row(self.ws, table, partition, key))
+        if not set(key_columns(self.ws, table)) - {name for name, value in key.items() if value}:
+            return shown(row_page(look.row(self.ws, table, partition, key)), here="/rows")
+        found = look.keys(self.ws, table, partition)
+        name, partition = found.history.table, found.history.partition
+        fields = (
+            Field(name="table", value=name),
+            Field(name="partition", value=str(partition)),
+            *(
+                Field(name=f"{_KEY}{column}", label=column, value=key.get(column, ""), required=True)
+                for column in found.key_columns
+            ),
+        )
+        listed = keys_page(found, lambda key: row_address(name, partition, key))
+        return shown(listed, here="/rows", asked=form("/rows", fields, "Show this row in every version"))
 
     def publications(self, request: Request) -> Response:
         """Publications and rollbacks as a timeline."""
         given = request.query_params
         table, before = given.get("table") or None, _number(given.get("before"))
         found = look.timeline(self.ws, table, before)
-        return page("publications.html", found=found, drawn=drawn_timeline(found.publications), table=table)
+        older = query("/publications", table=table, before=found.older) if found.older else None
+        asked = form("/publications", [_table(table, found.tables)], "Show")
+        return shown(timeline_page(found.publications, address_of, older), here="/publications", asked=asked)
 
     def audit(self, _request: Request) -> Response:
         """The verdict of the last audit."""
         found, is_contained = look.last_audit(self.ws)
-        return page("audit.html", audit=found, is_contained=is_contained, now=self.ws.clock())
+        line = screens.audit_line(found, self.ws.clock(), is_contained=is_contained)
+        return shown(screens.audit_page(found, line), here="/audit")
 
     def prepare(self) -> None:
         """Finds out what is stale, and counts the events so far."""
@@ -174,6 +195,28 @@ class Pages:
         with self._counting:
             found = look.metrics(self.ws, self.counts, known.tables if known.is_current else None)
         return Response(metrics_text(found), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
+
+def _filter(
+    address: str, chosen: Mapping[str, str | None], tables: tuple[str, ...], states: Iterable[StrEnum]
+) -> Markup:
+    """The form of a list of runs or sets."""
+    fields = (
+        _table(chosen["table"], tables),
+        Field(
+            name="state",
+            label="State",
+            value=chosen["state"] or "",
+            options=tuple(map(str, states)),
+            every="every state",
+        ),
+        Field(name="person", label="Person who acted on it", value=chosen["person"] or ""),
+    )
+    return form(address, fields, "Show")
+
+
+def _table(chosen: str | None, tables: tuple[str, ...]) -> Field:
+    return Field(name="table", label="Table", value=chosen or "", options=tables, every="every table")
 
 
 def _one_of(values: type[S], text: str | None) -> S | None:

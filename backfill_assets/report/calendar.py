@@ -1,4 +1,4 @@
-"""Calendar: every partition of every table in a year, with its version, its release, and whether it is stale."""
+"""Calendar: every partition of every table in a year, with its accepted version, and whether it is stale."""
 
 from __future__ import annotations
 
@@ -6,62 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
-from backfill_assets.report.stale import in_words
-from backfill_assets.staleness.ranges import Staleness
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
+from backfill_assets.staleness.ranges import Staleness, StaleRange
 from backfill_assets.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedCell:
-    """What readers see of a partition.
-
-    Attributes:
-        version: The version of the partition.
-        rows: How many rows it has.
-        accepted_at: When readers saw it first.
-        run_id: The run that computed it.
-        release: The version of the transform that computed it; empty for a source table.
-    """
-
-    version: int
-    rows: int
-    accepted_at: datetime
-    run_id: str
-    release: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CalendarCell:
-    """One partition of a calendar.
-
-    Attributes:
-        partition: Its first day.
-        accepted: What readers see of it; null when it has no accepted version.
-        is_stale: Whether it no longer follows from its inputs, code, configuration and references.
-        is_blocked: Whether it is stale and cannot be built again, because an input has no accepted version.
-    """
-
-    partition: date
-    accepted: AcceptedCell | None
-    is_stale: bool
-    is_blocked: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaleReasons:
-    """Consecutive partitions of a calendar that are stale for the same reasons.
-
-    Attributes:
-        described: The partitions in words.
-        sentences: Why.
-    """
-
-    described: str
-    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,21 +19,24 @@ class TableCalendar:
 
     Attributes:
         table: Its name.
-        grain: Whether a partition is a day or a month.
-        cells: From the first to the last partition that the table ever had, as far as they are in the year.
-        accepted_partitions: How many of them have an accepted version.
-        stale_partitions: How many are stale.
-        stale: Which, and why.
-        waiting: Partitions that were never built and cannot be built yet, in words; null when there are none.
+        partitions: From the first to the last that the table ever had, as far as they are in the year.
+        accepted: The versions that readers see of them.
+        stale: Which are stale, and why.
+        blocked: Stale partitions that cannot be built again, because an input has no accepted version.
+        waiting: Partitions that were never built and cannot be built yet.
     """
 
     table: str
-    grain: Grain
-    cells: tuple[CalendarCell, ...]
-    accepted_partitions: int
-    stale_partitions: int
-    stale: tuple[StaleReasons, ...]
-    waiting: str | None
+    partitions: Partitions
+    accepted: Mapping[date, PartitionVersion]
+    stale: tuple[StaleRange, ...]
+    blocked: frozenset[date]
+    waiting: Partitions
+
+    @property
+    def stale_partitions(self) -> frozenset[date]:
+        """Those of its partitions that are stale."""
+        return frozenset(self.partitions) & {day for each in self.stale for day in each.partitions}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,53 +95,20 @@ def _table(
     whole = DayRange.inclusive(*extent)
     days = DayRange(max(of_year.start, whole.start), min(of_year.end, whole.end))
     shown = partitions_over(grain, days) if days.start < days.end else ()
-    accepted = _accepted(tx, name, shown)
-    outdated = set(stale.partitions) if stale else set()
-    blocked = set(stale.blocked) if stale else set()
-    cells = tuple(
-        CalendarCell(partition=p, accepted=accepted.get(p), is_stale=p in outdated, is_blocked=p in blocked)
-        for p in shown
-    )
+    waiting = [day for day in stale.waiting if day in of_year] if stale else []
     return TableCalendar(
         table=name,
-        grain=grain,
-        cells=cells,
-        accepted_partitions=len(accepted),
-        stale_partitions=sum(cell.is_stale for cell in cells),
-        stale=_reasons(stale, of_year) if stale else (),
-        waiting=_waiting(stale, of_year) if stale else None,
+        partitions=Partitions.of(grain, shown),
+        accepted=tx.versions.accepted(name, shown),
+        stale=_within(stale, of_year) if stale else (),
+        blocked=frozenset(stale.blocked if stale else ()),
+        waiting=Partitions.of(grain, waiting),
     )
 
 
-def _accepted(tx: ReadTransaction, name: str, partitions: Sequence[date]) -> Mapping[date, AcceptedCell]:
-    return {
-        partition: AcceptedCell(
-            version=version.version,
-            rows=version.rows,
-            accepted_at=version.accepted_at,
-            run_id=version.run_id,
-            release=_release(version),
-        )
-        for partition, version in tx.versions.accepted(name, partitions).items()
-    }
-
-
-def _release(version: PartitionVersion) -> str:
-    return version.provenance.transform_version if isinstance(version.provenance, DerivedProvenance) else ""
-
-
-def _reasons(stale: Staleness, of_year: DayRange) -> tuple[StaleReasons, ...]:
+def _within(stale: Staleness, of_year: DayRange) -> tuple[StaleRange, ...]:
     return tuple(
-        StaleReasons(
-            described=describe(stale.grain, inside),
-            sentences=tuple(in_words(stale.table, reason) for reason in found.reasons),
-        )
+        StaleRange(partitions=inside, reasons=found.reasons)
         for found in stale.ranges
-        for inside in [[p for p in found.partitions if p in of_year]]
-        if inside
+        if (inside := tuple(day for day in found.partitions if day in of_year))
     )
-
-
-def _waiting(stale: Staleness, of_year: DayRange) -> str | None:
-    inside = [partition for partition in stale.waiting if partition in of_year]
-    return describe(stale.grain, inside) if inside else None

@@ -56,14 +56,14 @@ def bars(title: str, rows: Sequence[Labelled]) -> Markup:
     for row in rows:
         height = max(len(row.bars), 1) * 12 + 8
         middle = y + height / 2 + 4
-        shapes.append(_text(_LABEL - 8, middle, row.label, anchor="end"))
+        shapes.append(text(_LABEL - 8, middle, row.label, anchor="end"))
         for place, bar in enumerate(row.bars):
             length = max(bar.value / most * width, 1 if bar.value else 0)
-            shapes.append(_rect(_LABEL, y + 4 + place * 12, length, 10, bar.style, bar.title))
+            shapes.append(rect(_LABEL, y + 4 + place * 12, length, 10, bar.style, bar.title))
         longest = max((bar.value for bar in row.bars), default=0) / most * width
-        shapes.append(_text(_LABEL + longest + 8, middle, row.text))
+        shapes.append(text(_LABEL + longest + 8, middle, row.text))
         y += height
-    return _svg(title, y, shapes)
+    return svg(title, y, shapes)
 
 
 def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, height: int = 120) -> Markup:
@@ -80,7 +80,7 @@ def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, heigh
         return Markup()
     most = max(sum(bar.value for bar in row.bars) for row in rows) or 1
     step = WIDTH / len(rows)
-    shapes: list[Markup] = [_text(0, 10, f"{most:,.0f} {unit}"), _line(0, height + 14, WIDTH)]
+    shapes: list[Markup] = [text(0, 10, f"{most:,.0f} {unit}"), line(0, height + 14, WIDTH)]
     for place, row in enumerate(rows):
         y = float(height + 14)
         for bar in row.bars:
@@ -88,12 +88,12 @@ def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, heigh
                 tall = bar.value / most * height
                 y -= tall
                 gap = min(step * 0.15, 2)
-                shapes.append(_rect(place * step + gap, y, step - 2 * gap, tall, bar.style, bar.title))
-    shapes.append(_text(0, height + 30, rows[0].label))
-    shapes.append(_text(WIDTH / 2, height + 30, axis, anchor="middle"))
+                shapes.append(rect(place * step + gap, y, step - 2 * gap, tall, bar.style, bar.title))
+    shapes.append(text(0, height + 30, rows[0].label))
+    shapes.append(text(WIDTH / 2, height + 30, axis, anchor="middle"))
     if len(rows) > 1:
-        shapes.append(_text(WIDTH, height + 30, rows[-1].label, anchor="end"))
-    return _svg(title, height + 36, shapes)
+        shapes.append(text(WIDTH, height + 30, rows[-1].label, anchor="end"))
+    return svg(title, height + 36, shapes)
 
 
 def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], ends: tuple[str, str]) -> Markup:
@@ -109,18 +109,18 @@ def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], en
     shapes: list[Markup] = []
     for place, (label, cells) in enumerate(rows):
         y = place * _ROW
-        shapes.append(_text(_LABEL - 8, y + 14, label, anchor="end"))
+        shapes.append(text(_LABEL - 8, y + 14, label, anchor="end"))
         step = (WIDTH - _LABEL) / max(len(cells), 1)
         start = 0
         for style, group in groupby(cells, key=lambda cell: cell[0]):
             found = list(group)
             names = found[0][1] if len(found) == 1 else f"{found[0][1]} to {found[-1][1]}"
             tip = f"{label}: {style}, {names}"
-            shapes.append(_rect(_LABEL + start * step, y + 3, max(len(found) * step, 0.6), _ROW - 5, style, tip))
+            shapes.append(rect(_LABEL + start * step, y + 3, max(len(found) * step, 0.6), _ROW - 5, style, tip))
             start += len(found)
     below = len(rows) * _ROW + 14
-    shapes += [_text(_LABEL, below, ends[0]), _text(WIDTH, below, ends[1], anchor="end")]
-    return _svg(title, below + 6, shapes)
+    shapes += [text(_LABEL, below, ends[0]), text(WIDTH, below, ends[1], anchor="end")]
+    return svg(title, below + 6, shapes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,37 +151,56 @@ def grid(title: str, rows: Sequence[tuple[str, Sequence[Shaded]]], ends: tuple[s
         return Markup()
     shapes: list[Markup] = []
     for place, (label, cells) in enumerate(rows):
-        shapes.append(_text(_LABEL - 8, place * _ROW + 14, label, anchor="end"))
+        shapes.append(text(_LABEL - 8, place * _ROW + 14, label, anchor="end"))
         step = (WIDTH - _LABEL) / len(cells)
         for column, cell in enumerate(cells):
             if cell.value:
                 shade = f"{'more' if cell.value > 0 else 'less'} shade-{1 + min(int(abs(cell.value) / most * 3), 2)}"
                 x, width = _LABEL + column * step, max(step - 1, 0.6)
-                shapes.append(_rect(x, place * _ROW + 3, width, _ROW - 5, shade, cell.title))
+                shapes.append(rect(x, place * _ROW + 3, width, _ROW - 5, shade, cell.title))
     below = len(rows) * _ROW + 14
-    shapes += [_text(_LABEL, below, ends[0]), _text(WIDTH, below, ends[1], anchor="end")]
-    shapes.append(_text((WIDTH + _LABEL) / 2, below, f"{axis}; the darkest is {most:,.10g}", anchor="middle"))
-    return _svg(title, below + 6, shapes)
+    shapes += [text(_LABEL, below, ends[0]), text(WIDTH, below, ends[1], anchor="end")]
+    shapes.append(text((WIDTH + _LABEL) / 2, below, f"{axis}; the darkest is {most:,.10g}", anchor="middle"))
+    return svg(title, below + 6, shapes)
 
 
-def _svg(title: str, height: float, shapes: Iterable[Markup]) -> Markup:
-    return Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">{}</svg>').format(
-        WIDTH, height, title, Markup().join(shapes)
+def svg(title: str, height: float, shapes: Iterable[Markup], *, has_links: bool = False) -> Markup:
+    """A drawing of shapes; one with links is a group of these for whoever hears it, and not one picture."""
+    return Markup('<svg viewBox="0 0 {} {:.0f}" role="{}" aria-label="{}">{}</svg>').format(
+        WIDTH, height, "group" if has_links else "img", visible(title), Markup().join(shapes)
     )
 
 
-def _rect(x: float, y: float, width: float, height: float, style: str, title: str) -> Markup:
-    return Markup(
-        '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>'
-    ).format(style, x, y, width, height, visible(title))
+def rect(x: float, y: float, width: float, height: float, style: str, title: str = "") -> Markup:
+    """A rectangle, with what it says when it is pointed at."""
+    shape = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">{}</rect>')
+    return shape.format(style, x, y, width, height, _title(title) if title else "")
 
 
-def _text(x: float, y: float, text: str, *, anchor: str = "start") -> Markup:
-    short = text if len(text) <= _MOST_LABEL else f"{text[: _MOST_LABEL - 1]}\u2026"
+def path(drawn: str, style: str) -> Markup:
+    """A path, as SVG writes it."""
+    return Markup('<path class="{}" d="{}"/>').format(style, drawn)
+
+
+def link(address: str | None, title: str, shapes: Markup) -> Markup:
+    """Shapes that lead to an address, with what they say when they are pointed at, or heard."""
+    if address is None:
+        return Markup("<g>{}{}</g>").format(_title(title), shapes)
+    return Markup('<a href="{}">{}{}</a>').format(address, _title(title), shapes)
+
+
+def _title(title: str) -> Markup:
+    return Markup("<title>{}</title>").format(visible(title))
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "start") -> Markup:
+    """A text, shortened where it is long."""
+    short = words if len(words) <= _MOST_LABEL else f"{words[: _MOST_LABEL - 1]}\u2026"
     return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, visible(short))
 
 
-def _line(x: float, y: float, to: float) -> Markup:
+def line(x: float, y: float, to: float) -> Markup:
+    """A horizontal line."""
     return Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(x, y, to, y)
 
 

@@ -28,6 +28,7 @@ from backfill_assets.report.page import (
     Moved,
     Note,
     Page,
+    Place,
     Ref,
     Section,
     Steps,
@@ -38,6 +39,8 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.report.values import text_of
+
+_IDS = (Place.RUN, Place.SET)
 
 Linked = Callable[[Ref], str | None]
 """The address of what an id names; None where there is no page of it."""
@@ -71,7 +74,9 @@ class Html:
         """A value of a cell or of a line."""
         match value:
             case Ref():
-                shown = Markup('<code class="whole">{}</code>').format(text_of(value))
+                shown = escape(text_of(value))
+                if value.place in _IDS or not value.text:
+                    shown = Markup('<code class="whole">{}</code>').format(shown)
                 address = self.linked(value)
                 if address is not None:
                     shown = Markup('<a href="{}">{}</a>').format(address, shown)
@@ -113,7 +118,7 @@ class Html:
                 return Markup("\n").join(shown)
             case Chart():
                 marks = (
-                    Markup('<span class="l-{}">{}</span>').format(style, self.value(means))
+                    Markup('<span class="{}">{}</span>').format(style, self.value(means))
                     for style, means in block.legend
                 )
                 legend = Markup('<p class="legend soft">{}</p>').format(Markup().join(marks)) if block.legend else ""
@@ -136,9 +141,9 @@ class Html:
         return Markup("<{kind}>{lines}</{kind}>").format(kind=kind, lines=lines)
 
     def _table(self, table: Table) -> Markup:
-        styles = ["n" if column.number else "" for column in table.columns]
+        styles = ["n" if column.number else "whole" if column.whole else "" for column in table.columns]
         heads = Markup().join(
-            Markup('<th scope="col" data-sort class="{}">{}</th>').format(style, self.value(column.name))
+            Markup('<th scope="col" class="{}">{}</th>').format(style, self.value(column.name))
             for column, style in zip(table.columns, styles, strict=True)
         )
         rows = Markup("\n").join(self._row(table, styles, row, place) for place, row in enumerate(table.rows))
@@ -147,15 +152,17 @@ class Html:
         return shape.format(heads, rows, total)
 
     def _row(self, table: Table, styles: list[str], row: tuple[Value, ...], place: int) -> Markup:
-        cells = Markup().join(
+        cells = (
             Markup('<td class="{}"{}>{}</td>').format(
                 f"changed-value {style}" if (place, number) in table.changed else style,
                 _sorted_by(value),
                 self.value(value),
             )
+            if number or not table.headed
+            else Markup('<th scope="row">{}</th>').format(self.value(value))
             for number, (value, style) in enumerate(zip(row, styles, strict=True))
         )
-        return Markup("<tr>{}</tr>").format(cells)
+        return Markup("<tr>{}</tr>").format(Markup().join(cells))
 
 
 def _sorted_by(value: Value) -> Markup:

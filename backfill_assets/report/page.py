@@ -31,7 +31,7 @@ class Tone(StrEnum):
 
 
 class Place(StrEnum):
-    """What an id names; the desk makes a link of it."""
+    """What an id names; the desk makes a link of it. OTHER is an address of the desk itself."""
 
     RUN = "run"
     SET = "set"
@@ -153,6 +153,7 @@ class Table:
         total: A last row that sums up the others; empty without one.
         most: How many rows a renderer without room for more shows; None for all of them.
         changed: Cells to be marked, by row and column.
+        headed: Whether the first value of a row says what the others are.
     """
 
     columns: tuple[Column, ...]
@@ -160,6 +161,7 @@ class Table:
     total: tuple[Value, ...] = ()
     most: int | None = None
     changed: frozenset[tuple[int, int]] = frozenset()
+    headed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,6 +254,8 @@ def table(
     whole: Iterable[str] = (),
     total: Sequence[Value] = (),
     most: int | None = None,
+    changed: Iterable[tuple[int, int]] = (),
+    headed: bool = False,
 ) -> Table:
     """A table.
 
@@ -262,6 +266,8 @@ def table(
         whole: The heads of columns whose values are never broken, such as ids.
         total: A last row that sums up the others.
         most: How many rows are shown where there is no room for more.
+        changed: Cells to be marked, by row and column.
+        headed: Whether the first value of a row says what the others are.
     """
     numeric, kept = set(numbers), set(whole)
     return Table(
@@ -272,6 +278,8 @@ def table(
         rows=tuple(tuple(row) for row in rows),
         total=tuple(total),
         most=most,
+        changed=frozenset(changed),
+        headed=headed,
     )
 
 
@@ -321,6 +329,17 @@ def partition_ref(table: str, partition: date, text: str = "") -> Ref:
     return Ref(place=Place.PARTITION, id=str(partition), table=table, text=text)
 
 
+def place_ref(address: str, text: str) -> Ref:
+    """A text that leads to an address of the desk."""
+    return Ref(place=Place.OTHER, id=address, text=text)
+
+
 def words(*parts: Value) -> Words:
     """Several values in a line."""
     return Words(parts)
+
+
+def joined(values: Iterable[Value], between: str = ", ") -> Words:
+    """Several values in a line, with something between them."""
+    found = [part for value in values for part in (between, value)]
+    return Words(tuple(found[1:]))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import date, datetime
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
-from backfill_assets.ledger.records import EventRecord, RunHeader
+from backfill_assets.ledger.records import EventRecord, RunHeader, SetRecord
 from backfill_assets.ledger.runs import RunFilter
-from backfill_assets.ledger.states import ApprovalState, RunState, SetState
-from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.report.words.states import MEANING
+from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.report.documents import INLINE
 from backfill_assets.workspace import Workspace
 
 PAGE_SIZE = 50
@@ -56,38 +55,18 @@ class RunLine:
     """One run in a list.
 
     Attributes:
-        run_id: Names it.
-        table: The table whose partitions it computes.
-        kind: Why it computes them.
-        mode: What may become of it.
+        run: The run, without its manifest.
         set_id: The set of which it is part, or null.
-        state: How far it is.
-        meaning: The same in words.
-        approval: Whether its manifest is approved.
-        approved_by: Who approved it, or null.
         requested_by: Who planned it.
         reason: Why, in the words of the requester.
-        first: Its first partition.
-        last: Its last partition.
         planned_at: When it was planned.
-        updated_at: When its state changed last.
     """
 
-    run_id: str
-    table: str
-    kind: Kind
-    mode: Mode
+    run: RunHeader = field(metadata=INLINE)
     set_id: str | None
-    state: RunState
-    meaning: str
-    approval: ApprovalState
-    approved_by: str | None
     requested_by: str
     reason: str
-    first: date
-    last: date
     planned_at: datetime | None
-    updated_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,31 +85,6 @@ class RunList:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetLine:
-    """One set in a list.
-
-    Attributes:
-        set_id: Names it.
-        name: Its name.
-        state: How far its publication is.
-        meaning: The same in words.
-        reason: Why, in the words of the requester.
-        requested_by: Who planned it.
-        requested_at: When.
-        runs: Its runs, in the order of publication.
-    """
-
-    set_id: str
-    name: str
-    state: SetState
-    meaning: str
-    reason: str
-    requested_by: str
-    requested_at: datetime
-    runs: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SetList:
     """A page of sets.
 
@@ -139,7 +93,7 @@ class SetList:
         older: How many sets come before the next page; null at the end.
     """
 
-    sets: tuple[SetLine, ...]
+    sets: tuple[SetRecord, ...]
     older: int | None
 
 
@@ -170,21 +124,11 @@ def run_list(ws: Workspace, choice: RunChoice, *, size: int = PAGE_SIZE) -> RunL
 def _line(run: RunHeader, planned: EventRecord | None, set_id: str | None) -> RunLine:
     agreed: Mapping[str, Any] = planned.payload if planned else {}
     return RunLine(
-        run_id=run.run_id,
-        table=run.table,
-        kind=run.kind,
-        mode=run.mode,
+        run=run,
         set_id=set_id,
-        state=run.state,
-        meaning=MEANING[run.state],
-        approval=run.approval,
-        approved_by=run.approved_by,
         requested_by=str(agreed.get("requested_by", "")),
         reason=str(agreed.get("reason", "")),
-        first=run.first,
-        last=run.last,
         planned_at=planned.at if planned else None,
-        updated_at=run.updated_at,
     )
 
 
@@ -198,17 +142,4 @@ def set_list(ws: Workspace, choice: SetChoice, *, size: int = PAGE_SIZE) -> SetL
             limit=size + 1,
             offset=choice.offset,
         )
-    lines = tuple(
-        SetLine(
-            set_id=record.set_id,
-            name=record.manifest.name,
-            state=record.state,
-            meaning=MEANING[record.state],
-            reason=record.manifest.reason,
-            requested_by=record.manifest.requested_by,
-            requested_at=record.manifest.requested_at,
-            runs=tuple(member.run_id for member in record.manifest.members),
-        )
-        for record in found[:size]
-    )
-    return SetList(sets=lines, older=choice.offset + size if len(found) > size else None)
+    return SetList(sets=tuple(found[:size]), older=choice.offset + size if len(found) > size else None)

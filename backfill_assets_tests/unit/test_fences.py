@@ -52,7 +52,6 @@ def top_level(names: set[str]) -> set[str]:
         ("psycopg", ("orchestration/",)),
         ("typer", ("cli/",)),
         ("rich", ("cli/",)),
-        ("jinja2", ("desk/", "report/")),
         ("markupsafe", ("desk/", "report/")),
         ("starlette", ("desk/",)),
         ("uvicorn", ("desk/",)),

@@ -1,18 +1,75 @@
-"""Publications and rollbacks, in the order in which they happened."""
+"""Publications and rollbacks: those of a command or a run, and a drawing of those of every table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
+from backfill_assets.ledger.records import Action
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.page import Page, Table, Value, page, run_ref, section, table, words
+from backfill_assets.report import charts
+from backfill_assets.report.html import Linked
+from backfill_assets.report.page import Chart, Note, Page, Table, Value, page, place_ref, run_ref, section, table, words
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.screens.runs import state_of
+from backfill_assets.report.values import text_of
+
+_LANE = 26
+_NAMES = 210
+"""How much room the names of tables have."""
 
 
 def publications_page(title: str, publications: Sequence[PublicationDocument]) -> Page:
     """What a command that publishes or rolls back answers."""
     return page(title, section("Publications", publications_table(publications)))
+
+
+def timeline_page(publications: Sequence[PublicationDocument], linked: Linked, older: str | None) -> Page:
+    """Publications and rollbacks by table and time.
+
+    Args:
+        publications: The last begun first.
+        linked: Gives addresses of their runs.
+        older: The address of what continues the list; None at its end.
+    """
+    legend = (("publish", "\u25b2 publication"), ("rollback", "\u25bc rollback"))
+    return page(
+        "Publications and rollbacks",
+        None if publications else Note(text="Nothing was published."),
+        Chart(drawn=_drawn(publications, linked), legend=legend),
+        publications_table(publications),
+        Note(text=place_ref(older, "older")) if older else None,
+    )
+
+
+def _drawn(publications: Sequence[PublicationDocument], linked: Linked) -> Markup:
+    """From left to right by when they began, one lane per table."""
+    if not publications:
+        return Markup()
+    tables = sorted({each.table for each in publications})
+    lanes = {table: _LANE // 2 + _LANE * number for number, table in enumerate(tables)}
+    first, last = (end(each.started_at for each in publications) for end in (min, max))
+    length, room = (last - first).total_seconds() or 1.0, charts.WIDTH - _NAMES - 20
+    shapes = [
+        shape
+        for name, y in lanes.items()
+        for shape in (charts.text(0, y + 4, name), charts.line(_NAMES, y, charts.WIDTH))
+    ]
+    for each in publications:
+        x, y = _NAMES + 10 + room * (each.started_at - first).total_seconds() / length, lanes[each.table]
+        is_rollback = each.action is Action.ROLLBACK
+        mark = f"M{x - 6:.1f} {y - 5}h12l-6 11z" if is_rollback else f"M{x - 6:.1f} {y + 5}h12l-6 -11z"
+        title = (
+            f"{text_of(each.started_at)}: {each.action} by {each.by}, "
+            f"{count_of(each.partition_count, 'partition')} swapped, {each.state}"
+        )
+        shape = charts.path(mark, "rollback" if is_rollback else "publish")
+        shapes.append(charts.link(linked(run_ref(each.run_id)), title, shape))
+    below = _LANE * len(tables) + 12
+    shapes.append(charts.text(_NAMES, below, text_of(first)))
+    shapes.append(charts.text(charts.WIDTH, below, text_of(last), anchor="end"))
+    return charts.svg("Publications by table and time", below + 6, shapes, has_links=True)
 
 
 def publications_table(publications: Sequence[PublicationDocument]) -> Table:

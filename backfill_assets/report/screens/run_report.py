@@ -56,7 +56,7 @@ from backfill_assets.report.screens.runs import run_facts, set_facts, set_files,
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import mebibytes, number_text
 
-_TONES = {Level.PENDING: Tone.SOFT, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
+_TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
 _MOST_PARTITIONS = 400
 """More partitions than these are shown month by month, and those that move most one by one."""
 

@@ -1,5 +1,6 @@
 "use strict";
-for (const head of document.querySelectorAll("th[data-sort]")) {
+for (const head of document.querySelectorAll("thead th")) {
+  head.style.cursor = "pointer";
   head.addEventListener("click", () => {
     const body = head.closest("table").tBodies[0], place = head.cellIndex, numbers = head.classList.contains("n");
     const up = head.getAttribute("aria-sort") !== "ascending";

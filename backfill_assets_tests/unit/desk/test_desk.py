@@ -207,10 +207,10 @@ def test_runs_are_found_by_table_state_and_person_and_pages_continue_each_other(
     def every(**choice: object) -> list[str]:
         found: list[str] = []
         page = look.runs(ws, RunChoice(**choice))  # type: ignore[arg-type]
-        found += [run.run_id for run in page.runs]
+        found += [line.run.run_id for line in page.runs]
         while page.older is not None:
             page = look.runs(ws, RunChoice(**choice, before=page.older))  # type: ignore[arg-type]
-            found += [run.run_id for run in page.runs]
+            found += [line.run.run_id for line in page.runs]
         return found
 
     with ws.ledger.read() as tx:

@@ -1,0 +1,143 @@
+"""Frame of the desk's pages: navigation, style, forms, and the addresses of what ids name.
+
+Every value is escaped, and no page refers to anything outside of the desk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+from backfill_assets.core.wording import visible
+from backfill_assets.report.html import Html, source
+from backfill_assets.report.page import Page, Place, Ref
+from backfill_assets.report.screens.desk import query
+from backfill_assets.report.values import text_of
+
+HEADERS = {
+    # Links and forms of the desk itself are all that a page can follow: a value that was not escaped could do nothing.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+OF_A_REPORT = {**HEADERS, "Content-Security-Policy": "frame-ancestors 'none'; form-action 'none'"}
+"""For the report of a run: a page with a policy of its own, which allows exactly its own script and style."""
+
+_NAVIGATION = {
+    "/": "Overview",
+    "/runs": "Runs",
+    "/sets": "Sets",
+    "/calendar": "Calendar",
+    "/rows": "Where did this number come from?",
+    "/publications": "Publications",
+    "/audit": "Audit",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """Something to type or to choose in a form.
+
+    Attributes:
+        name: The parameter.
+        label: What it is called; an empty one hides the field, whose value is sent as it is.
+        value: What is in it.
+        options: What can be chosen; empty where anything can be typed.
+        every: What an empty choice is called; empty when something has to be chosen.
+        required: Whether something has to be typed.
+    """
+
+    name: str
+    label: str = ""
+    value: str = ""
+    options: tuple[str, ...] = ()
+    every: str = ""
+    required: bool = False
+
+
+def address_of(ref: Ref) -> str:
+    """The address of what an id names."""
+    match ref.place:
+        case Place.RUN:
+            return f"/runs/{quote(ref.id, safe='')}"
+        case Place.SET:
+            return f"/sets/{quote(ref.id, safe='')}"
+        case Place.REPORT:
+            return f"/reports/{quote(ref.id, safe='')}"
+        case Place.PARTITION:
+            return query("/rows", table=ref.table, partition=ref.id)
+        case Place.OTHER:
+            return ref.id
+
+
+def row_address(table: str, partition: object, key: Mapping[str, str]) -> str:
+    """The address of a row's history."""
+    return query("/rows", table=table, partition=partition, **{f"key.{name}": value for name, value in key.items()})
+
+
+def form(address: str, fields: Iterable[Field], button: str) -> Markup:
+    """A form that asks the desk itself for a page."""
+    shape = Markup('<form method="get" action="{}">{}<button>{}</button></form>')
+    return shape.format(address, Markup("\n").join(map(_field, fields)), button)
+
+
+def _field(field: Field) -> Markup:
+    name, value = field.name, visible(field.value)
+    if not field.label:
+        return Markup('<input type="hidden" name="{}" value="{}">').format(name, field.value)
+    if not field.options:
+        required = Markup(" required") if field.required else ""
+        shape = Markup('<label>{} <input name="{}" value="{}"{} autocomplete="off"></label>')
+        return shape.format(field.label, name, value, required)
+    given = [("", field.every)] if field.every else []
+    options = Markup().join(
+        Markup('<option value="{}"{}>{}</option>').format(
+            each, Markup(" selected") if each == field.value else "", visible(shown)
+        )
+        for each, shown in (*given, *zip(field.options, field.options, strict=True))
+    )
+    return Markup('<label>{} <select name="{}">{}</select></label>').format(field.label, name, options)
+
+
+def shown(
+    page: Page, *, here: str = "", asked: Markup | str = "", status: int = 200, again_after_s: int | None = None
+) -> HTMLResponse:
+    """A page.
+
+    Args:
+        page: What it shows.
+        here: Its address in the navigation; empty where it has none.
+        asked: The form below its title.
+        status: The status of the answer.
+        again_after_s: After how many seconds a browser asks for it again; None for never.
+    """
+    html = Html(linked=address_of)
+    again = Markup('<meta http-equiv="refresh" content="{}">\n').format(again_after_s) if again_after_s else ""
+    links = (
+        Markup('<a href="{}"{}>{}</a>').format(to, Markup(' aria-current="page"') if to == here else "", name)
+        for to, name in _NAVIGATION.items()
+    )
+    shape = Markup(
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n{again}<title>{title} \u00b7 backfill'
+        '</title>\n<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
+        '<header><nav aria-label="Pages">{links}</nav></header>\n'
+        "<main>\n<h1>{heading}</h1>\n{asked}\n{body}\n</main>\n</body>\n</html>\n"
+    )
+    text = shape.format(
+        again=again,
+        title=text_of(page.title),
+        style=source("page.css"),
+        links=Markup("\n").join(links),
+        heading=html.value(page.title),
+        asked=asked,
+        body=html.blocks(page.blocks),
+    )
+    return HTMLResponse(text, status_code=status, headers=HEADERS)

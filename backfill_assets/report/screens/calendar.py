@@ -1,0 +1,202 @@
+"""The calendar: a drawing of a year of every table, coloured by state, age or release, and why partitions are stale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+
+from markupsafe import Markup
+
+from backfill_assets.ledger.provenance import DerivedProvenance
+from backfill_assets.ledger.records import PartitionVersion
+from backfill_assets.planning.partitions import Grain, Partitions, count_of
+from backfill_assets.report import charts
+from backfill_assets.report.calendar import Calendar, TableCalendar
+from backfill_assets.report.html import Linked
+from backfill_assets.report.page import (
+    Chart,
+    Items,
+    Note,
+    Page,
+    Section,
+    Tone,
+    Toned,
+    Value,
+    joined,
+    page,
+    partition_ref,
+    place_ref,
+    section,
+    words,
+)
+from backfill_assets.report.stale import in_words
+
+_CELL = 13
+"""The width and height of a day, with the gap between two."""
+
+_AGES = ((1, "within a day"), (7, "within a week"), (31, "within a month"), (366, "within a year"))
+_MOST_RELEASES = 8
+"""How many colours the style sheet has for releases."""
+
+_FEW_REASONS = 3
+_NONE = ("unknown", "no accepted version")
+
+
+class Colouring(StrEnum):
+    """By what the cells of a calendar are coloured."""
+
+    STATE = "state"
+    AGE = "age"
+    RELEASE = "release"
+
+
+def calendar_page(
+    calendar: Calendar,
+    colouring: Colouring,
+    linked: Linked,
+    *,
+    stale_as_of: datetime | None,
+    is_current: bool,
+    problem: str | None,
+) -> Page:
+    """A year of every table.
+
+    Args:
+        calendar: The year.
+        colouring: By what its cells are coloured.
+        linked: Gives addresses of its partitions.
+        stale_as_of: When it was found out what is stale; None while that is not known.
+        is_current: Whether nothing has changed since.
+        problem: Why it could not be found out.
+    """
+    colours = _Colours(calendar, colouring)
+    legend = (*colours.legend(), _NONE, ("stale", "stale"))
+    years = (_choice(f"/calendar?year={y}&by={colouring}", str(y), y == calendar.year) for y in calendar.years)
+    ways = (_choice(f"/calendar?year={calendar.year}&by={way}", way, way is colouring) for way in Colouring)
+    return page(
+        f"Calendar {calendar.year}",
+        Note(text=words(joined(years, " "), Toned(value=" coloured by ", tone=Tone.SOFT), joined(ways, " "))),
+        Note(text=f"What is stale could not be found out: {problem}", tone=Tone.BAD) if problem else None,
+        None if is_current else _not_current(stale_as_of),
+        None if calendar.tables else Note(text="No table has a partition yet."),
+        *(_table(each, calendar, colours, linked, legend if n == 0 else ()) for n, each in enumerate(calendar.tables)),
+    )
+
+
+def _choice(address: str, text: str, is_chosen: bool) -> Value:
+    return Toned(value=text, tone=Tone.STRONG) if is_chosen else place_ref(address, text)
+
+
+def _not_current(as_of: datetime | None) -> Note:
+    known = words("What is stale is as of ", as_of, ", and is being found out again.")
+    text = known if as_of else "What is stale is being found out."
+    return Note(text=words(text, " This page shows it in a moment."), tone=Tone.ATTENTION)
+
+
+def _table(
+    table: TableCalendar, calendar: Calendar, colours: _Colours, linked: Linked, legend: tuple[tuple[str, str], ...]
+) -> Section | None:
+    stale, grain = len(table.stale_partitions), table.partitions.grain
+    waits = f"; never built, and waiting for an input: {table.waiting}" if table.waiting.days else ""
+    held = f"{len(table.accepted):,} of {count_of(len(table.partitions), grain.noun)} accepted, {stale:,} stale{waits}."
+    return section(
+        table.table,
+        Note(text=held),
+        Chart(drawn=_drawn(table, calendar, colours, linked), legend=legend),
+        section(
+            f"Why {count_of(stale, grain.noun)} {'is' if stale == 1 else 'are'} stale",
+            Items(items=tuple(_reasons(table))),
+            folded=len(table.stale) > _FEW_REASONS,
+        ),
+    )
+
+
+def _reasons(table: TableCalendar) -> Iterator[str]:
+    for found in table.stale:
+        why = "; ".join(in_words(table.table, reason) for reason in found.reasons)
+        yield f"{Partitions.of(table.partitions.grain, found.partitions)}: {why}"
+
+
+class _Colours:
+    """The class of the style sheet for each partition, and what these stand for."""
+
+    def __init__(self, calendar: Calendar, colouring: Colouring) -> None:
+        self._as_of, self._colouring = calendar.as_of, colouring
+        found = {_release(version) for table in calendar.tables for version in table.accepted.values()}
+        self._releases = {name: number for number, name in enumerate(sorted(found))}
+
+    def of(self, version: PartitionVersion | None) -> str:
+        """The class of a partition."""
+        if version is None:
+            return "unknown"
+        match self._colouring:
+            case Colouring.STATE:
+                return "passed" if version.rows else "empty"
+            case Colouring.AGE:
+                age = (self._as_of - version.accepted_at).days
+                return f"age{next((n for n, (days, _) in enumerate(_AGES) if age < days), len(_AGES))}"
+            case Colouring.RELEASE:
+                return f"release{min(self._releases[_release(version)], _MOST_RELEASES - 1)}"
+
+    def legend(self) -> Iterable[tuple[str, str]]:
+        """What the classes stand for."""
+        match self._colouring:
+            case Colouring.STATE:
+                return (("passed", "accepted"), ("empty", "accepted, without rows"))
+            case Colouring.AGE:
+                ages = [f"accepted {within}" for _, within in _AGES]
+                return [(f"age{number}", text) for number, text in enumerate([*ages, "accepted earlier"])]
+            case Colouring.RELEASE:
+                single = [(f"release{n}", name) for name, n in self._releases.items() if n < _MOST_RELEASES - 1]
+                more = len(self._releases) >= _MOST_RELEASES
+                return [*single, *([(f"release{_MOST_RELEASES - 1}", "other releases")] if more else [])]
+
+
+def _release(version: PartitionVersion) -> str:
+    return f"{version.table} {_version_of(version) or 'of an unknown release'}"
+
+
+def _version_of(version: PartitionVersion) -> str:
+    return version.provenance.transform_version if isinstance(version.provenance, DerivedProvenance) else ""
+
+
+def _drawn(table: TableCalendar, calendar: Calendar, colours: _Colours, linked: Linked) -> Markup:
+    """A column per week and a row per weekday, or a column per month of a monthly table."""
+    is_daily = table.partitions.grain is Grain.DAILY
+    first = date(calendar.year, 1, 1)
+    monday = first - timedelta(days=first.weekday())
+
+    def place(day: date) -> tuple[int, int]:
+        weeks = (day - monday).days // 7
+        return (weeks * _CELL, 16 + day.weekday() * _CELL) if is_daily else ((day.month - 1) * _CELL * 4, 16)
+
+    width, stale = (_CELL if is_daily else _CELL * 4) - 2, table.stale_partitions
+    months = (date(calendar.year, month, 1) for month in range(1, 13))
+    shapes = [charts.text(place(month)[0], 11, f"{month:%b}") for month in months]
+    if is_daily:
+        names = ((0, "Mon"), (3, "Thu"), (6, "Sun"))
+        shapes += [charts.text(54 * _CELL + 4, 26 + row * _CELL, name) for row, name in names]
+    for day in table.partitions:
+        x, y = place(day)
+        label = _label(table, day, calendar.as_of, is_stale=day in stale)
+        parts = charts.rect(x, y, width, _CELL - 2, colours.of(table.accepted.get(day)))
+        if day in stale:
+            parts += charts.path(f"M{x + 1} {y + 10}l{min(width - 2, 9)} -9", "slash")
+        shapes.append(charts.link(linked(partition_ref(table.table, day)), label, parts))
+    height = 16 + (7 if is_daily else 1) * _CELL
+    return charts.svg(f"{table.table} in {calendar.year}", height, shapes, has_links=True)
+
+
+def _label(table: TableCalendar, day: date, as_of: datetime, *, is_stale: bool) -> str:
+    """What a reader without colours is given."""
+    stale = ", STALE" if is_stale else ""
+    blocked = " and cannot be built again: an input has no accepted version" if day in table.blocked else ""
+    version = table.accepted.get(day)
+    if version is None:
+        return f"{day}: no accepted version{stale}{blocked}"
+    release = f", release {_version_of(version)}" if _version_of(version) else ""
+    return (
+        f"{day}: version {version.version}, {count_of(version.rows, 'row')}{release}, accepted "
+        f"{version.accepted_at:%Y-%m-%d %H:%M} UTC ({(as_of - version.accepted_at).days} days ago){stale}{blocked}"
+    )

@@ -1,0 +1,252 @@
+"""Pages that only the desk has: its overview, lists of runs and sets, the last audit, and what happened to a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from urllib.parse import urlencode
+
+from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.states import EVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.events import EventLine
+from backfill_assets.report.page import (
+    Block,
+    Code,
+    Items,
+    Note,
+    Page,
+    Place,
+    Ref,
+    Steps,
+    Tone,
+    Toned,
+    Value,
+    facts,
+    joined,
+    page,
+    place_ref,
+    run_ref,
+    section,
+    set_ref,
+    table,
+    words,
+)
+from backfill_assets.report.requests import Act, NextStep, do
+from backfill_assets.report.run_list import RunLine, RunList, SetList
+from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.runs import state_of
+from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.stuck import stuck_sentence
+from backfill_assets.report.words.states import MEANING
+from backfill_assets.upkeep.audit_record import RecordedAudit
+
+_LATEST = 10
+_NO_STATE = "Everything is done with the command backfill or in Dagster; these pages only show."
+
+
+def query(path: str, **values: object) -> str:
+    """An address with these parameters; those without a value are left out."""
+    given = {name: str(value) for name, value in values.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def overview_page(status: StatusDocument, audit: Block, now: datetime) -> Page:
+    """What every table holds, what waits, and the newest runs."""
+    return page(
+        "Overview",
+        Note(text=words("Home ", Code(status.home), ", read at ", now, f". {_NO_STATE}"), tone=Tone.SOFT),
+        *(_problem(each.table, each.error.message, next_step_of(each.error)) for each in status.problems),
+        audit,
+        section(
+            "Tables",
+            table(
+                ["table", "accepted partitions", "rows", "see"],
+                ((each.table, each.accepted_described, each.accepted_rows, _see(each.table)) for each in status.tables),
+                numbers=["rows"],
+                headed=True,
+            ),
+        ),
+        section(
+            "Publications that are not followed by their dependents yet",
+            Items(items=tuple(words(Code(each.publication_id), f" of {each.table}") for each in status.to_follow)),
+        ),
+        section("What sensors have given up", Items(items=tuple(map(stuck_sentence, status.stuck)))),
+        section("Newest runs", _newest(status.runs[:_LATEST])),
+        Note(text=words(place_ref("/runs", "All runs"), ", ", place_ref("/sets", "all sets"))),
+    )
+
+
+def _problem(name: str, message: str, following: NextStep | None) -> Note:
+    return Note(text=f"{name}: {message}", tone=Tone.BAD, items=(following,) if following else ())
+
+
+def _see(name: str) -> Value:
+    places = {"runs": "/runs", "publications": "/publications", "a number": "/rows"}
+    return joined(place_ref(query(path, table=name), text) for text, path in places.items())
+
+
+def _newest(runs: Sequence[RunSummary]) -> Block:
+    rows = [
+        (
+            run_ref(run.run_id),
+            run.table,
+            run.partitions_described,
+            state_of(run.state, MEANING[run.state]),
+            run.requested_by,
+            run.reason,
+            run.next_step if run.state not in EVER_PUBLISHED else None,
+        )
+        for run in runs
+    ]
+    return table(["run", "table", "partitions", "state", "asked by", "reason", "next"], rows, whole=["run"])
+
+
+def runs_page(found: RunList, newest: str | None, older: str | None) -> Page:
+    """A page of runs.
+
+    Args:
+        found: The runs.
+        newest: The address of the first page; None on it.
+        older: The address of the next page; None on the last one.
+    """
+    heads = ["run", "set", "table", "kind", "partitions", "state", "planned", "asked by", "approved by", "reason"]
+    return page(
+        "Runs",
+        table(heads, map(_run, found.runs), whole=["run", "state", "planned"]),
+        None if found.runs else Note(text="No run matches."),
+        _pages(newest, older),
+    )
+
+
+def _run(line: RunLine) -> Sequence[Value]:
+    run = line.run
+    mode = Toned(value=f" {run.mode}", tone=Tone.SOFT) if run.mode is not Mode.BACKFILL else None
+    return (
+        run_ref(run.run_id),
+        set_ref(line.set_id) if line.set_id else None,
+        run.table,
+        words(run.kind, mode),
+        f"{run.first}" if run.first == run.last else f"{run.first} to {run.last}",
+        state_of(run.state, MEANING[run.state]),
+        line.planned_at,
+        line.requested_by,
+        run.approved_by,
+        line.reason,
+    )
+
+
+def sets_page(found: SetList, newest: str | None, older: str | None) -> Page:
+    """A page of sets; see `runs_page`."""
+    heads = ["set", "state", "planned", "asked by", "reason", "runs, in the order of publication"]
+    return page(
+        "Restatement sets",
+        table(heads, map(_set, found.sets), whole=["state", "planned"]),
+        None if found.sets else Note(text="No set matches."),
+        _pages(newest, older),
+    )
+
+
+def _set(record: SetRecord) -> Sequence[Value]:
+    manifest = record.manifest
+    return (
+        set_ref(record.set_id, manifest.name),
+        state_of(record.state, MEANING[record.state]),
+        manifest.requested_at,
+        manifest.requested_by,
+        manifest.reason,
+        joined(run_ref(member.run_id) for member in manifest.members),
+    )
+
+
+def _pages(newest: str | None, older: str | None) -> Note:
+    links = (("newest", newest), ("older", older))
+    return Note(
+        text=joined((place_ref(address, name) for name, address in links if address), " ") if newest or older else ""
+    )
+
+
+def happened(name: str, events: Iterable[EventLine]) -> tuple[Block | None, ...]:
+    """What the desk adds to the report of a run or a set: its events, and the report as a file."""
+    rows = [
+        (
+            event.sequence,
+            event.at,
+            event.actor,
+            f"{event.entity}: {event.action}",
+            f"{event.from_state} \u2192 {event.to_state}" if event.to_state else "",
+        )
+        for event in events
+    ]
+    heads = ["event", "when", "who", "what", "state"]
+    return (
+        section("What happened", table(heads, rows, numbers=["event"], whole=["when"])),
+        Note(text=Ref(place=Place.REPORT, id=name, text="The same report as one file, for its reviewer")),
+    )
+
+
+def audit_page(audit: RecordedAudit | None, line: Block) -> Page:
+    """The verdict of the last audit."""
+    return page("The last audit", line, *(_audited(audit) if audit else ()))
+
+
+def _audited(audit: RecordedAudit) -> Iterable[Block | None]:
+    yield facts(
+        ("events in the chain", audit.events),
+        ("accepted partitions", audit.partitions),
+        ("files of these", audit.files),
+        ("table commits", audit.commits),
+        ("landed files", audit.imports),
+        ("bytes read", audit.size_bytes),
+        ("head of the chain", Code(audit.head)),
+    )
+    more = audit.problem_count - len(audit.problems)
+    yield section("Problems", Items(items=(*audit.problems, *([f"and {more:,} more"] if more > 0 else []))))
+    yield Note(
+        text=words(
+            "This verdict is what ",
+            do(Act.AUDIT),
+            " wrote into the home when it ended. It is no evidence by itself: run the audit again to verify it, and "
+            "keep its head elsewhere.",
+        ),
+        tone=Tone.SOFT,
+    )
+
+
+def audit_line(audit: RecordedAudit | None, now: datetime, *, is_contained: bool) -> Note:
+    """The verdict of the last audit in a line.
+
+    Args:
+        audit: What it found; None without one.
+        now: The instant of the question.
+        is_contained: Whether the event chain still has the event that was its last one then.
+    """
+    if audit is None:
+        text = words(
+            "No audit of this home was recorded. ", do(Act.AUDIT), " verifies that ledger, tables and files agree."
+        )
+        return Note(text=text, tone=Tone.ATTENTION)
+    if not is_contained:
+        verdict = (
+            "The event chain no longer contains the event that was its last one at the last audit: its history was "
+            "replaced."
+        )
+    elif audit.agrees:
+        verdict = "Everything agreed at the last audit."
+    else:
+        were = "was" if audit.problem_count == 1 else "were"
+        verdict = f"{count_of(audit.problem_count, 'problem')} {were} found by the last audit."
+    quick = "; the bytes of files were not read" if audit.is_quick else ""
+    return Note(
+        text=words(f"{verdict} ", audit.at, f", {count_of((now - audit.at).days, 'day')} ago{quick}."),
+        tone=Tone.GOOD if audit.agrees and is_contained else Tone.BAD,
+        items=() if is_contained else (do(Act.AUDIT, head=audit.head),),
+    )
+
+
+def refused_page(message: str, following: NextStep | None) -> Page:
+    """That something cannot be shown."""
+    steps = Steps(steps=(following,)) if following else None
+    return page("This cannot be shown", Note(text=message, tone=Tone.BAD), steps)

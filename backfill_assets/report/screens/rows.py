@@ -1,0 +1,180 @@
+"""Where a number came from: the keys of a partition, and one row in every version of it, with what is behind each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from backfill_assets.report.page import (
+    Code,
+    Items,
+    Note,
+    Page,
+    Section,
+    Table,
+    Tone,
+    Toned,
+    Value,
+    joined,
+    page,
+    partition_ref,
+    place_ref,
+    run_ref,
+    section,
+    table,
+    words,
+)
+from backfill_assets.report.partition import PartitionHistory, VersionHistory
+from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
+from backfill_assets.report.screens.run_report import key_text
+from backfill_assets.report.screens.runs import state_of
+from backfill_assets.report.values import text_of
+
+RowAddress = Callable[[Mapping[str, str]], str]
+"""The address of the row of a key."""
+
+_SHORT = 12
+
+
+def ask_page() -> Page:
+    """What the history of a row answers."""
+    text = (
+        "A row in every version that its partition ever had: what changed, which run computed it, from which release, "
+        "references and landed files, and who approved it."
+    )
+    return page("Where did this number come from?", Note(text=text))
+
+
+def keys_page(found: KeyList, address: RowAddress) -> Page:
+    """Some keys of a partition, and its versions.
+
+    Args:
+        found: The keys.
+        address: Of the row of a key.
+    """
+    history = found.history
+    links = tuple(place_ref(address(key), key_text(key)) for key in found.keys)
+    none = Note(text=f"No keys can be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None
+    return page(
+        f"{history.table} {history.described}", section("Some keys", Items(items=links), none), _versions(history)
+    )
+
+
+def _versions(history: PartitionHistory) -> Section | None:
+    rows = [
+        (
+            each.version,
+            state_of(each.state),
+            each.rows,
+            each.accepted_at,
+            run_ref(each.run_id),
+            _release(each),
+            each.requested_by,
+            each.approved_by,
+            words(each.reason, Toned(value=f" undone {each.undone}", tone=Tone.SOFT) if each.undone else None),
+        )
+        for each in history.versions
+    ]
+    people = ("asked by", "approved by")
+    heads = ["version", "state", "rows", "accepted", "run", "release", *people, "reason"]
+    return section("Versions", table(heads, rows, numbers=["version", "rows"], whole=["state", "accepted", "run"]))
+
+
+def row_page(row: RowHistory) -> Page:
+    """A row in every version of its partition, the newest on the left."""
+    others = partition_ref(row.table, row.partition, "Other keys of this partition")
+    legend = "The newest version is on the left. A value that differs from the version before is marked with \u2260. "
+    return page(
+        f"{row.table} {row.described}{f': {key_text(row.key)}' if row.key else ''}",
+        Note(text=words(legend, others), tone=Tone.SOFT),
+        _values(row),
+        section("Behind it", _behind(row)),
+    )
+
+
+def _values(row: RowHistory) -> Table:
+    versions = row.versions
+    lines: list[tuple[Value, ...]] = [("state", *(state_of(v.version.state, v.version.meaning) for v in versions))]
+    if any(each.found for each in versions):
+        lines.append(("row", *(each.found or "found" for each in versions)))
+    changed = [
+        (place, column)
+        for place, name in enumerate(row.columns, start=len(lines))
+        for column, each in enumerate(versions, start=1)
+        if name in each.changed
+    ]
+    lines += [(name, *(_value(name, each) for each in versions)) for name in row.columns]
+    return table(_heads(row), lines, changed=changed, headed=True)
+
+
+def _heads(row: RowHistory) -> list[str]:
+    return ["", *(f"version {each.version.version}" for each in row.versions)]
+
+
+def _value(name: str, row: RowVersion) -> Value:
+    if row.values is None:
+        return Toned(value="not known", tone=Tone.SOFT)
+    value = row.values.get(name)
+    shown: Value = Toned(value="null", tone=Tone.SOFT) if value is None else value
+    return words("\u2260 ", shown) if name in row.changed else shown
+
+
+def _behind(row: RowHistory) -> Table:
+    """What is behind each version, a line for each kind of thing; the lineage of rows only where they have it."""
+    told: dict[str, Callable[[RowVersion], Value]] = {
+        "readers saw it": _seen,
+        "run": lambda row: run_ref(row.version.run_id),
+        "kind": lambda row: row.version.kind,
+        "reason": lambda row: row.version.reason,
+        "requested by": lambda row: row.version.requested_by,
+        "approved by": lambda row: row.version.approved_by,
+        "release": lambda row: _release(row.version),
+        "references": lambda row: joined(f"{name} {version}" for name, version in row.version.references.items()),
+        "landed files": _landed,
+        "verified by": lambda row: joined(run_ref(each.run_id) for each in row.version.verified_by),
+        "gates that failed": lambda row: joined(
+            (f"{gate.gate}: {gate.verdict}" for gate in row.version.checks if not gate.passed), "; "
+        ),
+        "content checksum": lambda row: Code(row.version.checksum),
+        "manifest, code": lambda row: joined(map(_short, (row.version.manifest_digest, row.version.code_digest))),
+        "lineage of the row": _lineage,
+    }
+    lines = [(name, *map(tell, row.versions)) for name, tell in told.items()]
+    return table(_heads(row), [line for line in lines if any(map(text_of, line[1:]))], headed=True)
+
+
+def _seen(row: RowVersion) -> Value:
+    version = row.version
+    return words(
+        "from ",
+        version.accepted_at,
+        f", undone {version.undone}" if version.undone else None,
+        *((", restored ", version.restored_at) if version.restored_at else ()),
+    )
+
+
+def _landed(row: RowVersion) -> Value:
+    if row.landed_count is None:
+        return "not known"
+    files: list[Value] = [
+        Toned(
+            value=Code(file.path.rpartition("/")[2]),
+            tone=Tone.PLAIN,
+            hint=f"{file.import_id}, sha256 {file.sha256}, landed by {file.landed_by}",
+        )
+        for file in row.landed
+    ]
+    more = row.landed_count - len(files)
+    return joined([*files, *([f"and {more:,} more"] if more else [])])
+
+
+def _short(digest: str) -> Value:
+    """The beginning of a digest, and the whole of it where there is room."""
+    return Toned(value=Code(f"{digest[:_SHORT]}\u2026"), tone=Tone.PLAIN, hint=digest)
+
+
+def _lineage(row: RowVersion) -> Value:
+    return joined(words(f"{name}: ", Code(value)) for name, value in row.lineage.items() if value is not None)
+
+
+def _release(version: VersionHistory) -> str:
+    return f"{version.transform} {version.transform_version}"
