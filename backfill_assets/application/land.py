@@ -31,7 +31,6 @@ from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.report.advice.planning import EARLIER_FIRST_DAY
-from backfill_assets.report.imports import import_document
 from backfill_assets.report.landed import LandReport, about_import, questions
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import Act, NextStep, do, step
@@ -145,7 +144,7 @@ def landed_report(
     with ws.ledger.read() as tx:
         records = [tx.imports.get(outcome.record.import_id) for outcome in landed]
     return LandReport(
-        imports=tuple(map(import_document, records)),
+        imports=tuple(records),
         load=built,
         mostly_rejected=tuple(record.import_id for record in records if record.counts.are_mostly_rejected),
         sentences=tuple(sentences),

@@ -19,25 +19,7 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.application.parts import Part
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
-    """The part of a recorder's history that was removed, or would be.
-
-    Attributes:
-        days: How old a recorded run is before it is removed.
-        runs: How many were removed, or would be.
-        kept_runs: How many older ones stay, because a page still shows them.
-        size_bytes: By how much the files are smaller; in a dry run, and with PostgreSQL, what was recorded of them.
-        note: Why it was left alone, or what is left to do; null when there is nothing. That is no problem of the lake.
-    """
-
-    days: int
-    runs: int = 0
-    kept_runs: int = 0
-    size_bytes: int = 0
-    note: str | None = None
+    from backfill_assets.report.vacuumed import Pruned
 
 
 class Recorder(Protocol):
@@ -85,6 +67,9 @@ class Unrecorded:
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:  # noqa: ARG002 - as the protocol has it
         """See `Recorder`."""
+        # With the rooms of upkeep, which other commands do not need.
+        from backfill_assets.report.vacuumed import Pruned
+
         return Pruned(days=0, note="there is no history besides the ledger")
 
 

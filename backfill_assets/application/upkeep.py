@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.application.recorder import Acting, Pruned
+from backfill_assets.application.recorder import Acting
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.report.documents import INLINE
+from backfill_assets.report.vacuumed import VacuumDocument
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.upkeep.vacuum_report import VacuumReport
 from backfill_assets.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumDocument:
-    """What a clean-up did, or would do.
-
-    Attributes:
-        lake: Of staged files.
-        dagster: Of Dagster's record of runs.
-    """
-
-    lake: VacuumReport = field(metadata=INLINE)
-    dagster: Pruned
 
 
 def vacuum(ws: Workspace, acting: Acting, *, dry_run: bool) -> VacuumDocument:

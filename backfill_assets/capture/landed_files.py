@@ -62,6 +62,7 @@ class LandedFile:
         sha256: Of its bytes.
         original_path: Where it came from, as the person typed it; the title of a statement.
         stored_path: Relative to the landing place, with forward slashes.
+        size_bytes: How large it is.
         format: A `Format`, or `statement`.
         compression: `gzip`, or empty.
     """

@@ -15,7 +15,6 @@ from backfill_assets.cli.answers import (
     app,
     exit_with_problems,
     one_line,
-    print_json,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person
 from backfill_assets.core.errors import Refused
@@ -217,11 +216,10 @@ def vacuum(
     """Remove staged files that no reader, candidate, rollback or reproduction needs, and old runs of Dagster's."""
     with answering(as_json) as console:
         from backfill_assets.application.upkeep import vacuum as vacuum_all
-        from backfill_assets.cli import views
 
         with opened() as session:
             document = vacuum_all(session.ws, session.acting(acting_name(by), on="vacuum"), dry_run=dry_run)
-        print_json(document) if as_json else views.show(console, views.vacuum_view(document))
+        answer(console, document, as_json=as_json)
         exit_with_problems(document.lake.problems)
 
 

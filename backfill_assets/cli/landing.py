@@ -14,11 +14,11 @@ from backfill_assets.cli.answers import (
     MaybeFrom,
     MaybeTo,
     OnDuplicate,
+    answer,
     answering,
     app,
     lines,
     one_line,
-    print_json,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.core.errors import Refused
@@ -75,7 +75,6 @@ def land(
     """Land files as they came, and build the bronze days they touch."""
     with answering(as_json) as console:
         from backfill_assets.application.propose import step_after_landing
-        from backfill_assets.cli import views
 
         extract = _extract(replaces, where or [], reason, confirmed_by, dry_run=dry_run, on_duplicate=on_duplicate)
         with opened(quiet=as_json) as session:
@@ -83,7 +82,7 @@ def land(
                 from backfill_assets.application.statements import preview_extract
 
                 preview = preview_extract(session.ws, source, files, extract, person(by))
-                print_json(preview) if as_json else views.show(console, *views.extract_view(preview))
+                answer(console, preview, as_json=as_json)
                 if preview.is_elsewhere:
                     raise typer.Exit(1)
                 return
@@ -150,13 +149,7 @@ def _state(
 
 
 def _print(outcome: LandReport, following: NextStep | None, console: Console, *, as_json: bool) -> None:
-    from backfill_assets.cli import views
-
-    if as_json:
-        print_json(outcome)
-    else:
-        views.show(console, views.imports_view(outcome.imports), *outcome.sentences, *outcome.next_steps)
-        views.show(console, *views.next_line(following))
+    answer(console, outcome, as_json=as_json, following=following)
     if outcome.needs_a_look:
         raise typer.Exit(1)
 
@@ -228,7 +221,6 @@ def load(
         from backfill_assets.application.land import load as load_days
         from backfill_assets.application.land import load_missing
         from backfill_assets.application.propose import step_after_landing
-        from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
@@ -237,9 +229,6 @@ def load(
             else:
                 report = load_days(session.ws, source, first, last, acting, empty=empty, reason=reason)
             following = step_after_landing(session.ws)
-        if as_json:
-            print_json(report)
-        else:
-            views.show(console, views.report_head(report), *views.next_line(following))
+        answer(console, report if as_json else report.run, as_json=as_json, following=following)
         if report.is_blocked:
             raise typer.Exit(1)

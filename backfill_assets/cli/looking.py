@@ -76,22 +76,11 @@ def status(
                 watch_status(session.ws, run, console)
             return
         from backfill_assets.application import look
-        from backfill_assets.cli.show import show
         from backfill_assets.report.status import StatusDocument
 
         with opened(looks=True) as session:
             document = look.status(session.ws, run)
-        if as_json:
-            print_json(document)
-        elif isinstance(document, StatusDocument):
-            # The views of all other documents take as long to import as everything that this one prints.
-            from backfill_assets.cli.show_status import status_view
-
-            show(console, status_view(document))
-        else:
-            from backfill_assets.cli.views import view_of
-
-            show(console, view_of(document))
+        answer(console, document, as_json=as_json)
         if isinstance(document, StatusDocument):
             exit_with_problems(document.problems)
 
@@ -126,11 +115,10 @@ def history(
     """Every publication of a table; with --partition, where its rows ever came from."""
     with answering(as_json) as console:
         from backfill_assets.application import look
-        from backfill_assets.cli import views
 
         with opened(looks=True) as session:
             document = look.history(session.ws, table, partition)
-        print_json(document) if as_json else views.show(console, views.view_of(document))
+        answer(console, document, as_json=as_json)
 
 
 @app.command(cls=PlainCommand)
@@ -143,12 +131,10 @@ def locate(
     """Which imports hold records of these days, how late they came, and which published partitions rest on them."""
     with answering(as_json) as console:
         from backfill_assets.application import look
-        from backfill_assets.cli.show import next_line, show
-        from backfill_assets.cli.show_period import period_view
 
         with opened(looks=True) as session:
             document = look.locate(session.ws, source, DayRange.inclusive(first, last))
-        print_json(document) if as_json else show(console, period_view(document), *next_line(document.next_step))
+        answer(console, document, as_json=as_json)
 
 
 @app.command()
@@ -170,12 +156,10 @@ def doctor(as_json: Json = False) -> None:
     with answering(as_json) as console:
         from backfill_assets.application import look
         from backfill_assets.cli.console import progress_listener
-        from backfill_assets.cli.show import show
-        from backfill_assets.cli.show_upkeep import doctor_view
 
         with opened(looks=True) as session, progress_listener("this set-up", quiet=as_json) as listener:
             document = look.doctor(session.ws, listener)
-        print_json(document) if as_json else show(console, *doctor_view(document))
+        answer(console, document, as_json=as_json)
         if not document.is_sound:
             raise typer.Exit(1)
 
@@ -192,11 +176,10 @@ def audit(
     """Verify that nothing was edited behind the ledger's back: events, rows, tables, published and landed files."""
     with answering(as_json) as console:
         from backfill_assets.application import look
-        from backfill_assets.cli import views
 
         with opened() as session:
             document = look.audit(session.ws, head=head, is_quick=quick)
-        print_json(document) if as_json else views.show(console, views.audit_view(document))
+        answer(console, document, as_json=as_json)
         if not document.agrees:
             raise typer.Exit(1)
 
@@ -212,10 +195,8 @@ def reproduce(
 ) -> None:
     """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
     with answering(as_json) as console:
-        from backfill_assets.cli import views
-
         with opened(quiet=as_json) as session:
             document = session.subject(run).reproduce(session.acting(acting_name(by), on=run), sample=sample)
-        print_json(document) if as_json else views.show(console, views.reproduction_view(document))
+        answer(console, document, as_json=as_json)
         if not document.identical:
             raise typer.Exit(1)

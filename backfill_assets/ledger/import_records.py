@@ -12,7 +12,15 @@ from backfill_assets.ledger.states import ImportState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportCounts:
-    """What became of a landed file's records: landed = accepted + duplicate + superseded + rejected."""
+    """What became of a landed file's records: landed = accepted + duplicate + superseded + rejected.
+
+    Attributes:
+        landed: How many records it holds.
+        accepted: How many of them decide what their key is: its last version, or its withdrawal.
+        duplicate: How many were there before with the same values.
+        superseded: How many do not decide it: another record does.
+        rejected: How many are in quarantine, each with its reason.
+    """
 
     landed: int = 0
     accepted: int = 0
@@ -35,6 +43,11 @@ class KeyCounts:
     """What keys are: of a source, how many there are; of an import, how many more there are since it landed.
 
     The sums over the imports of a source are its keys: ever accepted = current + deleted + withdrawn.
+
+    Attributes:
+        current: How many are current.
+        deleted: How many are deleted.
+        withdrawn: How many are withdrawn.
     """
 
     current: int = 0
@@ -66,11 +79,18 @@ class ImportRecord(LandedFile):
 
     Attributes:
         import_id: `imp-` and a number; ids sort by arrival.
-        arrival: Position in the order of arrival, over all sources.
-        schema_versions: The distinct values of `schema_version` found, sorted; empty when the column is absent.
-        ignored_columns: Columns the contract does not know, which were left out.
-        contract: The version of its source's contract that its records are kept in.
+        state: How far it is.
+        arrival: Its position in the order of arrival, over all sources.
+        first_seen_at: When its landing began.
+        landed_at: When it had landed; null before.
+        landed_by: Who landed it.
+        on_duplicate: What was to be done if its content had landed before.
+        counts: What became of its records.
         keys: How many more keys of the source are current, deleted and withdrawn since it landed.
+        schema_versions: The distinct values of `schema_version` in it, sorted; empty when it has no such column.
+        ignored_columns: Columns that the contract does not know, which were left out.
+        note: What is to be known of its state; empty when there is nothing.
+        contract: The version of its source's contract in which its records are kept.
     """
 
     import_id: str
@@ -93,6 +113,8 @@ class ImportDay:
     """One UTC event date that a landed file touches. Key: import_id, event_date.
 
     Attributes:
+        import_id: The landed file.
+        event_date: The day.
         events: Valid records of that date in the file, before deciding which version of a key wins.
         displaced: Versions of keys that other files have on that date and that end with one of this file on another
             date.

@@ -196,7 +196,7 @@ class PublicationReads(Queries):
             rows.publication_record(row, changes[row.publication_id], verified[row.publication_id]) for row in found
         )
 
-    def verifying(self, table: str, partition: date, version: int) -> tuple[PublicationRecord, ...]:
+    def verifying(self, table: str, partition: date, version: int) -> tuple[PublicationHeader, ...]:
         """The standing publications that found this version equal to what they had computed, the last begun first.
 
         Cost: one row per publication that found a partition of this date equal.
@@ -212,7 +212,7 @@ class PublicationReads(Queries):
             )
             .order_by(publications.c.begun_sequence.desc())
         )
-        return tuple(self.get(publication_id) for publication_id in self._values(chosen))
+        return tuple(self.header(publication_id) for publication_id in self._values(chosen))
 
     def states(self) -> Mapping[str, Mapping[str, PublicationState]]:
         """The state of every publication, by table and id: while these are the same, no version of a table changes.

@@ -281,6 +281,11 @@ class GateResult:
     """What one gate found in one staged partition. Key: run_id, partition, gate.
 
     Attributes:
+        run_id: The run.
+        partition: The partition.
+        gate: The name of the gate.
+        blocking: Whether its failure blocks.
+        passed: Whether it passed.
         digest: The file set digest of exactly the files that were measured.
         observed: Counts, as canonical values for people and machines; never values of rows, which are a `Sample`.
         finding: What it found; with the counts in `observed` it is the verdict.
@@ -433,9 +438,19 @@ class PublicationHeader:
     """A swap that was intended, without the partitions that it changes.
 
     Attributes:
-        sequence: The event that began it: the order in which publications were begun.
+        publication_id: Names it.
+        run_id: The run whose rows it made visible, or took back.
+        table: The table that it changed.
+        action: What it does.
         by: The person who asked for it.
+        reason: Why.
         undoes: For a rollback, the publication that it undoes.
+        sequence: The event that began it: the order in which publications were begun.
+        state: How far it is.
+        started_at: When it was intended.
+        finished_at: When the ledger knew its outcome, or null.
+        delta_version: The version of the table that it made; null while it is not known.
+        note: What is to be known of its state; empty when there is nothing.
     """
 
     publication_id: str

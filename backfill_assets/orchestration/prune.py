@@ -13,11 +13,11 @@ from datetime import datetime, timedelta
 
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
-from backfill_assets.application.recorder import Pruned
 from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.batches import BatchedEventLog
 from backfill_assets.orchestration.launch import open_instance
 from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.report.vacuumed import Pruned
 
 FINISHED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
 

@@ -9,7 +9,6 @@ from datetime import datetime
 from dagster import DagsterInstance
 
 from backfill_assets.application.parts import Part
-from backfill_assets.application.recorder import Pruned
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.progress import Listener
 from backfill_assets.core.settings import Settings
@@ -21,6 +20,7 @@ from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_
 from backfill_assets.orchestration.launch import open_instance, run_in_process
 from backfill_assets.orchestration.prune import prune_history
 from backfill_assets.report.requests import Act, do, step
+from backfill_assets.report.vacuumed import Pruned
 from backfill_assets.workspace import Workspace
 
 

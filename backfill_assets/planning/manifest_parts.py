@@ -107,6 +107,9 @@ class PinnedReference:
     """A reference document: its declared version and the sha256 of its bytes.
 
     Attributes:
+        name: Its name.
+        version: Its declared version.
+        sha256: Of its bytes.
         semantics: Why this version.
     """
 

@@ -11,9 +11,9 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts, few_rows
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.land import Landed
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.report.advice.filling import loads
-from backfill_assets.report.imports import ImportDocument
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
@@ -31,7 +31,7 @@ class LandReport:
         next_steps: What a person has to decide: about days without events between those of the source.
     """
 
-    imports: tuple[ImportDocument, ...]
+    imports: tuple[ImportRecord, ...]
     load: RunReport | None
     mostly_rejected: tuple[str, ...]
     sentences: tuple[str, ...]

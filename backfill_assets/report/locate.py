@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.domain import SourceTable
@@ -17,8 +17,9 @@ from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, describe
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.advice.filling import joined, loads
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
@@ -45,19 +46,11 @@ class LocatedDay:
     """One day of the period in an import.
 
     Attributes:
-        day: The day of the events.
-        records: Valid records of that day, before deciding which version of a key wins.
-        moved_away: Keys that earlier imports had on that day and this one has on another.
-        deleted: Keys of that day that it deletes.
-        withdrawn: Keys of that day that it withdraws.
+        day: What of the day it brings, moves, deletes, withdraws and restores.
         days_late: The days between the day of the events and the landing; null before it has landed.
     """
 
-    day: date
-    records: int
-    moved_away: int
-    deleted: int
-    withdrawn: int
+    day: ImportDay = field(metadata=INLINE)
     days_late: int | None
 
 
@@ -99,10 +92,7 @@ class RestingPartitions:
         run_id: The run that computed them, or that found them equal last.
         transform: The transform of that run.
         transform_version: Its release.
-        from_: The first partition.
-        to: The last one; there can be gaps between them.
-        partitions: How many there are.
-        described: The same in words.
+        partitions: The partitions.
         through: The inputs through which they do; empty for the source table.
     """
 
@@ -110,10 +100,7 @@ class RestingPartitions:
     run_id: str
     transform: str
     transform_version: str
-    from_: date
-    to: date
-    partitions: int
-    described: str
+    partitions: Partitions
     through: tuple[str, ...]
 
 
@@ -127,8 +114,7 @@ class LocatedPeriod:
         to: The last one.
         imports: In the order of arrival.
         partitions: What readers see that rests on the period, inputs before dependents.
-        not_loaded_described: Days of the period that have landed records and are not built from them, in words; null
-            when there are none.
+        not_loaded: Days of the period that have landed records and are not built from them.
         next_step: What builds these days; null when there are none.
     """
 
@@ -137,7 +123,7 @@ class LocatedPeriod:
     to: date
     imports: tuple[LocatedImport, ...]
     partitions: tuple[RestingPartitions, ...]
-    not_loaded_described: str | None
+    not_loaded: Partitions
     next_step: NextStep | None
 
 
@@ -154,7 +140,7 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
         to=days.last,
         imports=tuple(_located(by_id[name], some) for name, some in _by_import(touching).items()),
         partitions=partitions,
-        not_loaded_described=describe(Grain.DAILY, waiting) if waiting else None,
+        not_loaded=Partitions.of(Grain.DAILY, waiting),
         next_step=_next_step(source.name, waiting),
     )
 
@@ -192,17 +178,7 @@ def _located(record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
         first_day=min(holding, default=None),
         last_day=max(holding, default=None),
         most_days_late=max((some for some in late if some is not None), default=None),
-        days=tuple(
-            LocatedDay(
-                day=each.event_date,
-                records=each.events,
-                moved_away=each.displaced,
-                deleted=each.deleted,
-                withdrawn=each.withdrawn,
-                days_late=some,
-            )
-            for each, some in zip(days, late, strict=True)
-        ),
+        days=tuple(LocatedDay(day=each, days_late=some) for each, some in zip(days, late, strict=True)),
     )
 
 
@@ -249,9 +225,6 @@ def _described(
         run_id=basis.run_id,
         transform=basis.transform,
         transform_version=basis.transform_version,
-        from_=min(partitions),
-        to=max(partitions),
-        partitions=len(partitions),
-        described=describe(node.grain, sorted(partitions)),
+        partitions=Partitions.of(node.grain, partitions),
         through=through,
     )

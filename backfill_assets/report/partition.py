@@ -2,58 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.core.errors import MissingInput
+from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.provenance import Provenance, SourceProvenance
-from backfill_assets.ledger.records import PartitionVersion, RunRecord
+from backfill_assets.ledger.records import GateResult, PartitionVersion, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest_parts import Kind, ReferenceSemantics, semantics_of
-from backfill_assets.planning.partitions import partition_of, partition_text
+from backfill_assets.planning.manifest_parts import Kind, PinnedReference
+from backfill_assets.planning.partitions import Grain, partition_of, partition_text
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.how_to_undo import how_to_undo, published_together
-from backfill_assets.report.imports import ImportOnDay, import_on_day
-from backfill_assets.report.references import references_described
 from backfill_assets.report.report import RunVersions, run_versions
 from backfill_assets.report.requests import Act, NextStep, do, step
-from backfill_assets.report.words.states import MEANING
-from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GateVerdict:
-    """The result of a gate for one partition.
+class ImportOnDay:
+    """What one landed file or statement does to one day of its source.
 
     Attributes:
-        gate: Its name.
-        blocking: Whether its failure blocks.
-        passed: Whether it passed.
-        verdict: The same in a sentence.
+        day: What of the day it brings, moves, deletes, withdraws and restores.
+        file: Where it came from, as it was typed; or what a statement is.
+        by: Who landed it.
+        reason: Why a statement was made; empty for a file.
     """
 
-    gate: str
-    blocking: bool
-    passed: bool
-    verdict: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verification:
-    """A run that computed a partition again and found it equal.
-
-    Attributes:
-        run_id: The run.
-        publication_id: Its publication.
-        at: When it was published.
-        reason: Why it was computed again.
-    """
-
-    run_id: str
-    publication_id: str
-    at: datetime | None
+    day: ImportDay = field(metadata=INLINE)
+    file: str
+    by: str
     reason: str
 
 
@@ -64,7 +44,6 @@ class VersionHistory:
     Attributes:
         version: Counts up with every publication that changes the partition.
         state: Whether readers see it.
-        meaning: The same in words.
         rows: How many rows it has.
         checksum: The content checksum of its rows.
         file_set_digest: The digest of its files: names, sizes and sha256.
@@ -85,15 +64,13 @@ class VersionHistory:
         manifest_digest: sha256 of the manifest of its run.
         versions: What its run was planned and staged with.
         supersedes: The runs whose accepted rows its run replaced.
-        references: The versions of the reference documents that were read, by name.
-        reference_semantics: Which truth these give; null without references.
-        references_described: The same in words, or null.
+        references: The reference documents that were read, and why in these versions.
         provenance: What it was computed from: landed files, or the digests of the inputs in its window.
         imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
             deletes, withdraws or restores; empty for a derived table.
         checks: Its gate results.
-        verified_by: The runs that computed it again and found it equal, the latest first.
-        undone: Who rolled it back, when and why, in words; null when it was not rolled back.
+        verified_by: The publications of runs that computed it again and found it equal, the latest first.
+        undone: The rollback that took it back; null when it was not rolled back.
         restored_at: When a rollback brought it back; null when readers see it since it was published.
         replaced_version: The version that it replaced, or null.
         undo: What undoes it; null when readers do not see it.
@@ -101,7 +78,6 @@ class VersionHistory:
 
     version: int
     state: VersionState
-    meaning: str
     rows: int
     checksum: str
     file_set_digest: str
@@ -122,14 +98,12 @@ class VersionHistory:
     manifest_digest: str
     versions: RunVersions
     supersedes: tuple[str, ...]
-    references: Mapping[str, str]
-    reference_semantics: ReferenceSemantics | None
-    references_described: str | None
+    references: tuple[PinnedReference, ...]
     provenance: Provenance
     imports: tuple[ImportOnDay, ...]
-    checks: tuple[GateVerdict, ...]
-    verified_by: tuple[Verification, ...]
-    undone: str | None
+    checks: tuple[GateResult, ...]
+    verified_by: tuple[PublicationHeader, ...]
+    undone: PublicationHeader | None
     restored_at: datetime | None
     replaced_version: int | None
     undo: NextStep | None
@@ -142,14 +116,19 @@ class PartitionHistory:
     Attributes:
         table: Its table.
         partition: Its first day.
-        described: The partition as a person reads it.
+        grain: Whether it is a day or a month.
         versions: The newest first.
     """
 
     table: str
     partition: date
-    described: str
+    grain: Grain
     versions: tuple[VersionHistory, ...]
+
+    @property
+    def described(self) -> str:
+        """The partition as a person reads it."""
+        return partition_text(self.grain, self.partition)
 
 
 def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
@@ -170,8 +149,7 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
             next_step=step(do(Act.HISTORY, table), " lists what has"),
             table=declared.name,
         )
-    described = partition_text(declared.partition.grain, partition)
-    return PartitionHistory(table=declared.name, partition=partition, described=described, versions=found)
+    return PartitionHistory(table=declared.name, partition=partition, grain=declared.partition.grain, versions=found)
 
 
 def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> VersionHistory:
@@ -179,7 +157,6 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
     return VersionHistory(
         version=version.version,
         state=version.state,
-        meaning=MEANING[version.state],
         rows=version.rows,
         checksum=version.checksum,
         file_set_digest=version.files.digest,
@@ -200,13 +177,11 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
         manifest_digest=run.manifest_digest,
         versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
         supersedes=manifest.supersedes,
-        references={reference.name: reference.version for reference in manifest.references},
-        reference_semantics=semantics_of(manifest.references),
-        references_described=references_described(manifest.references),
+        references=manifest.references,
         provenance=version.provenance,
         imports=_imports(tx, version),
         checks=_checks(tx, version),
-        verified_by=_verified_by(tx, version),
+        verified_by=tx.publications.verifying(version.table, version.partition, version.version),
         undone=_undone(tx, version),
         restored_at=_restored_at(tx, version),
         replaced_version=version.replaces or None,
@@ -219,7 +194,11 @@ def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDa
         return ()
     read = [import_id for import_id, _ in version.provenance.imports]
     days = tx.imports.days(read, days=[version.partition]) if read else ()
-    return tuple(import_on_day(tx.imports.get(day.import_id), day) for day in days)
+    return tuple(_on_day(tx.imports.get(day.import_id), day) for day in days)
+
+
+def _on_day(record: ImportRecord, day: ImportDay) -> ImportOnDay:
+    return ImportOnDay(day=day, file=record.original_path, by=record.landed_by, reason=record.note)
 
 
 def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
@@ -228,44 +207,27 @@ def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> Nex
     return how_to_undo(tx, run.manifest.member_of or run.run_id, published_together(tx, run))
 
 
-def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateVerdict, ...]:
-    return tuple(
-        GateVerdict(gate=found.gate, blocking=found.blocking, passed=found.passed, verdict=verdict_words(found))
-        for found in tx.candidates.gate_results(version.run_id)
-        if found.partition == version.partition
-    )
+def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateResult, ...]:
+    results = tx.candidates.gate_results(version.run_id)
+    return tuple(found for found in results if found.partition == version.partition)
 
 
-def _verified_by(tx: ReadTransaction, version: PartitionVersion) -> tuple[Verification, ...]:
-    return tuple(
-        Verification(
-            run_id=record.intent.run_id,
-            publication_id=record.intent.publication_id,
-            at=record.finished_at,
-            reason=record.intent.reason,
-        )
-        for record in tx.publications.verifying(version.table, version.partition, version.version)
-    )
-
-
-def _undone(tx: ReadTransaction, version: PartitionVersion) -> str | None:
+def _undone(tx: ReadTransaction, version: PartitionVersion) -> PublicationHeader | None:
     if version.state is not VersionState.ROLLED_BACK:
         return None
-    for record in tx.publications.records(run_id=version.run_id):
-        if record.intent.undoes == version.publication_id and record.finished_at:
-            return f"by {record.intent.by} at {record.finished_at.isoformat()}: {record.intent.reason}"
-    return None
+    made = tx.publications.headers(run_id=version.run_id)
+    return next((each for each in made if each.undoes == version.publication_id and each.finished_at), None)
 
 
 def _restored_at(tx: ReadTransaction, version: PartitionVersion) -> datetime | None:
     if version.state is not VersionState.ACCEPTED:
         return None
     back = [
-        record.finished_at
+        header.finished_at
         for later in tx.versions.history(version.table, version.partition)
         if later.replaces == version.version and later.state is VersionState.ROLLED_BACK
-        for record in tx.publications.records(run_id=later.run_id)
-        if record.intent.undoes == later.publication_id and record.finished_at
+        for header in tx.publications.headers(run_id=later.run_id)
+        if header.undoes == later.publication_id and header.finished_at
     ]
     return max(back, default=None)
 

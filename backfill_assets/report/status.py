@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from backfill_assets.core.errors import MissingInput, UnknownName
 from backfill_assets.core.problems import Problem, Problems
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
-from backfill_assets.report.imports import ImportDocument, import_document
 from backfill_assets.report.open_proposals import OpenProposal, open_proposals
 from backfill_assets.report.requests import Act, do, step
 from backfill_assets.report.runs import RunSummary, run_summary
@@ -26,15 +26,13 @@ class TableStatus:
 
     Attributes:
         table: Its name.
-        accepted_partitions: How many partitions have an accepted version.
-        accepted_described: The same partitions in words.
+        accepted: The partitions that have an accepted version.
         accepted_rows: How many rows they have together.
         path: Where its files are.
     """
 
     table: str
-    accepted_partitions: int
-    accepted_described: str
+    accepted: Partitions
     accepted_rows: int
     path: str
 
@@ -61,7 +59,7 @@ class StatusDocument:
     runs: tuple[RunSummary, ...]
     sets: tuple[SetDocument, ...]
     proposals: tuple[OpenProposal, ...]
-    imports: tuple[ImportDocument, ...]
+    imports: tuple[ImportRecord, ...]
     to_follow: tuple[WaitingPublication, ...]
     undelivered_publications: int
     stuck: tuple[StuckDocument, ...]
@@ -89,7 +87,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         runs=runs,
         sets=sets,
         proposals=proposals,
-        imports=tuple(import_document(record) for record in imports),
+        imports=imports,
         to_follow=waiting,
         undelivered_publications=len(waiting),
         stuck=tuple(map(stuck_document, stuck)),
@@ -103,8 +101,7 @@ def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
     declared = ws.domain.tables.get(name)
     return TableStatus(
         table=name,
-        accepted_partitions=len(accepted),
-        accepted_described=describe(declared.partition.grain if declared else Grain.DAILY, accepted),
+        accepted=Partitions.of(declared.partition.grain if declared else Grain.DAILY, accepted),
         accepted_rows=sum(claim.rows for claim in accepted.values()),
         path=str(ws.lake.place(name)),
     )

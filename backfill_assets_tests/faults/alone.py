@@ -334,7 +334,7 @@ class Alone(Teller):
     def _seen(self, tx: ReadTransaction, each: Partition, claim: AcceptedClaim, before: Seen | None) -> Seen:
         # A run that found the rows equal has agreed to other orders behind them.
         equal = tx.publications.verifying(*each, claim.version)
-        run_id = equal[0].intent.run_id if equal else claim.run_id
+        run_id = equal[0].run_id if equal else claim.run_id
         if before is not None and (before.claim, before.by) == (claim, run_id):
             return before
         run = tx.runs.get(run_id)

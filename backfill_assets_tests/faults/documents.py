@@ -11,13 +11,14 @@ from typing import Any
 
 from rich.console import Console
 
-from backfill_assets.cli import views
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import table_history
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
+from backfill_assets.report.screens import page_of
 from backfill_assets.report.sets import set_document
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.status import status
@@ -38,35 +39,35 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
         most_runs: Of how many runs the documents are asked for, the newest first.
     """
     console = Console(file=io.StringIO(), width=120)
-    asked: list[tuple[str, Callable[[], Any], Callable[[Any], Any]]] = [
-        ("status", partial(status, ws), views.status_view),
-        ("stale", partial(_stale, ws), views.view_of),
+    asked: list[tuple[str, Callable[[], Any]]] = [
+        ("status", partial(status, ws)),
+        ("stale", partial(_stale, ws)),
     ]
     with ws.ledger.read() as reader:
         runs, sets = reader.runs.records(limit=most_runs), reader.sets.records(limit=most_runs)
         accepted = {table: sorted(reader.versions.accepted(table)) for table in ws.domain.tables}
     for run in runs:
-        asked.append((f"status {run.run_id}", partial(_summary, ws, run.run_id), views.view_of))
-        asked.append((f"report {run.run_id}", partial(run_report, ws, run.run_id), views.view_of))
+        asked.append((f"status {run.run_id}", partial(_summary, ws, run.run_id)))
+        asked.append((f"report {run.run_id}", partial(run_report, ws, run.run_id)))
     for record in sets:
-        asked.append((f"report {record.set_id}", partial(set_document, ws, record.set_id), views.view_of))
+        asked.append((f"report {record.set_id}", partial(set_document, ws, record.set_id)))
     for table, partitions in accepted.items():
-        asked.append((f"history {table}", partial(table_history, ws, table), views.history_view))
+        asked.append((f"history {table}", partial(table_history, ws, table)))
         for day in partitions[:1]:
-            asked.append((f"history {table} {day}", partial(partition_history, ws, table, day), views.partition_view))
-    for what, make, view in asked:
+            asked.append((f"history {table} {day}", partial(partition_history, ws, table, day)))
+    for what, make in asked:
         try:
             document = make()
-            text = hash((view.__name__, json.dumps(as_json(document))))
+            text = hash((type(document).__name__, json.dumps(as_json(document))))
             if text not in _shown:
                 _shown.add(text)
-                views.show(console, view(document))
+                show(console, page_of(document))
         except BackfillError as error:
             yield f"{what} is refused: {error}"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation
             yield f"{what} ended with {error!r}\n{''.join(traceback.format_exception(error)[-3:])}"
     found = audit(ws)
-    views.show(console, views.audit_view(found))
+    show(console, page_of(found))
     if not is_half_done:
         yield from (f"audit: {problem}" for problem in found.problems)
 

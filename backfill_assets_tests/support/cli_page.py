@@ -103,12 +103,13 @@ def _rows(of: object, prefix: str, sections: Mapping[object, str]) -> Iterator[t
 
 
 def attributes_of(of: object) -> Mapping[str, str]:
-    """What the docstring of a class says of each field.
+    """What the docstrings of a class, and of those from which it inherits fields, say of each field.
 
     Raises:
         KeyError: It leaves one out, or names one that is not there.
     """
-    lines = iter(inspect.cleandoc(getattr(of, "__doc__", None) or "").partition("Attributes:\n")[2].splitlines())
+    texts = [each.__doc__ or "" for each in reversed(inspect.getmro(typing.cast(type, of)))]
+    lines = (line for text in texts for line in inspect.cleandoc(text).partition("Attributes:\n")[2].splitlines())
     found: dict[str, str] = {}
     name = ""
     for line in lines:

@@ -8,6 +8,10 @@ from backfill_assets.report.page import Page
 
 if TYPE_CHECKING:
     from backfill_assets.report.follow import FollowCancellation, FollowReport
+    from backfill_assets.report.history import TableHistory
+    from backfill_assets.report.landed import ExtractPreview, LandReport
+    from backfill_assets.report.locate import LocatedPeriod
+    from backfill_assets.report.partition import PartitionHistory
     from backfill_assets.report.planned import PlanDocument
     from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
     from backfill_assets.report.proposals import ProposeReport
@@ -18,14 +22,21 @@ if TYPE_CHECKING:
     from backfill_assets.report.set_report import SetReport
     from backfill_assets.report.sets import SetDocument
     from backfill_assets.report.stale import StaleDocument
+    from backfill_assets.report.status import StatusDocument
     from backfill_assets.report.stuck import ClearedDocument
+    from backfill_assets.report.vacuumed import VacuumDocument
+    from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.check import CheckReport
+    from backfill_assets.upkeep.doctor import DoctorReport
+    from backfill_assets.upkeep.reproduce import ReproductionReport
 
+    OfHistory = TableHistory | PartitionHistory
     OfPlan = PlanDocument | SetPlan | NothingPlanned | StaleDocument | ProposeReport
     OfWork = FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument
-    OfUpkeep = CheckReport
+    OfLanding = LandReport | ExtractPreview | LocatedPeriod
+    OfUpkeep = CheckReport | DoctorReport | AuditReport | ReproductionReport | VacuumDocument
     OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
-    Document = OfRunOrSet | OfPlan | OfWork | OfUpkeep
+    Document = StatusDocument | OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep
     """What commands answer."""
 
 
@@ -35,10 +46,13 @@ def page_of(document: Document) -> Page:
     Documents are asked for one group after the other, those first that import least: `status` and `report` know nothing
     of plans, follow-ups and upkeep.
     """
-    return _of_run_or_set(document)
+    from backfill_assets.report.screens.status import status_page
+    from backfill_assets.report.status import StatusDocument
+
+    return status_page(document) if isinstance(document, StatusDocument) else _of_run_or_set(document)
 
 
-def _of_run_or_set(document: Document) -> Page:
+def _of_run_or_set(document: OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
     from backfill_assets.report.publications import PublicationDocument, RollbackDocument
     from backfill_assets.report.report import RunReport
     from backfill_assets.report.runs import RunSummary
@@ -62,10 +76,24 @@ def _of_run_or_set(document: Document) -> Page:
         case SetReport():
             return set_page(document)
         case _:
+            return _of_history(document)
+
+
+def _of_history(document: OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
+    from backfill_assets.report.history import TableHistory
+    from backfill_assets.report.partition import PartitionHistory
+    from backfill_assets.report.screens.history import history_page, partition_page
+
+    match document:
+        case TableHistory():
+            return history_page(document)
+        case PartitionHistory():
+            return partition_page(document)
+        case _:
             return _of_plan(document)
 
 
-def _of_plan(document: OfPlan | OfWork | OfUpkeep) -> Page:
+def _of_plan(document: OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
     from backfill_assets.report.planned import PlanDocument
     from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
     from backfill_assets.report.proposals import ProposeReport
@@ -89,7 +117,7 @@ def _of_plan(document: OfPlan | OfWork | OfUpkeep) -> Page:
             return _of_work(document)
 
 
-def _of_work(document: OfWork | OfUpkeep) -> Page:
+def _of_work(document: OfWork | OfLanding | OfUpkeep) -> Page:
     from backfill_assets.report.follow import FollowCancellation, FollowReport
     from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
     from backfill_assets.report.screens import work
@@ -107,14 +135,43 @@ def _of_work(document: OfWork | OfUpkeep) -> Page:
         case ClearedDocument():
             return work.cleared_page(document)
         case _:
+            return _of_landing(document)
+
+
+def _of_landing(document: OfLanding | OfUpkeep) -> Page:
+    from backfill_assets.report.landed import ExtractPreview, LandReport
+    from backfill_assets.report.locate import LocatedPeriod
+    from backfill_assets.report.screens import landing
+
+    match document:
+        case LandReport():
+            return landing.landed_page(document)
+        case ExtractPreview():
+            return landing.extract_page(document)
+        case LocatedPeriod():
+            return landing.period_page(document)
+        case _:
             return _of_upkeep(document)
 
 
 def _of_upkeep(document: OfUpkeep) -> Page:
+    from backfill_assets.report.screens import upkeep
     from backfill_assets.report.screens.staleness import check_page
+    from backfill_assets.report.vacuumed import VacuumDocument
+    from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.check import CheckReport
+    from backfill_assets.upkeep.doctor import DoctorReport
+    from backfill_assets.upkeep.reproduce import ReproductionReport
 
     match document:
         case CheckReport():
             return check_page(document)
+        case DoctorReport():
+            return upkeep.doctor_page(document)
+        case AuditReport():
+            return upkeep.audit_page(document)
+        case ReproductionReport():
+            return upkeep.reproduction_page(document)
+        case VacuumDocument():
+            return upkeep.vacuum_page(document)
     assert_never(document)

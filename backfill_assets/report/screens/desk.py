@@ -64,7 +64,7 @@ def overview_page(status: StatusDocument, audit: Block, now: datetime) -> Page:
             "Tables",
             table(
                 ["table", "accepted partitions", "rows", "see"],
-                ((each.table, each.accepted_described, each.accepted_rows, _see(each.table)) for each in status.tables),
+                ((each.table, each.accepted, each.accepted_rows, _see(each.table)) for each in status.tables),
                 numbers=["rows"],
                 headed=True,
             ),

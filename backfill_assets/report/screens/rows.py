@@ -25,9 +25,12 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.partition import PartitionHistory, VersionHistory
 from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
+from backfill_assets.report.screens.history import undone_text
 from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.values import text_of
+from backfill_assets.report.words.states import MEANING
+from backfill_assets.report.words.verdicts import verdict_words
 
 RowAddress = Callable[[Mapping[str, str]], str]
 """The address of the row of a key."""
@@ -70,7 +73,9 @@ def _versions(history: PartitionHistory) -> Section | None:
             _release(each),
             each.requested_by,
             each.approved_by,
-            words(each.reason, Toned(value=f" undone {each.undone}", tone=Tone.SOFT) if each.undone else None),
+            words(each.reason, Toned(value=words(" undone ", undone_text(each.undone)), tone=Tone.SOFT))
+            if each.undone
+            else each.reason,
         )
         for each in history.versions
     ]
@@ -93,7 +98,9 @@ def row_page(row: RowHistory) -> Page:
 
 def _values(row: RowHistory) -> Table:
     versions = row.versions
-    lines: list[tuple[Value, ...]] = [("state", *(state_of(v.version.state, v.version.meaning) for v in versions))]
+    lines: list[tuple[Value, ...]] = [
+        ("state", *(state_of(v.version.state, MEANING[v.version.state]) for v in versions))
+    ]
     if any(each.found for each in versions):
         lines.append(("row", *(each.found or "found" for each in versions)))
     changed = [
@@ -128,11 +135,11 @@ def _behind(row: RowHistory) -> Table:
         "requested by": lambda row: row.version.requested_by,
         "approved by": lambda row: row.version.approved_by,
         "release": lambda row: _release(row.version),
-        "references": lambda row: joined(f"{name} {version}" for name, version in row.version.references.items()),
+        "references": lambda row: joined(f"{each.name} {each.version}" for each in row.version.references),
         "landed files": _landed,
         "verified by": lambda row: joined(run_ref(each.run_id) for each in row.version.verified_by),
         "gates that failed": lambda row: joined(
-            (f"{gate.gate}: {gate.verdict}" for gate in row.version.checks if not gate.passed), "; "
+            (f"{gate.gate}: {verdict_words(gate)}" for gate in row.version.checks if not gate.passed), "; "
         ),
         "content checksum": lambda row: Code(row.version.checksum),
         "manifest, code": lambda row: joined(map(_short, (row.version.manifest_digest, row.version.code_digest))),
@@ -147,7 +154,7 @@ def _seen(row: RowVersion) -> Value:
     return words(
         "from ",
         version.accepted_at,
-        f", undone {version.undone}" if version.undone else None,
+        *((", undone ", undone_text(version.undone)) if version.undone else ()),
         *((", restored ", version.restored_at) if version.restored_at else ()),
     )
 

@@ -9,8 +9,7 @@ from datetime import timedelta
 import pytest
 from rich.console import Console
 
-from backfill_assets.cli.show import show
-from backfill_assets.cli.show_status import status_view
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, TakenOver
 from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.states import RunState, SetState
@@ -20,6 +19,7 @@ from backfill_assets.planning.partitions import ONE_DAY, DayRange
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.report.report import run_report
 from backfill_assets.report.review import Level
+from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
@@ -240,7 +240,7 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
     document = run_report(shop.ws, run_id).run
     assert (document.state, document.next_step) == ("CANCELLED", None)
     shown = io.StringIO()
-    show(Console(file=shown, width=1_000), status_view(status(shop.ws)))
+    show(Console(file=shown, width=1_000), status_page(status(shop.ws)))
     assert "CANCELLED" in shown.getvalue() and "None" not in shown.getvalue()
     found = operations.vacuum(shop.ws, by="vic")
     (line,) = [each for table in found.tables for each in table.runs if each.run_id == run_id]

@@ -19,8 +19,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from backfill_assets.application.follow import step_after_change
-from backfill_assets.cli.show import show
-from backfill_assets.cli.show_status import status_view
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     IllegalTransition,
@@ -36,6 +35,7 @@ from backfill_assets.planning.manifest_parts import A_PERSON, CauseKind, Kind, R
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.publication import follow
 from backfill_assets.publication.authority import demand_of
+from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
@@ -222,7 +222,7 @@ def test_a_follow_up_that_cannot_be_planned_says_why_until_it_is_cancelled(hand:
     assert (asked.failed_attempts, asked.last_failure) == (2, f"{GOLD}: the reference calendar is not there.")
     assert worded(asked.cancel) == f"backfill follow --cancel {publication} --by NAME --reason WHY"
     shown = io.StringIO()
-    show(Console(file=shown, width=1_000), status_view(status(hand.ws)))
+    show(Console(file=shown, width=1_000), status_page(status(hand.ws)))
     assert f"{publication} of {SILVER} was not followed, it failed 2 times" in shown.getvalue()
     assert worded(asked.cancel) in shown.getvalue()
     operations.cancel_follow_ups(hand.ws, publication, by="ben", reason="gold is retired")

@@ -38,7 +38,7 @@ def test_a_period_is_in_the_files_that_hold_records_of_it_with_how_late_they_cam
     late = land_only(shop, "late.jsonl", sale(january(6), sale_id="x"), sale(january(6), sale_id="y"))
     found = located(shop, 5, 6)
     usual, second = found.imports
-    assert [(d.day.day, d.records, d.days_late) for d in usual.days] == [
+    assert [(d.day.event_date.day, d.day.events, d.days_late) for d in usual.days] == [
         (5, 1, (NOON.date() - january(5)).days),
         (6, 1, (NOON.date() - january(6)).days),
     ]
@@ -46,25 +46,28 @@ def test_a_period_is_in_the_files_that_hold_records_of_it_with_how_late_they_cam
     assert (second.first_day, second.last_day) == (january(6), january(6))
     assert (second.position.kind, second.position.first, second.position.last) == ("file", "1", "2")
     assert second.position.name.endswith("late.jsonl")
-    assert found.not_loaded_described == "2026-01-06, 1 day"
+    assert str(found.not_loaded) == "2026-01-06, 1 day"
     assert found.next_step and words_of(found.next_step).startswith("backfill load sales --from 2026-01-06")
 
 
 def test_what_rests_on_a_period_is_what_has_read_it_by_the_windows_of_its_runs(shop: Shop) -> None:
     found = located(shop, 6, 6)
-    assert [(each.table, each.from_.day, each.to.day) for each in found.partitions] == [(SALES, 6, 6), (RECENT, 5, 8)]
+    assert [(each.table, [p.day for p in each.partitions]) for each in found.partitions] == [
+        (SALES, [6]),
+        (RECENT, [5, 6, 7, 8]),
+    ]
     recent = found.partitions[1]
     assert (recent.transform_version, recent.through) == ("0.9.0", (SALES,))
     with shop.ws.ledger.read() as reader:
         assert set(reader.versions.makers(RECENT, [january(5)]).values()) == {recent.run_id}
-    assert found.not_loaded_described is None
+    assert not found.not_loaded
 
 
 @pytest.mark.long
 def test_a_restatement_of_a_part_stands_for_its_partitions(shop: Shop) -> None:
     run_id = shop.published(DayRange.inclusive(january(7), january(8)))
     found = located(shop, 6, 6)
-    recent = {each.run_id: (each.from_.day, each.to.day) for each in found.partitions if each.table == RECENT}
+    recent = {each.run_id: tuple(p.day for p in each.partitions) for each in found.partitions if each.table == RECENT}
     assert recent[run_id] == (7, 8)
     assert set(recent.values()) == {(5, 6), (7, 8)}
     assert {each.transform_version for each in found.partitions if each.run_id == run_id} == {"1.0.0"}
@@ -73,8 +76,8 @@ def test_a_restatement_of_a_part_stands_for_its_partitions(shop: Shop) -> None:
 def test_what_rests_on_what_rests_on_a_period_rests_on_it_too(month: Shop) -> None:
     found = locate(month.ws, SALES, DayRange.inclusive(CARNIVAL, CARNIVAL))
     silver, gold = [each for each in found.partitions if each.table != SALES]
-    assert (silver.table, silver.from_, silver.to) == (RECENT, REACHED.start, REACHED.last)
-    assert (gold.table, gold.from_, gold.partitions, gold.through) == (TOTALS, FEBRUARY.start, 1, (RECENT,))
+    assert (silver.table, silver.partitions.days) == (RECENT, tuple(REACHED))
+    assert (gold.table, gold.partitions.days, gold.through) == (TOTALS, (FEBRUARY.start,), (RECENT,))
 
 
 def test_days_without_records_are_in_no_import_and_nothing_rests_on_them(shop: Shop) -> None:
@@ -86,7 +89,7 @@ def test_days_without_records_are_in_no_import_and_nothing_rests_on_them(shop: S
 def test_a_key_that_a_file_moved_away_is_found_on_the_day_that_it_left(shop: Shop) -> None:
     moved = land_only(shop, "moved.jsonl", {**sale(january(9)), "sale_id": "sale-2026-01-06"})
     found = {each.import_id: each for each in located(shop, 6, 6).imports}[moved]
-    assert (found.records, found.first_day, found.days[0].moved_away) == (0, None, 1)
+    assert (found.records, found.first_day, found.days[0].day.displaced) == (0, None, 1)
 
 
 def test_an_unknown_source_is_refused(shop: Shop) -> None:

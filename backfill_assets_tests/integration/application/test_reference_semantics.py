@@ -21,7 +21,7 @@ from backfill_assets.domain import days
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
-from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics
+from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.planning.windows import Window
@@ -29,6 +29,7 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.planned import planned_run
 from backfill_assets.report.planned_sets import SetPlan
+from backfill_assets.report.references import references_described
 from backfill_assets.report.report import run_report
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.status import status
@@ -389,10 +390,11 @@ def test_every_semantics_is_reproduced_and_undone(ws: Workspace, home: Path, sem
     assert operations.reproduce(ws, run_id, by="ana").identical
     report = run_report(ws, run_id).run
     history = partition_history(ws, CHARGES, date(2026, 1, 3)).versions[0]
-    assert {report.reference_semantics, history.reference_semantics, planned_run(planned).reference_semantics} == {
+    assert {report.reference_semantics, semantics_of(history.references), planned_run(planned).reference_semantics} == {
         semantics
     }
-    assert report.references_described == history.references_described == planned_run(planned).references_described
+    described = references_described(history.references)
+    assert report.references_described == described == planned_run(planned).references_described
     operations.rollback(ws, run_id, by="ana", reason="a test")
     assert amounts(ws) == before
 

@@ -254,7 +254,7 @@ def test_a_link_to_a_file_is_landed_as_the_file(person: Path, tmp_path: Path) ->
     link = tmp_path / "link.jsonl"
     link.symlink_to(target)
     result = types("land", "--no-load", "--by", "ana", "--json", "--", "sales", str(link))
-    assert json.loads(result.stdout)["imports"][0]["accepted"] == 1
+    assert json.loads(result.stdout)["imports"][0]["counts"]["accepted"] == 1
 
 
 # ---------------------------------------------------------------------------------------------- manifests

@@ -126,8 +126,8 @@ def test_what_the_ledger_knows_is_shown_without_what_moves_rows(home: Path, aske
 
 
 @pytest.mark.long
-def test_a_status_without_anything_to_follow_knows_nothing_of_follow_ups_and_other_views(home: Path) -> None:
-    plans = {"planning.request", "planning.stages", "publication.follow", "staleness.decide", "cli.views"}
+def test_a_status_without_anything_to_follow_knows_nothing_of_follow_ups_and_other_pages(home: Path) -> None:
+    plans = {"planning.request", "planning.stages", "publication.follow", "staleness.decide", "report.report"}
     answer(home, "follow")
     assert answer(home, "status").imported(plans) == set()
 

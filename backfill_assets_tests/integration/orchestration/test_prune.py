@@ -14,9 +14,9 @@ import pytest
 from dagster import BackfillPolicy, DagsterInstance, DagsterRunStatus, asset, job, materialize, op
 from rich.console import Console
 
-from backfill_assets.application.recorder import Acting, Pruned
-from backfill_assets.application.upkeep import VacuumDocument, vacuum
-from backfill_assets.cli.views import vacuum_view
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.upkeep import vacuum
+from backfill_assets.cli.terminal import view
 from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.partitions import partitions_definition
@@ -26,6 +26,8 @@ from backfill_assets.orchestration.recorder import dagster_recorder
 from backfill_assets.orchestration.storage import SqliteEventLog
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.report.screens.upkeep import vacuum_page
+from backfill_assets.report.vacuumed import Pruned, VacuumDocument
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.dagster_history import (
     FIRST,
@@ -272,5 +274,5 @@ def make_old(instance: DagsterInstance) -> None:
 def shown(document: VacuumDocument) -> str:
     """What a person reads."""
     text = io.StringIO()
-    Console(file=text, width=200).print(vacuum_view(document))
+    Console(file=text, width=200).print(view(vacuum_page(document)))
     return text.getvalue()

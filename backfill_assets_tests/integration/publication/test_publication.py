@@ -8,8 +8,7 @@ from datetime import date
 import pytest
 from rich.console import Console
 
-from backfill_assets.cli.show import show
-from backfill_assets.cli.show_history import partition_view
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import (
     ContractBroken,
     GateFailed,
@@ -27,6 +26,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report
+from backfill_assets.report.screens.history import partition_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
@@ -82,7 +82,7 @@ def test_a_restatement_leaves_other_partitions_untouched_byte_for_byte(shop: Sho
     assert [version.supersedes for version in story.versions] == [(first,), ()]
     assert story.versions[0].versions == run_report(shop.ws, run_id).versions
     shown = io.StringIO()
-    show(Console(file=shown, width=200), partition_view(story))
+    show(Console(file=shown, width=200), partition_page(story))
     assert f"supersedes {first}" in " ".join(shown.getvalue().split())
 
 

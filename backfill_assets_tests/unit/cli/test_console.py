@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import UTC, datetime
 from io import StringIO
 
 import pytest
@@ -11,12 +12,13 @@ from py4j import java_gateway
 from rich.console import Console
 
 from backfill_assets.cli.console import is_not_of_py4j, progress_listener, quiet_spark
-from backfill_assets.cli.show import listing, show
-from backfill_assets.cli.show_status import imports_view
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.report.imports import ImportDocument
+from backfill_assets.report.page import page, table
+from backfill_assets.report.screens.landing import imports_table
 
 
 def test_tracebacks_that_py4j_logs_of_an_interrupted_call_are_left_out() -> None:
@@ -76,28 +78,25 @@ def test_a_command_that_starts_spark_says_so_where_a_person_reads_it(
     assert capsys.readouterr() == ("", said)
 
 
-def landed(file: str, *, note: str) -> ImportDocument:
-    return ImportDocument(
+def landed(path: str, *, note: str) -> ImportRecord:
+    return ImportRecord(
         import_id="imp-000001",
         source="bronze.events",
-        file=file,
-        stored_path="",
+        family="file",
+        range_from="",
+        range_to="",
         sha256="",
+        original_path=path,
+        stored_path="",
         size_bytes=0,
         format="jsonl",
+        compression="",
         state=ImportState.LOADED,
-        meaning="",
         arrival=1,
-        landed=3,
-        accepted=3,
-        duplicate=0,
-        superseded=0,
-        rejected=0,
-        keys_current=3,
-        keys_deleted=0,
-        keys_withdrawn=0,
-        ignored_columns=(),
-        schema_versions=(),
+        first_seen_at=datetime(2026, 1, 3, tzinfo=UTC),
+        landed_at=None,
+        landed_by="ana",
+        on_duplicate="ignore",
         note=note,
     )
 
@@ -107,9 +106,9 @@ def test_landed_files_are_listed_with_the_reason_of_a_statement_where_there_is_o
 ) -> None:
     file, withdrawal = landed("in/a.jsonl", note=""), landed("withdrawal", note="issued in error")
     for imports, heads in (([file], ["rejected"]), ([file, withdrawal], ["rejected", "note"])):
-        Console(width=160).print(imports_view(imports))
+        show(Console(width=160), page("Landed", imports_table(imports)))
         lines = capsys.readouterr().out.splitlines()
-        assert lines[1].split()[-len(heads) :] == heads
+        assert lines[0].split()[-len(heads) :] == heads
         assert ("issued in error" in lines[-1]) is ("note" in heads)
 
 
@@ -120,6 +119,7 @@ def test_a_long_verdict_leaves_room_for_what_its_gate_demands(width: int) -> Non
     demands = "the first and last 5 partitions of a run, and those where chunks meet, are the same with more input"
     columns = ["gate", "verdict", "on failure", "demands, or the first failure"]
     console = Console(width=width, file=StringIO())
-    show(console, listing("gates", columns, [["counts_no_more_days_than_passed", outcome, "blocks", demands]]))
+    row = ("counts_no_more_days_than_passed", outcome, "blocks", demands)
+    show(console, page("Gates", table(columns, [row], whole=["gate"])))
     assert isinstance(console.file, StringIO)
     assert len(console.file.getvalue().splitlines()) <= 8

@@ -10,13 +10,13 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from backfill_assets.cli.show import show
-from backfill_assets.cli.show_status import status_view
+from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
 from backfill_assets_tests.support.report_examples import restatement
 
@@ -54,7 +54,7 @@ def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummar
 
 def lines(status: StatusDocument, width: int) -> list[str]:
     out = StringIO()
-    show(Console(file=out, width=width), status_view(status))
+    show(Console(file=out, width=width), status_page(status))
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 

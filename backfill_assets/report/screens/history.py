@@ -1,0 +1,99 @@
+"""History of a table and of a partition: what readers saw, since when, and where it came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance, Provenance, SourceProvenance
+from backfill_assets.ledger.records import GateResult, PublicationHeader
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.history import TableHistory
+from backfill_assets.report.page import Facts, Page, Value, facts, page, run_ref, section, words
+from backfill_assets.report.partition import ImportOnDay, PartitionHistory, VersionHistory
+from backfill_assets.report.references import references_described
+from backfill_assets.report.screens.publications import publications_table
+from backfill_assets.report.screens.runs import run_ids, state_of
+from backfill_assets.report.words.states import MEANING
+
+
+def history_page(history: TableHistory) -> Page:
+    """What a table has been."""
+    found, earlier = history.table, history.earlier_publications
+    return page(
+        found.table,
+        facts(
+            ("table", found.table),
+            ("path", found.path),
+            ("accepted", f"{found.accepted}; {count_of(found.accepted_rows, 'row')}"),
+            ("not shown", count_of(earlier, "earlier publication") if earlier else None),
+        ),
+        section("Publications", publications_table(history.publications)),
+    )
+
+
+def partition_page(history: PartitionHistory) -> Page:
+    """The versions of one partition, each with where it came from."""
+    named = f"{history.table} {history.described}"
+    return page(named, facts(("partition", named)), *map(_version, history.versions))
+
+
+def _version(version: VersionHistory) -> Facts:
+    on_days = (("" if place else "what they do now", _on_day(each)) for place, each in enumerate(version.imports))
+    staged_with = version.versions.staged or version.versions.planned
+    return facts(
+        (f"version {version.version}", state_of(version.state, MEANING[version.state])),
+        ("rows", f"{version.rows:,}, checksum {version.checksum}"),
+        ("since", words(version.accepted_at, f" (table version {version.delta_version})")),
+        ("files removed", version.removed_at),
+        ("why", f"{version.kind}: {version.reason}"),
+        ("no events", f"declared by {version.declared_empty_by}" if version.declared_empty_by else None),
+        ("asked, agreed", f"{version.requested_by}, {version.approved_by}"),
+        ("equal again in", ", ".join(found.run_id for found in version.verified_by)),
+        ("undone", undone_text(version.undone)),
+        ("again since", version.restored_at),
+        ("run", run_ref(version.run_id)),
+        ("code", f"{version.transform} {version.transform_version}; sha256 {version.code_digest[:16]}"),
+        ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
+        ("supersedes", run_ids(version.supersedes)),
+        ("references", references_described(version.references)),
+        ("inputs", _inputs(version.provenance)),
+        *on_days,
+        ("checks", _checks(version.checks)),
+        ("replaced", f"version {version.replaced_version}" if version.replaced_version else "nothing"),
+        ("to undo it", version.undo),
+    )
+
+
+def undone_text(rollback: PublicationHeader | None) -> Value:
+    """Who rolled a version back, when and why."""
+    return words(f"by {rollback.by} at ", rollback.finished_at, f": {rollback.reason}") if rollback else None
+
+
+def _checks(checks: Sequence[GateResult]) -> str:
+    failed = [check.gate for check in checks if not check.passed]
+    return f"{len(checks) - len(failed)} passed" + (f", failed: {', '.join(failed)}" if failed else "")
+
+
+def _on_day(found: ImportOnDay) -> str:
+    """Such as `imp-000003, late.jsonl: 12 records; moves 2 keys to other days`."""
+    day = found.day
+    verbs = (
+        (day.displaced, "moves", "key", "to other days"),
+        (day.deleted, "ends", "version", "by deletes"),
+        (day.withdrawn, "withdraws", "key", ""),
+        (day.restored, "restores", "key", ""),
+    )
+    parts = [count_of(day.events, "record")] if day.events else []
+    parts += [f"{verb} {count_of(many, what)} {how}".rstrip() for many, verb, what, how in verbs if many]
+    why = f" ({found.by}: {found.reason})" if found.reason else ""
+    return f"{day.import_id}, {found.file.rpartition('/')[2]}: {'; '.join(parts) or 'nothing of this day'}{why}"
+
+
+def _inputs(provenance: Provenance) -> str:
+    match provenance:
+        case SourceProvenance(imports=imports):
+            return ", ".join(f"{import_id} (sha256 {sha256[:12]})" for import_id, sha256 in imports) or "no landed file"
+        case DerivedProvenance(inputs=inputs):
+            return ", ".join(f"{table} window {digest[:16]}" for table, digest in inputs.items())
+        case OtherProvenance():
+            return ""

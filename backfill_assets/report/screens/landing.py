@@ -1,0 +1,143 @@
+"""Landed files: what became of their records, where the records of a period are, and what an extract would withdraw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.report.page import Note, Page, Steps, Table, facts, page, run_ref, section, table
+from backfill_assets.report.screens.runs import state_of
+
+if TYPE_CHECKING:
+    # They import what lands files and what partitions rest on, which a status does not need.
+    from backfill_assets.report.landed import ExtractPreview, LandReport
+    from backfill_assets.report.locate import LocatedImport, LocatedPeriod
+
+_COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
+_MOST_DAYS = 20
+
+
+def landed_page(landed: LandReport) -> Page:
+    """What became of files that were landed together."""
+    return page(
+        "Landed",
+        section("landed files", imports_table(landed.imports)),
+        *(Note(text=each) for each in landed.sentences),
+        *(Note(text=each) for each in landed.next_steps),
+    )
+
+
+def imports_table(imports: Sequence[ImportRecord]) -> Table:
+    """Landed files, and why statements were made and landings stopped."""
+    has_notes = any(each.note for each in imports)
+    rows = [
+        (
+            each.import_id,
+            each.name,
+            state_of(each.state),
+            *(getattr(each.counts, name) for name in _COUNTS),
+            *([each.note] if has_notes else []),
+        )
+        for each in imports
+    ]
+    heads = ["import", "file", "state", *_COUNTS, *(["note"] if has_notes else [])]
+    return table(heads, rows, numbers=_COUNTS, whole=["import", "state"])
+
+
+def extract_page(preview: ExtractPreview) -> Page:
+    """What a complete extract would bring and withdraw, by day, and some of the keys."""
+    keys = (
+        f"{preview.new:,} new, {preview.changed:,} changed, {preview.moved:,} moved to another day, "
+        f"{preview.unchanged:,} unchanged"
+    )
+    lacks = f"{preview.withdrawn:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"
+    days = [(each.day, each.keys) for each in preview.by_day]
+    return page(
+        "Extract",
+        facts(
+            ("dry run", "nothing has landed; this is what the extract would do"),
+            ("source", preview.source),
+            ("extract of", preview.scope),
+            ("the files hold", _records(preview)),
+            ("keys of the files", keys),
+            ("keys there now", preview.current),
+            ("it lacks", lacks),
+        ),
+        section("days that lose keys", table(["day", "keys"], days, numbers=["keys"], most=_MOST_DAYS)),
+        Note(text=f"for example {'; '.join(map(_key, preview.sample))}") if preview.sample else None,
+        *(Note(text=each) for each in preview.next_steps),
+    )
+
+
+def _records(preview: ExtractPreview) -> str:
+    outside = f", {preview.outside:,} of them not of these days or rows" if preview.outside else ""
+    outside = ", and none of them is of these days and rows" if preview.is_elsewhere else outside
+    return f"{count_of(preview.records, 'valid record')}{outside}"
+
+
+def _key(key: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in key.items())
+
+
+def period_page(period: LocatedPeriod) -> Page:
+    """The imports that hold records of a period, and the partitions that rest on it."""
+    named = f"{period.source} {DayRange.inclusive(period.from_, period.to)}"
+    rows = [
+        (
+            each.table,
+            each.partitions,
+            run_ref(each.run_id),
+            f"{each.transform} {each.transform_version}",
+            ", ".join(each.through),
+        )
+        for each in period.partitions
+    ]
+    resting = table(["table", "partitions", "run", "release", "through"], rows, whole=["run"])
+    not_loaded = f"landed, and not built into {period.source} yet: {period.not_loaded}"
+    return page(
+        named,
+        section(f"imports with records of {named}", _located(period.imports))
+        or Note(text=f"no import holds records of {named}"),
+        section("what readers see that rests on these days", resting)
+        or Note(text="no published partition rests on these days"),
+        Note(text=not_loaded) if period.not_loaded else None,
+        Steps(steps=(period.next_step,)) if period.next_step else None,
+    )
+
+
+def _located(imports: Iterable[LocatedImport]) -> Table:
+    rows = [
+        (
+            each.import_id,
+            _name(each.position.name),
+            state_of(each.state),
+            each.landed_at,
+            each.landed_by,
+            _days(each),
+            each.records,
+            _late(each),
+        )
+        for each in imports
+    ]
+    heads = ["import", "file", "state", "landed", "by", "events from", "records", "late"]
+    return table(heads, rows, numbers=["records"], whole=["import", "state"])
+
+
+def _days(each: LocatedImport) -> str:
+    if each.first_day is None or each.last_day is None:
+        return "none: it moved, took back or restored rows"
+    return str(DayRange.inclusive(each.first_day, each.last_day))
+
+
+def _late(each: LocatedImport) -> str:
+    late = [day.days_late for day in each.days if day.days_late is not None]
+    if not late:
+        return ""
+    least, most = min(late), max(late)
+    return count_of(most, "day") if least == most else f"{least:,} to {count_of(most, 'day')}"
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]

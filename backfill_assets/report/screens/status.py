@@ -1,0 +1,108 @@
+"""Status: what there is, what waits and for whom, and what processes are working on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, SetState
+from backfill_assets.report.at_work import WorkInProgress
+from backfill_assets.report.follow import waiting_publication_sentence
+from backfill_assets.report.open_proposals import open_proposal_sentence
+from backfill_assets.report.page import (
+    Items,
+    Note,
+    Page,
+    Section,
+    Table,
+    Tone,
+    facts,
+    page,
+    run_ref,
+    section,
+    set_ref,
+    table,
+)
+from backfill_assets.report.requests import NextStep
+from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.landing import imports_table
+from backfill_assets.report.screens.runs import state, state_of
+from backfill_assets.report.screens.work import problem_notes
+from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.stuck import stuck_sentence
+
+_OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.ROLLING_BACK)
+
+
+def status_page(status: StatusDocument) -> Page:
+    """What there is, what waits, and for whom."""
+    accepted = [(each.table, each.accepted, each.accepted_rows) for each in status.tables]
+    return page(
+        "Status",
+        facts(("home", status.home)),
+        section("tables", table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"])),
+        section("runs, newest first", _runs(status.runs)),
+        section("restatement sets, newest first", _sets(status.sets)),
+        section("next", Items(items=tuple(_next(status)))),
+        _listed("proposed restatements that are open", map(open_proposal_sentence, status.proposals)),
+        section("landed files", imports_table(status.imports)),
+        _listed(
+            "publications that are not followed by their dependents yet",
+            map(waiting_publication_sentence, status.to_follow),
+        ),
+        _listed("what sensors have given up", map(stuck_sentence, status.stuck)),
+        *problem_notes(status.problems),
+    )
+
+
+def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
+    """What processes are working on now."""
+    rows = [
+        (
+            each.work,
+            each.table,
+            each.state,
+            None if each.chunks_done is None else f"{each.chunks_done} staged, {each.chunks_begun} begun",
+            each.rows,
+            each.holder,
+            each.since,
+            "alive" if not each.overdue_seconds else f"no sign of life for {each.overdue_seconds:.0f} s",
+        )
+        for each in found
+    ]
+    heads = ["work", "table", "state", "chunks", "rows", "by", "since", "process"]
+    listed = section("at work", table(heads, rows, numbers=["rows"], whole=["work", "state"]))
+    return listed or Note(text="no process is at work", tone=Tone.SOFT)
+
+
+def _runs(runs: Sequence[RunSummary]) -> Table:
+    # The id of a run begins with the name of its table.
+    rows = [(run_ref(run.run_id), run.kind, run.partitions_described, state(run), run.approval) for run in runs]
+    return table(["run", "kind", "partitions", "state", "approval"], rows, whole=["run", "state"])
+
+
+def _sets(sets: Sequence[SetDocument]) -> Table:
+    rows = [
+        (
+            set_ref(each.set_id, each.name),
+            each.because,
+            state_of(each.state),
+            ApprovalState.APPROVED if each.approved_by else ApprovalState.DRAFT,
+            each.progress,
+        )
+        for each in sets
+    ]
+    return table(["set", "because", "state", "approval", "done"], rows, whole=["set", "state"])
+
+
+def _next(status: StatusDocument) -> Iterable[NextStep]:
+    """What takes runs and sets on, each step once; a run of a set is taken on by its set."""
+    steps = [
+        *(each.next_step for each in status.sets if each.state in _OPEN_SETS),
+        *(run.next_step for run in status.runs if run.state not in EVER_PUBLISHED and run.set_id is None),
+    ]
+    return dict.fromkeys(each for each in steps if each)
+
+
+def _listed(title: str, items: Iterable[NextStep]) -> Section | None:
+    return section(title, Items(items=tuple(items)))

@@ -1,0 +1,152 @@
+"""Upkeep: what operations stand on, whether everything agrees and can be reproduced, and which files are not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.advice.upkeep import after_audit
+from backfill_assets.report.page import (
+    Block,
+    Note,
+    Page,
+    Steps,
+    Table,
+    Tone,
+    Toned,
+    facts,
+    page,
+    run_ref,
+    section,
+    table,
+)
+from backfill_assets.report.requests import step
+from backfill_assets.report.screens.run_report import sample_table
+from backfill_assets.report.screens.work import problem_notes
+from backfill_assets.report.vacuumed import Pruned, VacuumDocument
+from backfill_assets.report.values import mebibytes
+from backfill_assets.upkeep.audit import AuditReport, SourceAccount
+from backfill_assets.upkeep.doctor import DoctorReport, Health
+from backfill_assets.upkeep.rebuild import Difference
+from backfill_assets.upkeep.reproduce import ReproductionReport, ReproductionVersions
+from backfill_assets.upkeep.vacuum_report import FileCount, VacuumedTable
+
+_MOST_DIFFERENCES = 40
+_TONES = {Health.SOUND: Tone.GOOD, Health.FAILED: Tone.BAD, Health.NOT_NEEDED: Tone.SOFT}
+
+
+def doctor_page(report: DoctorReport) -> Page:
+    """Every part with what was found, and below what to do about those that failed."""
+    rows = [(each.part, Toned(value=each.health, tone=_TONES[each.health]), each.found) for each in report.parts]
+    failed = [(each.part, next_step_of(each.error)) for each in report.parts if each.error]
+    return page(
+        "Doctor",
+        section("what operations stand on", table(["part", "", "found"], rows, whole=[""])),
+        *(Note(text=step(f"{part}: ", following)) for part, following in failed if following),
+    )
+
+
+def audit_page(audit: AuditReport) -> Page:
+    """What was looked at, the account of every source, and whether everything agrees."""
+    agrees = Note(text="everything agrees", tone=Tone.GOOD) if audit.agrees else None
+    return page(
+        "Audit",
+        facts(
+            ("events in the chain", audit.events),
+            ("accepted partitions", f"{audit.partitions:,}, {count_of(audit.files, 'file')}"),
+            ("table commits", audit.commits),
+            ("landed files", audit.imports),
+            ("archived references", audit.references),
+            ("bytes read", audit.size_bytes or "none"),
+            ("head of the chain", audit.head),
+            *((f"keys of {each.source}", _account(each)) for each in audit.accounts),
+        ),
+        agrees,
+        *(Note(text=f"- {problem}", tone=Tone.BAD) for problem in audit.problems),
+        Steps(steps=tuple(after_audit(audit))),
+    )
+
+
+def _account(found: SourceAccount) -> str:
+    return (
+        f"{found.accepted:,} accepted = {found.current:,} current + {found.deleted:,} deleted + "
+        f"{found.withdrawn:,} withdrawn"
+    )
+
+
+def reproduction_page(found: ReproductionReport) -> Page:
+    """Whether a published run follows from its manifest, and where not."""
+    checked = f"{found.partitions} of {found.of_partitions:,} in the run; {count_of(found.rows, 'row')}"
+    identical = Note(text="identical: every content checksum is the recorded one", tone=Tone.GOOD)
+    differ = f"{count_of(len(found.differences), 'partition')} differ: what was rebuilt against what was published"
+    return page(
+        "Reproduction",
+        facts(
+            ("run", run_ref(found.run_id)),
+            ("table", f"{found.table} by {found.transform} {found.transform_version}"),
+            ("rebuilt", checked),
+            ("other versions", _other_versions(found.versions)),
+        ),
+        identical if found.identical else section(differ, _differences(found.differences)),
+        sample_table(found.sample),
+    )
+
+
+def _differences(differences: Iterable[Difference]) -> Table:
+    rows = [
+        (d.partition, d.expected_rows, d.rows, d.added, d.removed, d.changed, d.unchanged, _columns(d))
+        for d in differences
+    ]
+    counts = ["published", "rebuilt", "added", "removed", "changed", "unchanged"]
+    heads = ["partition", *counts, "columns"]
+    return table(heads, rows, numbers=counts, whole=["partition"], most=_MOST_DIFFERENCES)
+
+
+def _other_versions(versions: ReproductionVersions) -> str:
+    """What is not as it was recorded when the run was staged."""
+    recorded, present = versions.recorded, versions.present
+    names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
+    return ", ".join(f"{name} {recorded.get(name)}, now {present.get(name)}" for name in names)
+
+
+def _columns(difference: Difference) -> str:
+    if difference.changed_columns is None:
+        return "the published files are gone; only checksums were compared"
+    return ", ".join(f"{name} {count:,}" for name, count in difference.changed_columns.items())
+
+
+def vacuum_page(vacuum: VacuumDocument) -> Page:
+    """What was removed or would be, what stays, and why."""
+    lake = vacuum.lake
+    verb = "would go" if lake.dry_run else "removed"
+    rollback, reproduction = count_of(lake.rollback_days, "day"), count_of(lake.reproduction_days, "day")
+    return page(
+        "Vacuum",
+        facts(
+            (verb, _amount(lake.removed)),
+            ("kept", _amount(lake.kept)),
+            ("horizons", f"rollback {rollback}, reproduction {reproduction}"),
+            ("versions without files from now on", lake.versions_removed),
+            ("Dagster's history", _pruned(vacuum.dagster, verb)),
+        ),
+        *(block for each in lake.tables for block in _vacuumed(each, verb)),
+        *problem_notes(lake.problems),
+    )
+
+
+def _vacuumed(found: VacuumedTable, verb: str) -> Sequence[Block | None]:
+    rows = [(f.run_id, "kept" if f.kept else verb, f.files, mebibytes(f.size_bytes), f.reason) for f in found.runs]
+    heads, numbers = ["run", "", "files", "size", "why"], ["files", "size"]
+    skipped = Note(text=f"{found.table}: left alone, {found.skipped}", tone=Tone.ATTENTION) if found.skipped else None
+    return (skipped, section(found.table, table(heads, rows, numbers=numbers, whole=["run"])))
+
+
+def _pruned(dagster: Pruned, verb: str) -> str:
+    old = f"{count_of(dagster.runs, 'run')} older than {count_of(dagster.days, 'day')}"
+    gone = f"{verb}: {old}, {mebibytes(dagster.size_bytes)}; {dagster.kept_runs:,} on pages kept"
+    return f"{gone}. {dagster.note}" if dagster.note else gone
+
+
+def _amount(counted: FileCount) -> str:
+    return f"{count_of(counted.files, 'file')}, {mebibytes(counted.size_bytes)}"
