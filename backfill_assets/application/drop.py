@@ -13,6 +13,7 @@ from backfill_assets.application.stuck import GivenUp, remember
 from backfill_assets.capture.drop_folder import DroppedFile, dropped_files, put_aside
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import require_person
+from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.landing.imports import OnDuplicate
@@ -48,9 +49,10 @@ def waiting(ws: Workspace) -> Drop:
     try:
         found = dropped_files(ws.settings.drop, (source.short_name for source in ws.domain.sources))
     except OSError as error:
-        raise Refused(
-            f"the drop folder {ws.settings.drop} cannot be read: {str(error.strerror).lower()}.",
-            next_step="make it, with a folder per source, or set BACKFILL_DROP",
+        raise InvalidSetting(
+            setting="BACKFILL_DROP",
+            why=f"names {ws.settings.drop}, which cannot be read: {str(error.strerror).lower()}",
+            wanted="a folder with a folder per source",
         ) from error
     with ws.ledger.read() as tx:
         given_up = {(work.subject, work.mark) for work in tx.stuck.work(Sensor.DROP)}

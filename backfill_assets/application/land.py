@@ -29,8 +29,8 @@ from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land_files as land_in_order
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
+from backfill_assets.planning.errors import OutsideDays
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
-from backfill_assets.report.advice.planning import EARLIER_FIRST_DAY
 from backfill_assets.report.landed import LandReport, about_import, questions
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import Act, NextStep, do, step
@@ -195,10 +195,7 @@ def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *,
     table = ws.domain.source_table(source)
     known = DayRange(ws.settings.first_day, ws.clock().date())
     if days.start < known.start or days.last > known.end:
-        raise InvalidRange(
-            f"{table.name} can have partitions from {known.start} to {known.end}; {days} is not within them.",
-            next_step=EARLIER_FIRST_DAY if days.start < known.start else "choose earlier days",
-        )
+        raise OutsideDays(table=table.name, earliest=known.start, latest=known.end, days=days)
     return _load(ws, table, partitions_over(Grain.DAILY, days), acting, empty=empty, reason=reason)
 
 
@@ -212,7 +209,7 @@ def load_missing(ws: Workspace, source: str, acting: Acting, *, empty: bool, rea
     with ws.ledger.read() as tx:
         missing = missing_days(tx, table)
     if not missing:
-        raise Refused(f"no day of {table.name} is missing between its first and its last event.", table=table.name)
+        raise Refused(f"no day of {table.name} is missing between its first and its last event.")
     return _load(ws, table, missing, acting, empty=empty, reason=reason)
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
-from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
@@ -16,10 +15,10 @@ from backfill_assets.planning.impact import complete_partitions, lacking
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.planned import PlanDocument, plan_document
 from backfill_assets.report.planned_sets import NothingPlanned, SetPlan, set_plan_document
 from backfill_assets.report.releases import goes_back
-from backfill_assets.report.requests import Option, step
 from backfill_assets.report.version_changes import brought_along
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.restatements.references import Chooser
@@ -43,20 +42,10 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     _require_words(request)
     table = ws.domain.derived_table(request.table, days=request.days)
     if request.mode not in PLANNED_BY_HAND:
-        raise Refused(
-            f"a run of mode {request.mode} is not planned by hand.",
-            next_step=step("leave ", Option("mode"), f" out, or give one of {', '.join(sorted(PLANNED_BY_HAND))}"),
-            table=table.name,
-        )
+        raise NotOneOf(what="the mode of a plan", value=request.mode, known=sorted(PLANNED_BY_HAND))
     if request.kind is Kind.LIVE:
         # A LIVE run may be published by policy alone, so that it cannot be requested.
-        raise Refused(
-            f"a run of kind LIVE is not planned by hand; {table.name} asks for a reason and an approval.",
-            next_step=step(
-                *("leave ", Option("kind")), f" out, or give one of {', '.join(k for k in Kind if k is not Kind.LIVE)}"
-            ),
-            table=table.name,
-        )
+        raise NotOneOf(what="the kind of a plan", value=Kind.LIVE, known=sorted({*Kind} - {Kind.LIVE}))
     release = table.release(request.transform_version)
     named = replace(request, table=table.name, transform_version=release.version)
     chooser, as_of = Chooser.of(ws, request.references), ws.clock()

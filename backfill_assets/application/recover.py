@@ -20,6 +20,7 @@ from backfill_assets.publication.errors import NotEnded
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.recover import RecoveryOutcome, end_publication
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.restatements.recover import recover_set
@@ -65,9 +66,9 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
         Refused: `now` without `only`.
     """
     if now and only is None:
-        raise Refused(
-            "work whose lease has not ended is taken over one by one.",
-            next_step=step(do(Act.RECOVER), " names each, and the command that takes it over"),
+        raise NotGiven(
+            why="work whose lease has not ended is taken over one by one",
+            add="the id of a run, a landed file or a set; without any, recovery lists what it leaves alone",
         )
     unreadable: list[Recovered] = []
     with ws.ledger.read() as tx:

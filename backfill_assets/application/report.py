@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.application.subjects import subject_of
-from backfill_assets.core.errors import Refused
+from backfill_assets.report.errors import CannotUse
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
@@ -79,8 +79,7 @@ def write_html(ws: Workspace, name: str, file: Path) -> WrittenReport:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(page)
     except OSError as error:
-        raise Refused(
-            f"the report cannot be written to {file}: {error.strerror or error}.",
-            next_step="name a file in a folder that can be written to",
+        raise CannotUse(
+            what=str(file), why=str(error.strerror or error), instead="a file in a folder that can be written to"
         ) from error
     return WrittenReport(of=name, file=str(file.resolve()), size_bytes=len(page))

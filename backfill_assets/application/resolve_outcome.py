@@ -11,13 +11,12 @@ from datetime import datetime
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.stopped import LEASES
-from backfill_assets.core.errors import BackfillError, OutcomeUnknown
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.records import Action, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.publication.errors import StillUnknown
 from backfill_assets.publication.recover import end_publication
-from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.requests import Act, do, step
 from backfill_assets.workspace import Workspace
 
 
@@ -78,9 +77,5 @@ def _ended(ws: Workspace, records: Iterable[PublicationRecord], *, by: str) -> I
         try:
             yield from end_publication(ws, record, by=by).landed
         except BackfillError as error:
-            raise OutcomeUnknown(
-                f"it is still not known whether {record.intent.publication_id} of {record.intent.table} landed: "
-                f"{error.message}",
-                next_step=next_step_of(error) or step(do(Act.RECOVER)),
-                **error.ids,
-            ) from error
+            publication_id, table = record.intent.publication_id, record.intent.table
+            raise StillUnknown(publication_id=publication_id, table=table, cause=error) from error

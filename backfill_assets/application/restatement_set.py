@@ -10,19 +10,18 @@ from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import rollback_under_way, settle
 from backfill_assets.application.run import Run, erase_samples
-from backfill_assets.core.errors import IllegalTransition, Refused
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
+from backfill_assets.ledger.errors import UnfitState
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
 from backfill_assets.planning.partitions import describe
-from backfill_assets.report.advice.filling import joined
 from backfill_assets.report.recovered import ErasedSamples
-from backfill_assets.report.requests import Act, do
 from backfill_assets.report.set_report import SetReport, set_report
 from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.restatements.approve import approve_set
+from backfill_assets.restatements.errors import ReproducedOneByOne
 from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
 from backfill_assets.restatements.undo import complete_rollback, rollback_with_dependents
 from backfill_assets.workspace import Workspace
@@ -86,11 +85,7 @@ class RestatementSet:
         with self.ws.ledger.read() as tx:
             state = tx.sets.get(self.set_id).state
         if state is SetState.CANCELLED:
-            raise IllegalTransition(
-                f"set {self.set_id} cannot be staged: it is {state}.",
-                next_step=do(Act.STATUS, self.set_id),
-                set_id=self.set_id,
-            )
+            raise UnfitState(name=self.set_id, state=state, why="it cannot be staged")
         members = self.members
         for place, member in enumerate(members):
             if member.state in _SEEN or (member.state in _GATED and not is_outdated(self.ws, member)):
@@ -121,11 +116,8 @@ class RestatementSet:
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:  # noqa: ARG002 - as of a run
         """Refused: its runs are rebuilt one by one."""
-        published = [member.run_id for member in self.members if member.state in EVER_PUBLISHED]
-        each = joined([do(Act.REPRODUCE, run_id) for run_id in published]) if published else do(Act.STATUS, self.set_id)
-        raise Refused(
-            f"{self.set_id} is a set, and its runs are reproduced one by one.", next_step=each, set_id=self.set_id
-        )
+        published = tuple(member.run_id for member in self.members if member.state in EVER_PUBLISHED)
+        raise ReproducedOneByOne(set_id=self.set_id, published=published)
 
     def erase(self, *, by: str, reason: str) -> ErasedSamples:
         """Deletes the values of rows that were kept for the reviewers of its runs.

@@ -8,8 +8,8 @@ from pathlib import Path
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.file_capture import FileCapture
-from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import require_person, same_name
+from backfill_assets.landing.errors import NotConfirmed
 from backfill_assets.landing.extract import Effect, Extract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore as restore_keys
@@ -43,11 +43,7 @@ def land_as_extract(
     if extract.confirmed_by is not None:
         require_person("the one who confirms", extract.confirmed_by)
         if same_name(extract.confirmed_by, acting.by):
-            raise Refused(
-                f"{acting.by} lands the extract, and another person has to confirm what it withdraws.",
-                next_step=step("let another person confirm it: ", Option("confirmed_by", ANOTHER_PERSON)),
-                source=table.name,
-            )
+            raise NotConfirmed(source=table.name, by=acting.by)
     captures = [FileCapture(path) for path in files]
     for capture in captures:
         capture.require()

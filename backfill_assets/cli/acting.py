@@ -17,7 +17,7 @@ from backfill_assets.cli.answers import (
     one_line,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person
-from backfill_assets.core.errors import Refused
+from backfill_assets.report.errors import NotGiven, NotTogether
 
 
 @app.command()
@@ -122,7 +122,9 @@ def follow(
 
         with opened(quiet=as_json) as session:
             if reason and not cancel:
-                raise Refused("--reason goes with --cancel.", next_step="leave it out, or add --cancel PUBLICATION")
+                raise NotTogether(
+                    why="--reason goes with --cancel", leave="--reason", instead="add --cancel PUBLICATION"
+                )
             if cancel:
                 following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=given_reason(reason))
                 cancelled = cancelled_document(cancel, by=by, reason=reason)
@@ -225,5 +227,5 @@ def vacuum(
 
 def _taking_over(by: str) -> str:
     if by == "recover":
-        raise Refused("it is not stated who takes the work over.", next_step="add --by NAME, or set BACKFILL_USER")
+        raise NotGiven(why="it is not stated who takes the work over", add="--by NAME, or set BACKFILL_USER")
     return person(by)

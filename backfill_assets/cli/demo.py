@@ -24,10 +24,10 @@ import typer
 
 from backfill_assets.cli.answers import Json, answering, app, print_json
 from backfill_assets.cli.session import opened
-from backfill_assets.core.errors import Refused
+from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.settings import EXAMPLE, IS_CHECKOUT, default_home
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.requests import Act, do, step
+from backfill_assets.report.requests import Act, do
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
@@ -85,10 +85,7 @@ def demo(
     began = time.monotonic()
     with answering(as_json) as console:
         if os.environ.setdefault("BACKFILL_DOMAIN", EXAMPLE) != EXAMPLE:
-            raise Refused(
-                f"BACKFILL_DOMAIN is {os.environ['BACKFILL_DOMAIN']}, and the demo is about {EXAMPLE}.",
-                next_step="unset BACKFILL_DOMAIN",
-            )
+            raise InvalidSetting(setting="BACKFILL_DOMAIN", why="names another domain than the demo's", wanted=EXAMPLE)
         if not IS_CHECKOUT:
             os.environ.setdefault("BACKFILL_HOME", str(Path.cwd() / "backfill_demo"))
         with opened() as session:
@@ -123,14 +120,15 @@ def prepare_home(ws: Workspace, *, fresh: bool) -> None:
         imports = tx.imports.records()
         is_used = bool(imports or tx.runs.records(limit=1))
     if is_used and not (home / MARKER).exists():
-        raise Refused(
-            f"{home} holds work that no demo made.", next_step=step("BACKFILL_HOME=$(mktemp -d) ", do(Act.DEMO))
+        raise InvalidSetting(
+            setting="BACKFILL_HOME", why=f"is {home}, which holds work that no demo made", wanted="an empty folder"
         )
     foreign = next((record for record in imports if record.landed_by != ASKS), None)
     if foreign and not fresh:
-        raise Refused(
-            f"{home} holds {foreign.original_path}, which {foreign.landed_by} landed after an earlier demo.",
-            next_step=step(do(Act.DEMO, fresh=True), " removes it, or choose another BACKFILL_HOME"),
+        raise InvalidSetting(
+            setting="BACKFILL_HOME",
+            why=f"is {home}, and {foreign.landed_by} landed {foreign.original_path} there after an earlier demo",
+            wanted="an empty folder, or add --fresh, which removes it",
         )
     places = {
         "BACKFILL_LEDGER_URL": Path(settings.ledger_url.removeprefix("sqlite:///")),
@@ -139,9 +137,10 @@ def prepare_home(ws: Workspace, *, fresh: bool) -> None:
     }
     outside = [n for n, place in places.items() if not (isinstance(place, Path) and place.is_relative_to(home))]
     if outside and (is_used or any(ws.lake.exists(table) for table in ws.domain.tables)):
-        raise Refused(
-            f"{' and '.join(outside)} may hold an earlier demo, and a demo removes nothing outside {home}.",
-            next_step="set them to places without anything, and BACKFILL_HOME to an empty folder",
+        raise InvalidSetting(
+            setting=" and ".join(outside),
+            why=f"may hold an earlier demo, and a demo removes nothing outside {home}",
+            wanted="places without anything, and BACKFILL_HOME to an empty folder",
         )
     ws.close()
     for path in (home / name for name in _MADE_BY_A_DEMO):

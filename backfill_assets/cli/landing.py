@@ -21,8 +21,8 @@ from backfill_assets.cli.answers import (
     one_line,
 )
 from backfill_assets.cli.session import given_reason, opened, person
-from backfill_assets.core.errors import Refused
 from backfill_assets.planning.partitions import days_between
+from backfill_assets.report.errors import Malformed, NotGiven, NotTogether
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
@@ -166,13 +166,17 @@ def _extract(
 
     if replaces is None:
         if where or reason or confirmed_by or dry_run:
-            raise Refused(
-                "--where, --reason, --confirmed-by and --dry-run are about complete extracts.",
-                next_step="add --replaces DAY..DAY: the days of which the files are all there is",
+            raise NotGiven(
+                why="--where, --reason, --confirmed-by and --dry-run are about complete extracts",
+                add="--replaces DAY..DAY: the days of which the files are all there is",
             )
         return None
     if on_duplicate != "ignore":
-        raise Refused("files of a complete extract land anew, whatever landed before; leave out --on-duplicate.")
+        raise NotTogether(
+            why="files of a complete extract land anew, whatever landed before",
+            leave="--on-duplicate",
+            instead="land them as ordinary files, without --replaces",
+        )
     return complete_extract(
         days_between(replaces),
         where=_values(where, "--where"),
@@ -191,9 +195,11 @@ def _values(given: list[str], option: str) -> Mapping[str, str]:
     for text in given:
         column, equals, value = text.partition("=")
         if not equals or not column.strip() or column.strip() in values:
-            raise Refused(
-                f"{option} {text[:100]!r} is not COLUMN=VALUE, each column once.",
-                next_step=f"write {option} COLUMN=VALUE",
+            raise Malformed(
+                what=option,
+                value=text[:100],
+                form="COLUMN=VALUE, each column once",
+                example=f"{option} COLUMN=VALUE",
             )
         values[column.strip()] = value
     return values

@@ -15,7 +15,6 @@ from backfill_assets.core.clock import system_clock
 from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.wording import visible
-from backfill_assets.report.requests import Act, do, step
 
 DEBUG = "BACKFILL_DEBUG"
 """With this variable set the details are also on standard error."""
@@ -45,11 +44,7 @@ def unexpected(error: Exception) -> BackfillError:
         return DiskFull(holds=visible(str(getattr(error, "filename", None) or _fullest())))
     written = _write(error)
     where = f"details in {written}" if written else f"its details could not be written; {DEBUG}=1 shows them"
-    return Unexpected(
-        f"{_sentence(error)}; {where}.",
-        next_step=step(do(Act.RECOVER), ", which ends unfinished work; then the command again"),
-        log=written or "",
-    )
+    return Unexpected(why=f"{_sentence(error)}; {where}", log=str(written or ""))
 
 
 def show_trace(error: Exception) -> None:

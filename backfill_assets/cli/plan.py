@@ -21,9 +21,9 @@ from backfill_assets.cli.answers import (
     one_line,
 )
 from backfill_assets.cli.session import given_reason, opened, person
-from backfill_assets.core.errors import Refused
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
     from backfill_assets.planning.chosen_references import AskedReferences
@@ -187,29 +187,31 @@ def _run_plan(request: PlanRequest) -> PlanDocument:
 
 def _refuse_name(name: str | None) -> None:
     if name is not None:
-        raise Refused(
-            "--name names a set, and a plan of one table alone is a run, which has no name.",
-            next_step="leave --name out; or plan a set: add --stale, or --because TABLE:DAY..DAY",
+        raise NotTogether(
+            why="--name names a set, and a plan of one table alone is a run, which has no name",
+            leave="--name",
+            instead="plan a set: add --stale, or --because TABLE:DAY..DAY",
         )
 
 
 def _days(first: date | None, last: date | None) -> DayRange | None:
     if (first is None) != (last is None):
-        raise Refused("only one end of the range was given.", next_step="give both --from DAY and --to DAY")
+        raise NotGiven(why="only one end of the range was given", add="the other: both --from DAY and --to DAY")
     return DayRange.inclusive(first, last) if first and last else None
 
 
 def _required_days(days: DayRange | None) -> DayRange:
     if days is None:
-        raise Refused("the days to plan are not given.", next_step="add --from DAY --to DAY")
+        raise NotGiven(why="the days to plan are not given", add="--from DAY --to DAY")
     return days
 
 
 def _refuse_without_stale(*, changed_code: bool, stale: bool) -> None:
     if changed_code and not stale:
-        raise Refused(
-            "--changed-code selects stale partitions, so it goes with --stale only.",
-            next_step="leave --changed-code out, or add --stale",
+        raise NotTogether(
+            why="--changed-code selects stale partitions, so it goes with --stale only",
+            leave="--changed-code",
+            instead="add --stale",
         )
 
 
@@ -224,12 +226,14 @@ def _refuse_together(
 ) -> None:
     """Refuses options that a set cannot have, rather than passing over them."""
     if because and not stale and (table is not None or days is not None):
-        raise Refused(
-            "--because follows days to everything that depends on them, so no table and no range go with it.",
-            next_step="leave TABLE, --from and --to out; or plan the table alone, without --because",
+        raise NotTogether(
+            why="--because follows days to everything that depends on them, so no table and no range go with it",
+            leave="TABLE, --from and --to",
+            instead="plan the table alone, without --because",
         )
     if kind is not None or version is not None:
-        raise Refused(
-            "a set rebuilds tables with their present transforms, so --kind and --transform-version do not go with it.",
-            next_step="leave them out; or plan one table alone, without --because and --stale",
+        raise NotTogether(
+            why="a set rebuilds tables with their present transforms; --kind and --transform-version do not go with it",
+            leave="--kind and --transform-version",
+            instead="plan one table alone, without --because and --stale",
         )

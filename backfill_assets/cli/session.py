@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
-from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import require_person
+from backfill_assets.report.errors import NotGiven
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
@@ -47,7 +47,7 @@ def acting_name(by: str) -> str:
         Refused: That was not stated.
     """
     if not by.strip():
-        raise Refused("it is not stated who is acting.", next_step="add --by NAME, or set BACKFILL_USER")
+        raise NotGiven(why="it is not stated who is acting", add="--by NAME, or set BACKFILL_USER")
     return by.strip()
 
 
@@ -68,7 +68,7 @@ def given_reason(reason: str) -> str:
         Refused: That was not stated.
     """
     if not reason.strip():
-        raise Refused("no reason is given.", next_step="add --reason WHY")
+        raise NotGiven(why="no reason is given", add="--reason WHY")
     return reason.strip()
 
 

@@ -51,19 +51,14 @@ class BackfillError(Exception):
     to do next is decided from class and fields in `report.advice`.
 
     Args:
-        message: What was expected, what was found, and where.
-        next_step: What the reader can do now.
-        **ids: The ids of the objects involved (run_id, table, partition, ...), kept as `ids` for logs and JSON.
+        message: What was expected, what was found, and where, for a class without fields.
     """
 
     exit_code = 1
-    next_step: Any = None
     _recorded = ""
 
-    def __init__(self, message: str = "", *, next_step: Any = None, **ids: object) -> None:
+    def __init__(self, message: str = "") -> None:
         super().__init__(message)
-        self.next_step = next_step
-        self._ids = dict(ids)
 
     @property
     def message(self) -> str:
@@ -80,9 +75,11 @@ class BackfillError(Exception):
     @property
     def ids(self) -> Mapping[str, object]:
         """The fields of the error that are plain values or a sequence of these, for logs and JSON; not `why`, which the
-        sentence has and which may quote values of rows."""
+        sentence has and which may quote values of rows. An error with `of` has the ids in it, and no others."""
+        if isinstance(of := getattr(self, "of", None), Mapping):
+            return of
         if not is_dataclass(self):
-            return self._ids
+            return {}
         named = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: plain for name, value in named.items() if name != "why" and (plain := _plain(value)) is not None}
 
@@ -102,7 +99,7 @@ class BackfillError(Exception):
         return self
 
     def __str__(self) -> str:
-        return f"{self.message} Next: {self.next_step}" if self.next_step else self.message
+        return self.message
 
     def __reduce__(self) -> tuple[object, ...]:
         # Fields are keywords: an error that leaves a worker process is rebuilt from its attributes.
@@ -265,5 +262,9 @@ class OutcomeUnknown(BackfillError):
     """It is not known whether the change happened; `backfill recover` finds out."""
 
 
+@sentence
 class Unexpected(BackfillError):
-    """An unforeseen failure of the machine or of this project; it may leave what a killed process leaves."""
+    """{why}."""
+
+    why: str
+    log: str = ""

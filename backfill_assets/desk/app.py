@@ -19,6 +19,7 @@ from backfill_assets.desk.frame import shown
 from backfill_assets.desk.pages import Pages
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.errors import Malformed, NotGiven, NotOneOf
 from backfill_assets.report.screens.desk import refused_page
 from backfill_assets.workspace import Workspace
 
@@ -69,7 +70,7 @@ def _refused(_request: Request, error: Exception) -> Response:
     match error:
         case UnknownName() | MissingInput():
             status = 404
-        case InvalidRange():
+        case InvalidRange() | Malformed() | NotOneOf() | NotGiven():
             status = 400
         case Refused():
             status = 409

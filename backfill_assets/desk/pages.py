@@ -17,11 +17,12 @@ from starlette.responses import HTMLResponse, Response
 from backfill_assets.application import look
 from backfill_assets.application.metrics_text import CONTENT_TYPE, metrics_text
 from backfill_assets.application.subjects import subject_of
-from backfill_assets.core.errors import BackfillError, InvalidRange
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.desk.frame import OF_A_REPORT, Field, address_of, form, row_address, shown
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import days_named
+from backfill_assets.report.errors import Malformed, NotOneOf
 from backfill_assets.report.event_counts import EventCounts
 from backfill_assets.report.page import page
 from backfill_assets.report.row_history import key_columns
@@ -223,9 +224,7 @@ def _one_of(values: type[S], text: str | None) -> S | None:
     if not text:
         return None
     if text not in {str(value) for value in values}:
-        raise InvalidRange(
-            f"{text[:100]!r} is none of {', '.join(values)}.", next_step="choose one of these, or leave it out"
-        )
+        raise NotOneOf(what="what is chosen", value=text[:100], known=values)
     return values(text)
 
 
@@ -233,7 +232,7 @@ def _number(text: str | None) -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise InvalidRange(f"{text[:100]!r} is no number of a page.", next_step="follow the links of the list")
+        raise Malformed(what="the page", value=text[:100], form="a number", example="1")
     return int(text)
 
 

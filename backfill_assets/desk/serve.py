@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import uvicorn
 
-from backfill_assets.core.errors import Refused
 from backfill_assets.desk.app import create_app
+from backfill_assets.report.errors import CannotUse
 from backfill_assets.workspace import Workspace
 
 LOOPBACK = "127.0.0.1"
@@ -43,8 +43,7 @@ def _listening(port: int | None) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise Refused(
-            f"the desk cannot use port {port}: {error.strerror}.",
-            next_step="choose another port, or leave it out for any free one",
+        raise CannotUse(
+            what=f"port {port}", why=str(error.strerror), instead="another port, or leave it out for any free one"
         ) from error
     return listener

@@ -147,4 +147,4 @@ def _check_names(table: str, names: list[str], *, inside: str) -> None:
 
 
 def _wrong(table: str, mistake: str, way_out: str) -> InvalidDeclaration:
-    return InvalidDeclaration(f"{table}: {mistake}; {way_out}.", table=table)
+    return InvalidDeclaration(f"{table}: {mistake}; {way_out}.")

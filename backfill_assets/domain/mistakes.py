@@ -48,7 +48,7 @@ class Declared(Protocol):
 
 def wrong(table: Declared, mistake: str) -> InvalidDeclaration:
     """The error that names a table and a mistake in its declaration."""
-    return InvalidDeclaration(f"{table.name}: {mistake}.", table=table.name)
+    return InvalidDeclaration(f"{table.name}: {mistake}.")
 
 
 def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
@@ -65,7 +65,7 @@ def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
         value = getattr(table, attribute)
         if not kind.test(value):
             found = f"{repr(value)[:60]} ({type(value).__name__})"
-            raise InvalidDeclaration(f"{name}: its {attribute} is {found}, and has to be {kind.words}.", table=name)
+            raise InvalidDeclaration(f"{name}: its {attribute} is {found}, and has to be {kind.words}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

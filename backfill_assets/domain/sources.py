@@ -148,7 +148,7 @@ class SourceTable:
         try:
             self.at(version)
         except InvalidDeclaration as error:
-            raise InvalidDeclaration(f"version {version} of {error.message}", table=self.name) from error
+            raise InvalidDeclaration(f"version {version} of {error.message}") from error
 
     @property
     def contract_version(self) -> int:

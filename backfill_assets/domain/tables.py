@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StructType
 
-from backfill_assets.core.errors import InvalidDeclaration, UnknownName
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import Breakdown, check_breakdown
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.inputs import WINDOW, DeclaredWindow, Input, References, require_window
@@ -27,6 +27,7 @@ from backfill_assets.domain.mistakes import (
 )
 from backfill_assets.domain.partitioning import OF_EVERY_TABLE, Partitioning
 from backfill_assets.domain.sources import SourceTable
+from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Window
@@ -170,12 +171,8 @@ class DerivedTable:
         for release in self.releases:
             if release.version == wanted:
                 return release
-        known = ", ".join(release.version for release in self.releases)
-        raise UnknownName(
-            f"{self.name} has no transform version {wanted!r}; registered are {known}.",
-            table=self.name,
-            transform_version=wanted,
-        )
+        known = tuple(release.version for release in self.releases)
+        raise NoSuchName(kind="transform version", name=wanted, known=known)
 
     def window_of(self, argument: str, references: References) -> AnyWindow:
         """The window of an input, resolved against reference values when it is a function of them.
@@ -248,9 +245,7 @@ def derived_table(
             if isinstance(read, Input) and read.window is not None
         }
         if window is not SAME_DAYS and len(own) == len(inputs):
-            raise InvalidDeclaration(
-                f"{name}: its window counts for none of its inputs, which have their own.", table=name
-            )
+            raise InvalidDeclaration(f"{name}: its window counts for none of its inputs, which have their own.")
         releases = [Release(version=version, function=function)]
         releases += [Release(version=v, function=f) for v, f in (earlier or {}).items()]
         return DerivedTable(

@@ -103,6 +103,14 @@ class WithdrawsTooMuch(Refused):
 
 
 @sentence
+class NotConfirmed(Refused):
+    """{by} lands the extract, and another person has to confirm what it withdraws."""
+
+    source: str
+    by: str
+
+
+@sentence
 class NothingToRestore(Refused):
     """{import_id} withdrew {why}."""
 

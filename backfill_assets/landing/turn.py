@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 
 from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.core.crash_points import Point, Reached, carry_on
-from backfill_assets.core.errors import BackfillError, Retryable
+from backfill_assets.core.errors import BackfillError, Retryable, sentence
 from backfill_assets.core.lease import LeaseTerms, renewed, this_process
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
@@ -29,8 +29,11 @@ from backfill_assets.ledger.transactions import WriteTransaction
 _PAUSE_S = 0.2
 
 
+@sentence
 class TurnTaken(Retryable):
-    """Another process is landing files of this source."""
+    """files of {source} are being landed right now."""
+
+    source: str
 
 
 @contextmanager
@@ -51,7 +54,7 @@ def landing_turn(
     """
     while not _taken(ledger, source, lease, by):
         if not wait:
-            raise TurnTaken(f"files of {source.name} are being landed right now.", source=source.name)
+            raise TurnTaken(source=source.name)
         time.sleep(_PAUSE_S)
     try:
         with renewed(lambda: ledger.renew_turn(source.name, lease), length=lease.length, lost=lambda: None):

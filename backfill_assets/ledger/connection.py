@@ -88,7 +88,7 @@ def connect_engine(url: str) -> Engine:
             pool_timeout=WAIT_SECONDS,
         )
     except ModuleNotFoundError as error:
-        raise DriverMissing from error
+        raise DriverMissing(setting="BACKFILL_LEDGER_URL", package=str(error.name)) from error
 
 
 @contextmanager

@@ -36,15 +36,19 @@ class LedgerUrl(Refused):
 
 @sentence
 class DriverMissing(Refused):
-    """the ledger URL names PostgreSQL, and its driver psycopg is not installed."""
+    """{setting} names PostgreSQL, and the package {package} is not installed."""
+
+    setting: str
+    package: str
 
 
 @sentence
 class Unusable(Refused):
-    """the ledger at {url} cannot be used: {why}"""
+    """{what} cannot be used: {why}"""
 
-    url: str
+    what: str
     why: str
+    setting: str
 
 
 @sentence
@@ -90,10 +94,6 @@ class Damaged(IllegalTransition):
 
     what: str
     of: Mapping[str, object]
-
-    @property
-    def ids(self) -> Mapping[str, object]:
-        return self.of
 
 
 @sentence
@@ -208,10 +208,6 @@ class CannotBecome(IllegalTransition):
     def before(self) -> str:
         return " or ".join(map(str, states_before(self.wanted))) or "nothing"
 
-    @property
-    def ids(self) -> Mapping[str, object]:
-        return self.of
-
 
 @sentence
 class UnfitState(IllegalTransition):
@@ -291,10 +287,6 @@ class LostWork(TakenOver):
     name: str
     why: str
     of: Mapping[str, object]
-
-    @property
-    def ids(self) -> Mapping[str, object]:
-        return self.of
 
 
 @sentence

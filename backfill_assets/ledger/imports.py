@@ -216,8 +216,7 @@ class ImportWrites(ImportReads):
         if not counts.reconciles or min(asdict(counts).values()) < 0:
             raise Refused(
                 f"the counts of {import_id} do not reconcile: {counts.landed} landed is not {counts.accepted} accepted "
-                f"+ {counts.duplicate} duplicate + {counts.superseded} superseded + {counts.rejected} rejected.",
-                import_id=import_id,
+                f"+ {counts.duplicate} duplicate + {counts.superseded} superseded + {counts.rejected} rejected."
             )
         self._leases.require(import_id, attempt)
         self._leases.drop(import_id)
@@ -324,7 +323,7 @@ class ImportWrites(ImportReads):
         self._columns_of(counts, imports.c.import_id)
         for import_id, found in counts.items():
             if not found.reconciles or min(asdict(found).values()) < 0:
-                raise Refused(f"the counts of {import_id} do not reconcile: {asdict(found)}.", import_id=import_id)
+                raise Refused(f"the counts of {import_id} do not reconcile: {asdict(found)}.")
             changed = update(imports).where(imports.c.import_id == import_id).values(**asdict(found))
             self._connection.execute(changed)
         self._log.append(

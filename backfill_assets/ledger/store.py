@@ -56,7 +56,8 @@ class Ledger:
             raise
         except (Retryable, DBAPIError) as error:
             engine.dispose()
-            raise Unusable(url=engine.url.render_as_string(hide_password=True), why=_found(error)) from error
+            what = f"the ledger at {engine.url.render_as_string(hide_password=True)}"
+            raise Unusable(what=what, why=_found(error), setting="BACKFILL_LEDGER_URL") from error
         except BaseException:
             engine.dispose()
             raise

@@ -182,8 +182,7 @@ class PublicationChecks(PublicationReads):
         if len(intent.changes) != len(changed):
             raise Refused(
                 f"a rollback undoes all {len(changed)} partitions of a publication, "
-                f"and this one names {len(intent.changes)}.",
-                publication_id=undone.publication_id,
+                f"and this one names {len(intent.changes)}."
             )
 
     def _must_expect_what_is_accepted(self, intent: PublicationIntent) -> None:
@@ -467,12 +466,10 @@ def _must_be_declared(intent: PublicationIntent, table: str, declared: tuple[dat
     if intent.table != table or undeclared:
         raise Refused(
             f"run {intent.run_id} is about {table}, and may not change {intent.table}"
-            f"{f' for {first_few(undeclared)}' if undeclared else ''}.",
-            run_id=intent.run_id,
-            table=intent.table,
+            f"{f' for {first_few(undeclared)}' if undeclared else ''}."
         )
     if len(changed) != len(set(changed)):
-        raise Refused("a publication changes a partition once, and this one names some twice.", run_id=intent.run_id)
+        raise Refused("a publication changes a partition once, and this one names some twice.")
 
 
 def _cannot(run_id: str, found: RunState, wanted: RunState) -> CannotBecome:

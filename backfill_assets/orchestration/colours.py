@@ -103,8 +103,7 @@ class TableColours(SqlEventLogStorage):
         if table and not _as_accepted.get():
             raise Refused(
                 f"{table} shows what the ledger has accepted, and nobody reports or wipes it by hand: publications and "
-                "rollbacks are shown by themselves.",
-                table=table,
+                "rollbacks are shown by themselves."
             )
 
     def _table(self, asset_key: AssetKey) -> str | None:

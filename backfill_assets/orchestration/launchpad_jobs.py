@@ -20,7 +20,6 @@ from backfill_assets.application.follow import step_after_change
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
-from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import DerivedTable, Domain
@@ -34,6 +33,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.command_line import words_of
+from backfill_assets.report.errors import Malformed, NotGiven
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.planned_sets import NothingPlanned
 from backfill_assets.report.requests import Act, NextStep, do
@@ -97,7 +97,7 @@ class _Launch:
         """The days that were typed, both ends included; None for none."""
         ends = [self._day(key) for key in ("first_day", "last_day")]
         if (ends[0] is None) != (ends[1] is None):
-            raise Refused("only one end of the range was given.", next_step="give both first_day and last_day")
+            raise NotGiven(why="only one end of the range was given", add="the other: both first_day and last_day")
         return DayRange.inclusive(ends[0], ends[1]) if ends[0] and ends[1] else None
 
     def _day(self, key: str) -> date | None:
@@ -105,7 +105,7 @@ class _Launch:
         try:
             return date.fromisoformat(text) if text else None
         except ValueError:
-            raise Refused(f"{key} is {text!r}, which is not a day.", next_step="give it as 2006-07-01") from None
+            raise Malformed(what=key, value=text, form="a day", example="2006-07-01") from None
 
     def about(self, name: str, by: str, *, table: str | None = None) -> None:
         """Tags the Dagster run with what it is about, so that it is found under it."""
@@ -207,7 +207,7 @@ def _planning(table: DerivedTable, pool: str | None) -> JobDefinition:
     def act(launch: _Launch) -> None:
         by, days = launch.person("requester"), launch.days()
         if days is None:
-            raise Refused("the days to plan are not given.", next_step="give first_day and last_day")
+            raise NotGiven(why="the days to plan are not given", add="first_day and last_day")
         request = PlanRequest(
             table=table.name,
             days=days,

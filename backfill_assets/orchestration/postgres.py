@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 import psycopg
 from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 
-from backfill_assets.core.errors import Refused
+from backfill_assets.ledger.errors import Unusable
 from backfill_assets.orchestration.batches import BatchedEventLog
 from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import ConfigurableClassData, DagsterStorage
@@ -75,10 +75,10 @@ def open_storage(url: str, inst_data: ConfigurableClassData | None = None) -> Da
             return PostgresStorage("postgresql+psycopg2" + address, inst_data)
     except psycopg.Error as error:
         # The URL may hold a password, so it is not repeated.
-        raise Refused(
-            f"the PostgreSQL database of Dagster's runs cannot be used: {str(error).strip()}",
-            next_step="check BACKFILL_DAGSTER_URL (without it, BACKFILL_LEDGER_URL), and that the database is up "
-            "and may be written",
+        raise Unusable(
+            what="the PostgreSQL database of Dagster's runs",
+            why=str(error).strip(),
+            setting="BACKFILL_DAGSTER_URL (without it, BACKFILL_LEDGER_URL)",
         ) from error
 
 

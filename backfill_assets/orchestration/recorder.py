@@ -9,7 +9,7 @@ from datetime import datetime
 from dagster import DagsterInstance
 
 from backfill_assets.application.parts import Part
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import Unexpected
 from backfill_assets.core.progress import Listener
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.records import PublicationRecord
@@ -19,7 +19,6 @@ from backfill_assets.orchestration.accepted import report_landed, show_accepted
 from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
 from backfill_assets.orchestration.launch import open_instance, run_in_process
 from backfill_assets.orchestration.prune import prune_history
-from backfill_assets.report.requests import Act, do, step
 from backfill_assets.report.vacuumed import Pruned
 from backfill_assets.workspace import Workspace
 
@@ -46,11 +45,7 @@ class DagsterRecorder:
         if outcome.error is not None:
             raise outcome.error
         if not outcome.succeeded and outcome.run.state is not RunState.BLOCKED:
-            raise BackfillError(
-                f"the Dagster run {outcome.dagster_run_id} stopped without a reason.",
-                next_step=step(do(Act.STATUS, run_id)),
-                run_id=run_id,
-            )
+            raise Unexpected(why=f"the Dagster run {outcome.dagster_run_id} of {run_id} stopped without a reason")
 
     def is_elsewhere(self, run_id: str) -> bool:
         """See `Recorder`. Dagster runs whose process is gone are ended first."""

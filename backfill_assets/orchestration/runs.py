@@ -20,7 +20,7 @@ from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.run import Run
 from backfill_assets.application.upkeep import find_run
-from backfill_assets.core.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
+from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.core.people import FOLLOWER, require_person
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import RunRecord
@@ -28,10 +28,10 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
-from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
+from backfill_assets.planning.partitions import DayRange, Partitions, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import explained
-from backfill_assets.report.requests import Act, do, step
+from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace
 
 
@@ -84,18 +84,17 @@ def actor(session: Session, context: AssetExecutionContext) -> str:
     given = launch_tags(context)
     name = given.get(tags.BY, "").strip() or session.workspace.settings.user.strip()
     if not name:
-        raise Refused(
-            "the launch does not name its requester.",
-            next_step=f"launch it again with the tag {tags.BY} and your name, or set BACKFILL_USER for this process",
+        raise NotGiven(
+            why="the launch does not name its requester",
+            add=f"the tag {tags.BY} with your name, or set BACKFILL_USER for this process",
         )
     if name == session.acts_as or (name == FOLLOWER and _is_follow_up(session.workspace, given)):
         return name
     try:
         require_person("the requester", name)
     except Refused as refusal:
-        raise Refused(
-            refusal.message, next_step=f"launch it again with the tag {tags.BY} and the name of a person"
-        ) from None
+        add = f"the tag {tags.BY} with the name of a person"
+        raise NotGiven(why=refusal.message.rstrip("."), add=add) from refusal
     return name
 
 
@@ -125,12 +124,10 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
         is_done = target.manifest.cause.kind is CauseKind.FOLLOW_UP and target.state not in UNFINISHED
         return None if is_done else target
     if given.get(tags.BECAUSE):
-        raise Refused(
-            f"the tag {tags.BECAUSE} is given, and a launch cannot state what it follows: the ledger decides that.",
-            next_step=step(
-                f"remove the tag {tags.BECAUSE}; a person then has to approve the run. What is asked for is computed ",
-                *("by `", do(Act.FOLLOW), "` and the sensor"),
-            ),
+        raise NotTogether(
+            why=f"the tag {tags.BECAUSE} is given, and a launch cannot state what it follows: the ledger decides that",
+            leave=f"the tag {tags.BECAUSE}",
+            instead="leave what publications ask for to the sensor that follows them",
         )
     request = PlanRequest(
         table=table.name,
@@ -172,11 +169,7 @@ def run_in_state(session: Session, table: Table, context: AssetExecutionContext,
     if found is None:
         found = find_run(session.workspace, table.name, partitions, states=states)
     if found is None:
-        raise MissingInput(
-            f"no run of {table.name} is {states[0]} over exactly {describe(table.partition.grain, partitions)}.",
-            next_step=_before(table, states[0]),
-            table=table.name,
-        )
+        raise NoRunYet(table=table.name, state=states[0], partitions=Partitions.of(table.partition.grain, partitions))
     return _must_fit(found, table, context)
 
 
@@ -197,15 +190,12 @@ def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> R
     _must_span(run, table, chosen_partitions(context))
     # Empty where a whole job is launched.
     if _has_gaps(run) and len(context.run.asset_selection or ()) != 1:
-        raise Refused(
-            f"{run.run_id} has gaps between its partitions, so that Dagster would skip what follows the first asset "
-            f"of a launch.",
-            next_step=step(
-                f"launch each asset by itself, one after the other, over the same range with the tag "
-                f"{tags.RUN_ID}={run.run_id}; or ",
-                do(Act.RUN, run.run_id),
-            ),
+        raise NotAsPlanned(
             run_id=run.run_id,
+            why=f"{run.run_id} has gaps between its partitions, so that Dagster would skip what follows the first "
+            "asset of a launch",
+            launch="each asset by itself, one after the other, over the same range with the tag "
+            f"{tags.RUN_ID}={run.run_id}",
         )
     return run
 
@@ -219,27 +209,23 @@ def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> Ru
     own = run.manifest.partitions
     if (own[0], own[-1]) != (partitions[0], partitions[-1]) or not set(own) <= set(partitions):
         grain = table.partition.grain
-        raise InvalidRange(
-            f"the manifest of {run.run_id} covers {describe(grain, own)}, "
-            f"but {describe(grain, partitions)} were chosen.",
-            next_step=step(
-                f"choose every partition from {own[0]} to {own[-1]}"
-                f"{', also those of its gaps, which are left alone' if _has_gaps(run) else ''}, or remove the tag "
-                f"{tags.RUN_ID}; or ",
-                do(Act.RUN, run.run_id),
-            ),
+        raise NotAsPlanned(
             run_id=run.run_id,
+            why=f"the manifest of {run.run_id} covers {describe(grain, own)}, but {describe(grain, partitions)} were "
+            "chosen",
+            launch=f"every partition from {own[0]} to {own[-1]}"
+            f"{', also those of its gaps, which are left alone' if _has_gaps(run) else ''}, or without the tag "
+            f"{tags.RUN_ID}",
         )
     return run
 
 
 def _must_be_of(run: RunRecord, table: Table) -> None:
     if run.manifest.table != table.name:
-        raise Refused(
-            f"the tag {tags.RUN_ID} names {run.run_id}, which is a run of {run.manifest.table}, not of {table.name}.",
-            next_step=f"launch the assets of {run.manifest.table}, or remove the tag",
+        raise NotAsPlanned(
             run_id=run.run_id,
-            table=table.name,
+            why=f"the tag {tags.RUN_ID} names {run.run_id}, a run of {run.manifest.table}, not of {table.name}",
+            launch=f"the assets of {run.manifest.table}, or without the tag",
         )
 
 
@@ -249,16 +235,5 @@ def _kind(text: str | None) -> Kind | None:
         return None
     possible = [kind for kind in Kind if kind is not Kind.LIVE]
     if text.upper() not in possible:
-        raise Refused(
-            f"the tag {tags.KIND} is {text!r}, which a launch cannot ask for.",
-            next_step=f"give one of {', '.join(possible)}, or none",
-        )
+        raise NotOneOf(what=f"the tag {tags.KIND}", value=text, known=possible)
     return Kind(text.upper())
-
-
-def _before(table: Table, state: RunState) -> str:
-    match state:
-        case RunState.STAGED:
-            return f"materialize candidate/{table.short_name} for these partitions first"
-        case _:
-            return f"materialize candidate/{table.short_name} and validation/{table.short_name} for them first"

@@ -17,9 +17,9 @@ from typing import Any
 
 from dagster import AssetKey, EventLogEntry, Field, Noneable, StringSource
 
-from backfill_assets.core.errors import Refused
 from backfill_assets.core.file_rights import keep_private
 from backfill_assets.core.settings import Settings
+from backfill_assets.ledger.errors import DriverMissing
 from backfill_assets.orchestration.batches import BATCH, BatchedEventLog, tells_of_a_partition
 from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import (
@@ -73,10 +73,7 @@ def _postgres_storage(url: str, inst_data: ConfigurableClassData) -> DagsterStor
     try:
         from backfill_assets.orchestration.postgres import open_storage
     except ModuleNotFoundError as error:
-        raise Refused(
-            f"Dagster's runs are to be kept in PostgreSQL, and the package {error.name} is not installed.",
-            next_step="pip install 'backfill-assets[postgres]', or set BACKFILL_DAGSTER_URL=sqlite for files",
-        ) from error
+        raise DriverMissing(setting="BACKFILL_DAGSTER_URL", package=str(error.name)) from error
     return open_storage(url, inst_data)
 
 

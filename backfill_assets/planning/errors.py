@@ -32,11 +32,12 @@ class OutsideDays(InvalidRange):
 
 
 @sentence
-class NothingToReconcile(MissingInput):
-    """{table} has never been published for {partitions}; there is nothing to reconcile."""
+class NeverPublished(MissingInput):
+    """{table} has never been published for {partitions}{so}."""
 
     table: str
     partitions: Partitions
+    so: str = ""
 
 
 @sentence

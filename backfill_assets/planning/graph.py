@@ -135,7 +135,7 @@ def topological(nodes: Iterable[TableNode]) -> Mapping[str, TableNode]:
     waiting: dict[str, TableNode] = {}
     for node in nodes:
         if node.name in waiting:
-            raise InvalidDeclaration(f"two tables are named {node.name}.", table=node.name)
+            raise InvalidDeclaration(f"two tables are named {node.name}.")
         waiting[node.name] = node
     ordered: dict[str, TableNode] = {}
     while waiting:

@@ -17,7 +17,7 @@ from typing import Any
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
-from backfill_assets.planning.errors import IncompleteWindows, NothingToReconcile
+from backfill_assets.planning.errors import IncompleteWindows, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
@@ -305,7 +305,11 @@ def _rows_per_day(read: PlannedInput) -> Fraction:
 def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
     lacking = [partition for partition in partitions if partition not in present]
     if lacking:
-        raise NothingToReconcile(table=node.name, partitions=Partitions.of(node.grain, lacking))
+        raise NeverPublished(
+            table=node.name,
+            partitions=Partitions.of(node.grain, lacking),
+            so="; there is nothing to reconcile",
+        )
 
 
 def _inputs(

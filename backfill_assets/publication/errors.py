@@ -251,6 +251,15 @@ class NotEnded(BackfillError):
 
 
 @sentence
+class StillUnknown(OutcomeUnknown):
+    """it is still not known whether {publication_id} of {table} landed: {cause.message}"""
+
+    publication_id: str
+    table: str
+    cause: BackfillError
+
+
+@sentence
 class WouldLeaveOrphans(LeavesOrphans):
     """rolling back {of} would leave published partitions without their input: {described}."""
 

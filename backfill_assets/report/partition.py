@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from backfill_assets.core.errors import MissingInput
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.provenance import Provenance, SourceProvenance
 from backfill_assets.ledger.records import GateResult, PartitionVersion, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest_parts import Kind, PinnedReference
-from backfill_assets.planning.partitions import Grain, partition_of, partition_text
+from backfill_assets.planning.partitions import Grain, Partitions, partition_of, partition_text
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.how_to_undo import how_to_undo, published_together
 from backfill_assets.report.report import RunVersions, run_versions
-from backfill_assets.report.requests import Act, NextStep, do, step
+from backfill_assets.report.requests import NextStep
 from backfill_assets.workspace import Workspace
 
 
@@ -144,11 +144,7 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
         versions = tx.versions.history(declared.name, partition)
         found = tuple(_version_history(tx, version, tx.runs.get(version.run_id)) for version in versions)
     if not found:
-        raise MissingInput(
-            f"{declared.name} {partition} has never been published.",
-            next_step=step(do(Act.HISTORY, table), " lists what has"),
-            table=declared.name,
-        )
+        raise NeverPublished(table=declared.name, partitions=Partitions.of(declared.partition.grain, [partition]))
     return PartitionHistory(table=declared.name, partition=partition, grain=declared.partition.grain, versions=found)
 
 

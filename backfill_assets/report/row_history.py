@@ -11,6 +11,7 @@ from backfill_assets.lake.row_values import Texts, rows_with_key, some_keys
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
 from backfill_assets.workspace import Workspace
@@ -156,10 +157,9 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
     wanted = key_columns(ws, history.table)
     lacking = [name for name in wanted if name not in key]
     if lacking:
-        raise InvalidRange(
-            f"a key of {history.table} is {', '.join(wanted)}, and {', '.join(lacking)} is not given.",
-            next_step="give a value for every column of the key",
-            table=history.table,
+        raise NotGiven(
+            why=f"a key of {history.table} is {', '.join(wanted)}, and {', '.join(lacking)} is not given",
+            add="a value for every column of the key",
         )
     chosen = {name: key[name] for name in wanted}
     with ws.ledger.read() as tx:

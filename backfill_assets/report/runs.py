@@ -12,6 +12,7 @@ from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import describe
+from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.references import references_described
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.report.what_next import next_step
@@ -148,8 +149,4 @@ def interrupted(ws: Workspace, run_id: str) -> Interrupted:
         following = step(do(Act.RECOVER, run.run_id, now=True, by=NAME))
     elif run.state is RunState.PUBLISHING:
         following = step(do(Act.RECOVER, run.run_id))
-    return Interrupted(
-        f"interrupted; run {run.run_id} is {run.state} ({MEANING[run.state]}).",
-        next_step=following,
-        run_id=run.run_id,
-    )
+    return RunInterrupted(run_id=run.run_id, state=run.state, following=following)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill_assets.core.errors import MissingInput, UnknownName
 from backfill_assets.core.problems import Problem, Problems
+from backfill_assets.lake.errors import NoTable
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
 from backfill_assets.report.open_proposals import OpenProposal, open_proposals
-from backfill_assets.report.requests import Act, do, step
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.sets import SetDocument, described_set
 from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document
@@ -129,15 +129,7 @@ def _sets(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[SetDo
 def _require_in_order(ws: Workspace, name: str) -> None:
     """Refuses a table that has been published, and that is not declared any more or cannot be opened."""
     if name not in ws.domain.tables:
-        raise UnknownName(
-            f"the domain {ws.domain.name} no longer declares the table {name}, which has been published.",
-            next_step="declare it again, or set BACKFILL_DOMAIN to the module that does",
-            table=name,
-        )
+        raise Undeclared(domain=ws.domain.name, table=name)
     if not ws.lake.exists(name):
-        raise MissingInput(
-            f"the log of the table {name} is gone, which has been published.",
-            next_step=step(f"restore {ws.lake.place(name)} from a backup; then ", do(Act.AUDIT)),
-            table=name,
-        )
+        raise NoTable(table=name, place=str(ws.lake.place(name)))
     ws.lake.open(name)

@@ -10,7 +10,6 @@ from backfill_assets.core.errors import (
     MissingInput,
     Refused,
     Retryable,
-    UnknownName,
     sentence,
 )
 from backfill_assets.ledger.states import RunState, SetState
@@ -129,11 +128,11 @@ class StaleNeedsPresent(Refused):
 
 
 @sentence
-class UnknownReference(UnknownName):
-    """there is no reference {reference!r}; the references are {known}."""
+class ReproducedOneByOne(Refused):
+    """{set_id} is a set, and its runs are reproduced one by one."""
 
-    reference: str
-    known: tuple[str, ...]
+    set_id: str
+    published: tuple[str, ...]
 
 
 @sentence

@@ -17,9 +17,9 @@ from backfill_assets.planning.chosen_references import (
     by_recorded_versions,
     require_one_group,
 )
+from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.restatements.errors import UnknownReference
 from backfill_assets.transforms.references import archive, find_version
 from backfill_assets.workspace import Workspace
 
@@ -66,7 +66,7 @@ class Chooser:
                 used = frozenset(each.sha256 for each in tx.runs.references())
         for name, version in asked.named:
             if name not in declared:
-                raise UnknownReference(reference=name, known=tuple(sorted(declared)))
+                raise NoSuchName(kind="reference", name=name, known=tuple(sorted(declared)))
             found = find_version(
                 declared[name], version, present=ws.references[name], archived=ws.reference_archive, used=used
             )

@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 from deltalake import CommitProperties
 
-from backfill_assets.core.errors import NotApproved, OutcomeUnknown, Refused
+from backfill_assets.core.errors import NotApproved, OutcomeUnknown
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.states import RunState, State, may_follow
 from backfill_assets.ledger.write_publications import PublicationWrites
 from backfill_assets.ledger.write_runs import RunWrites
-from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.errors import CannotUse
 from backfill_assets.upkeep.retention import Why
 from backfill_assets_tests.support.seams import Seam
 
@@ -70,7 +70,7 @@ def _certain(swap: Callable[[Lake, SwapOrder], int]) -> Callable[[Lake, SwapOrde
         try:
             return swap(lake, order)
         except OutcomeUnknown as error:
-            raise Refused(error.message, next_step=next_step_of(error)) from error
+            raise CannotUse(what="the swap", why=error.message, instead="another moment") from error
 
     return certain
 

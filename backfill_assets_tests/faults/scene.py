@@ -31,10 +31,11 @@ from deltalake import DeltaTable
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import Refused, Retryable
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.settings import Settings
 from backfill_assets.lake.tables import Lake
+from backfill_assets.ledger.errors import Unavailable
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.store import Ledger
@@ -115,7 +116,7 @@ class PacedLedger(Ledger):
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
         """A writer; with the order to fail, the database cannot be reached."""
-        stop(BEFORE_WRITE, fails_with=Retryable("the ledger could not be used", next_step="try again"))
+        stop(BEFORE_WRITE, fails_with=Unavailable(why="it is away"))
         with no_stops(), super().write() as writer:
             yield writer
 

@@ -128,8 +128,7 @@ class DeadlineRules:
         if lacking:
             raise InvalidReference(
                 f"sla_policy {policy.version} has clocks for {', '.join(lacking)}, which jurisdiction_calendar "
-                f"{calendar.version} does not list.",
-                next_step=f"add {', '.join(lacking)} to jurisdiction_calendar.yaml: time zone, weekend and holidays",
+                f"{calendar.version} does not list with a time zone, a weekend and holidays."
             )
         return DeadlineRules(calendar=calendar, policy=policy)
 

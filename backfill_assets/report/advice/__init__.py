@@ -40,4 +40,4 @@ def next_step_of(error: BackfillError) -> NextStep | None:
     for advice_of in of_rooms:
         if found := advice_of(error):
             return step(found)
-    return None if error.next_step is None else step(error.next_step)
+    return None

@@ -1,17 +1,25 @@
-"""What to do about errors of settings, names and Spark sessions."""
+"""What to do about errors of settings, names and Spark sessions, and about what was typed at an edge."""
 
 from __future__ import annotations
 
-from backfill_assets.core.errors import BackfillError, DiskFull
+from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected
 from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
-from backfill_assets.report.requests import NAME, Advice, Option, step
+from backfill_assets.ledger.states import RunState
+from backfill_assets.report import errors
+from backfill_assets.report.requests import NAME, Act, Advice, Option, do, step
 
 
 def of_core(error: BackfillError) -> Advice | None:
     """The advice for an error of this room; None for others."""
+    return _of_machine(error) or _of_edge(error)
+
+
+def _of_machine(error: BackfillError) -> Advice | None:
     match error:
+        case Unexpected():
+            return step(do(Act.RECOVER), ", which ends unfinished work; then the command again")
         case DiskFull():
             return "free some, then give the same command again"
         case InvalidSetting() if error.without:
@@ -28,5 +36,31 @@ def of_core(error: BackfillError) -> Advice | None:
             return "take the setting out of the transform and plan again"
         case ChangedSession():
             return "open a new session (start the command or the server again) without this setting"
+        case _:
+            return None
+
+
+def _of_edge(error: BackfillError) -> Advice | None:
+    match error:
+        case errors.NotGiven():
+            return f"add {error.add}"
+        case errors.NotTogether():
+            return f"leave {error.leave} out, or {error.instead}"
+        case errors.Malformed():
+            return f"write {error.example}"
+        case errors.NotOneOf():
+            return "choose one of these, or leave it out"
+        case errors.CannotUse():
+            return f"choose {error.instead}"
+        case errors.NotAsPlanned():
+            return step(f"launch {error.launch}; or ", do(Act.RUN, error.run_id))
+        case errors.NoRunYet():
+            name = error.table.partition(".")[2]
+            before = [f"candidate/{name}", *([] if error.state is RunState.STAGED else [f"validation/{name}"])]
+            return f"materialize {' and '.join(before)} for these partitions first"
+        case errors.Undeclared():
+            return "declare it again, or set BACKFILL_DOMAIN to the module that does"
+        case errors.RunInterrupted():
+            return error.following
         case _:
             return None

@@ -58,6 +58,8 @@ def of_landing(error: BackfillError) -> Advice | None:
         case errors.WithdrawsTooMuch():
             look = step(Option("dry_run"), " shows the days and some of the keys; if it is right, ")
             return step(look, Option("confirmed_by", ANOTHER_PERSON))
+        case errors.NotConfirmed():
+            return step("let another person confirm it: ", Option("confirmed_by", ANOTHER_PERSON))
         case errors.NothingToRestore():
             return do(Act.STATUS)
         case errors.WrongKey(missing=str() as missing):

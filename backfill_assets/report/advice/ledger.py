@@ -36,9 +36,9 @@ def _of_database(error: BackfillError) -> Advice | None:
                 "or postgresql://user@host/database"
             )
         case errors.DriverMissing():
-            return "pip install 'backfill-assets[postgres]'"
+            return f"pip install 'backfill-assets[postgres]', or let {error.setting} name SQLite"
         case errors.Unusable():
-            return "check BACKFILL_LEDGER_URL, and that the database is up and may be written"
+            return f"check {error.setting}, and that the database is up and may be written"
         case errors.ReadOnly():
             return (
                 "let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL database that "

@@ -29,7 +29,7 @@ def of_planning(error: BackfillError) -> Advice | None:
             return "name one of these" if error.known else step("leave ", Option(error.kind), " out")
         case errors.OutsideDays():
             return "choose earlier days" if error.days.start >= error.earliest else EARLIER_FIRST_DAY
-        case errors.NothingToReconcile(table=table):
+        case errors.NeverPublished(table=table):
             return step("choose published days: ", do(Act.STATUS), ", or ", do(Act.HISTORY, table))
         case errors.IncompleteWindows():
             table, missing = next(iter(error.missing.items()))

@@ -61,7 +61,7 @@ def of_publication(error: BackfillError) -> Advice | None:
             return comment(error.subject)
         case errors.ApprovalNotValid():
             return next_step_of(error.cause)
-        case errors.NotEnded():
+        case errors.NotEnded() | errors.StillUnknown():
             return next_step_of(error.cause) or do(Act.RECOVER)
         case errors.WouldLeaveOrphans():
             together = do(Act.ROLLBACK, error.of, with_dependents=True, by=NAME, reason=WHY)

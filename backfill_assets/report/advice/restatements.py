@@ -26,7 +26,7 @@ from backfill_assets.restatements import errors
 def of_restatements(error: BackfillError) -> Advice | None:
     """The advice for an error of this room; None for others."""
     match error:
-        case errors.SetIs():
+        case errors.SetIs() | errors.ReproducedOneByOne(published=()):
             return do(Act.STATUS, error.set_id)
         case errors.SetIsNeverPublished():
             return f"plan the set again without the mode {error.mode}"
@@ -59,8 +59,8 @@ def of_restatements(error: BackfillError) -> Advice | None:
                 *("leave ", Option("references"), " out; or name what changed, instead of ", Option("stale"), ": "),
                 Option("because", "TABLE:DAY..DAY"),
             )
-        case errors.UnknownReference():
-            return "name one of these" if error.known else step("plan without ", Option("reference"))
+        case errors.ReproducedOneByOne(published=[_, *_]):
+            return joined([do(Act.REPRODUCE, run_id) for run_id in error.published])
         case errors.OpenKeepsChanging():
             return "try again when the other processes are done"
         case errors.OnlyCodeChanged():

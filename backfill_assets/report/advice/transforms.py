@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, InvalidReference
 from backfill_assets.report.requests import Advice, Option, step
 from backfill_assets.transforms import errors
 
@@ -14,7 +14,7 @@ def of_transforms(error: BackfillError) -> Advice | None:
             return "name a YAML file that exists"
         case errors.ReferenceNotRead():
             return f"put {error.reference}.yaml there, or set BACKFILL_REFERENCE to the place that has it"
-        case errors.ReferenceBroken():
+        case InvalidReference():
             return "correct the file; nothing was changed"
         case errors.ReferenceNotArchived():
             return "restore the file in the archive, or plan with the present references"

@@ -391,7 +391,7 @@ def test_a_derived_table_takes_one_column_more_and_its_old_partitions_are_named(
     assert [row["sales"] for row in store.sold(TOTALS)] == [None, 1, None]
     assert [row["sales"] for row in sorted_rows(store, TOTALS)] == [None, 1, None]
     assert store.stale(TOTALS)[Cause.VERSION_CHANGED] == 2
-    assert "has no transform version '1.0.0'" in refused(lambda: store.is_identical(run_id))
+    assert "no transform version '1.0.0'" in refused(lambda: store.is_identical(run_id))
     narrower = StructType([totals.schema["day"], StructField("sales", LongType())])
     store.becomes(replace(domain, derived=(replace(totals, schema=narrower, releases=both, gates=()),)))
     (_, checked) = check(store.ws).tables

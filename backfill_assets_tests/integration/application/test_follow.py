@@ -24,7 +24,6 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     IllegalTransition,
     InputsMovedOn,
-    MissingInput,
     Refused,
     UnknownName,
 )
@@ -37,6 +36,7 @@ from backfill_assets.publication import follow
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import status
+from backfill_assets.transforms.errors import ReferenceNotRead
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -214,12 +214,15 @@ def test_a_follow_up_that_cannot_be_planned_says_why_until_it_is_cancelled(hand:
     publication = hand.published({FIFTH: 15})
 
     def broken(_name: str) -> Terms:
-        raise MissingInput("the reference calendar is not there.", next_step="bring it back")
+        raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)
 
     for _ in range(2):
         assert not follow.plan_follow_ups(hand.ws, by="ops", terms_of=broken).runs
     (asked,) = status(hand.ws).to_follow
-    assert (asked.failed_attempts, asked.last_failure) == (2, f"{GOLD}: the reference calendar is not there.")
+    assert (asked.failed_attempts, asked.last_failure) == (
+        2,
+        f"{GOLD}: the reference calendar cannot be read from /references.",
+    )
     assert worded(asked.cancel) == f"backfill follow --cancel {publication} --by NAME --reason WHY"
     shown = io.StringIO()
     show(Console(file=shown, width=1_000), status_page(status(hand.ws)))
@@ -252,7 +255,7 @@ def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
     hand: Hand, monkeypatch: pytest.MonkeyPatch, work_in: WorkIn
 ) -> None:
     def broken(_ws: Workspace, _name: str) -> Terms:
-        raise MissingInput("the reference calendar is not there.", next_step="bring it back")
+        raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)
 
     def backfill(*words: str) -> Result:
         return CliRunner().invoke(app, [*words, "--json"])
@@ -265,10 +268,11 @@ def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
     document = json.loads(failed.stdout)
     (found,) = document["followed"]
     assert (found["publications"], found["failed"], found["run_id"]) == ([publication], True, None)
-    assert (found["error"], found["next_step"]) == ("the reference calendar is not there.", "bring it back")
-    assert document["sentences"][0].endswith(
-        "was not planned (the reference calendar is not there. Next: bring it back)"
+    assert (found["error"], found["next_step"]) == (
+        "the reference calendar cannot be read from /references.",
+        "put calendar.yaml there, or set BACKFILL_REFERENCE to the place that has it",
     )
+    assert document["sentences"][0].endswith(f"was not planned ({found['error']} Next: {found['next_step']})")
     (asked,) = json.loads(backfill("status").stdout)["to_follow"]
     assert asked["cancel"] == f"backfill follow --cancel {publication} --by NAME --reason WHY"
     assert "who is acting" in backfill("follow", "--cancel", publication, "--reason", "retired").output

@@ -11,11 +11,12 @@ import pytest
 from dagster import DagsterRunStatus
 
 from backfill_assets.application.stuck import clear
-from backfill_assets.core.errors import MissingInput, Refused, UnknownName
+from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.domain import Reference
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.report.status import status
+from backfill_assets.transforms.errors import ReferenceNotRead
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -37,7 +38,7 @@ def hand(tmp_path: Path) -> Iterator[Hand]:
 
 def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_ws: Workspace, _name: str) -> Terms:
-        raise MissingInput("the reference calendar is not there.", next_step="bring it back")
+        raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)
 
     publication = hand.published({FIFTH: 15})
     ticks = Ticks(hand.ws)
@@ -46,8 +47,8 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
         for _ in range(4):
             assert ticks.asked("follow") == ()
         assert ticks.said == (
-            f"follow has given up {publication} ({GOLD}: the reference calendar is not there). To try again: "
-            f"backfill clear {publication} --by NAME. To let dependents be as they are: "
+            f"follow has given up {publication} ({GOLD}: the reference calendar cannot be read from /references). "
+            f"To try again: backfill clear {publication} --by NAME. To let dependents be as they are: "
             f"backfill follow --cancel {publication} --by NAME --reason WHY."
         )
         (stuck,) = status(hand.ws).stuck
@@ -73,7 +74,7 @@ def test_what_was_tried_in_vain_is_listed_also_by_a_tick_that_cannot_plan(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_ws: Workspace, _name: str) -> Terms:
-        raise MissingInput("the calendar is not there.", next_step="bring it back")
+        raise ReferenceNotRead(reference="calendar", place="/references", is_named=False)
 
     publication = hand.published({FIFTH: 15})
     with monkeypatch.context() as patch:

@@ -20,6 +20,7 @@ from backfill_assets.core.errors import DiskFull
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.ledger import connection
 from backfill_assets.ledger.store import Ledger
+from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.ledger_examples import plan
 from backfill_assets_tests.support.ledgers import only_with_sqlite
 
@@ -147,7 +148,7 @@ def test_a_ledger_that_cannot_grow_speaks_of_space(
             for number in range(100):
                 plan(ledger, f"bf-{number}")
         assert full.value.message == f"no space is left on the disk that holds the ledger {file}."
-        assert str(full.value.next_step) == "free some, then give the same command again"
+        assert advised(full.value) == "free some, then give the same command again"
         with ledger.read() as reader:
             assert len(list(reader.runs.records())) == number
     monkeypatch.setattr(connection, "SQLITE_PRAGMAS", (*connection.SQLITE_PRAGMAS, "PRAGMA max_page_count = 1"))

@@ -12,9 +12,9 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.landing.extract import Extract
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
-from backfill_assets.report.command_line import words_of
 from backfill_assets.upkeep.check import check
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop
 
 DAY = date(2026, 1, 6)
@@ -61,7 +61,7 @@ def test_a_day_whose_only_sale_is_withdrawn_is_built_reproduced_and_undone(shop:
     with pytest.raises(Refused, match="is withdrawn already") as refused:
         operations.withdraw(shop.ws, SALES, {"sale_id": f"sale-{DAY}"}, by="ana", reason="again")
     undo = "backfill restore imp-000002 --reason WHY --by NAME undoes the withdrawal"
-    assert refused.value.next_step and words_of(refused.value.next_step) == undo
+    assert advised(refused.value) == undo
     assert operations.reproduce(shop.ws, run_id, by="rita").identical
     operations.rollback(shop.ws, run_id, by="ben", reason="second thoughts")
     assert sold_on(shop) == before

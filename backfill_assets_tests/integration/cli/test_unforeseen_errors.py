@@ -69,7 +69,7 @@ def test_the_details_are_shown_to_who_asks_for_them(person: Path, monkeypatch: p
 def test_the_trace_of_what_caused_a_refusal_is_shown_to_who_asks_for_it(
     person: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = ContractBroken("Spark stopped.", next_step="fix the cause")
+    refused = ContractBroken("Spark stopped.")
     refused.__cause__ = OSError("no room")
     broken_by(monkeypatch, refused)
     assert "Traceback" not in types("status").output
@@ -77,7 +77,7 @@ def test_the_trace_of_what_caused_a_refusal_is_shown_to_who_asks_for_it(
     said = types("status").stderr
     assert said.index("OSError: no room") < said.index("refused: Spark stopped.")
     # A refusal that nothing caused has nothing to show.
-    broken_by(monkeypatch, ContractBroken("no such column.", next_step="declare it"))
+    broken_by(monkeypatch, ContractBroken("no such column."))
     assert "Traceback" not in types("status").output
 
 

@@ -145,7 +145,7 @@ def test_a_launch_that_does_not_say_who_asks_is_refused_before_anything_is_plann
     before = events(loaded)
     for given in ({}, {"by": " "}):
         said = failures(loaded.materialize([asset], date(2025, 2, 3), date(2025, 2, 5), **given))[0]
-        assert "the launch does not name its requester. Next: launch it again with the tag backfill/by" in said
+        assert "the launch does not name its requester. Next: add the tag backfill/by" in said
     assert events(loaded) == before
 
 
@@ -157,7 +157,7 @@ def test_a_launch_is_asked_for_by_a_person(loaded: Bench, by: str) -> None:
     for asset in (BRONZE, CANDIDATE, VALIDATION, PUBLISHED):
         said = failures(loaded.materialize([asset], date(2025, 2, 3), date(2025, 2, 5), by=by))[0]
         assert f"cannot be {by!r}: that name is reserved for the system" in said
-        assert "launch it again with the tag backfill/by and the name of a person" in said
+        assert "Next: add the tag backfill/by with the name of a person" in said
     assert events(loaded) == before
 
 
@@ -242,7 +242,7 @@ def test_a_manifest_is_executed_over_exactly_its_partitions_or_not_at_all(loaded
 
 def test_a_run_that_claims_to_follow_or_to_be_live_is_not_approved_by_policy(loaded: Bench) -> None:
     live = loaded.materialize([CANDIDATE], *FEBRUARY, by="uma", kind="LIVE")
-    assert "is 'LIVE', which a launch cannot ask for" in failures(live)[0]
+    assert "is 'LIVE', which is none of BACKFILL" in failures(live)[0]
     with loaded.workspace.ledger.read() as reader:
         load = next(p for p in reader.publications.records() if p.intent.table == "bronze.sales").intent.publication_id
     claimed = {"because": load, "transform_version": "0.9.0", "by": "x"}

@@ -194,7 +194,7 @@ def test_the_whole_way_is_the_same_with_the_ledger_in_postgresql(
 
 
 def test_a_run_of_kind_live_cannot_be_asked_for(shop: Shop) -> None:
-    with pytest.raises(Refused, match="LIVE is not planned by hand"):
+    with pytest.raises(Refused, match="the kind of a plan is 'LIVE'"):
         operations.plan(shop.ws, PlanRequest(table=RECENT, days=MIDDLE, reason="sneak", by="ana", kind=Kind.LIVE))
 
 

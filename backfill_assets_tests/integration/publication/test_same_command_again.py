@@ -13,7 +13,8 @@ from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import Subject, subject_of
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import IllegalTransition, NotApproved, OutcomeUnknown, StoreRefused
+from backfill_assets.core.errors import IllegalTransition, NotApproved, OutcomeUnknown
+from backfill_assets.files.port import StoreUnusable
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
@@ -52,7 +53,7 @@ def unknown_at(table: str, *, landed: bool) -> Iterator[None]:
 
     def asked(_lake: Lake, _table: str, _publication_id: str) -> bool:
         # A lake in a store asks at once; in a folder nothing asks here.
-        raise StoreRefused(EXPIRED, next_step="set new credentials")
+        raise StoreUnusable(place="s3://lake", code="ExpiredToken", why=EXPIRED)
 
     with pytest.MonkeyPatch.context() as patch:
         Seam.COMMIT.put(patch, answer)

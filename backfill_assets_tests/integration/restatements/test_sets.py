@@ -217,7 +217,7 @@ def test_a_cancelled_set_has_staged_nothing_and_stages_nothing(late: Shop) -> No
     set_id = planned_set(late).manifest.set_id
     operations.cancel(late.ws, set_id, by="ana", reason="not now")
     assert set_document(late.ws, set_id).progress == "of 2 runs 0 are staged, 0 have passed, 0 are published"
-    with pytest.raises(IllegalTransition, match=f"set {set_id} cannot be staged: it is CANCELLED") as refusal:
+    with pytest.raises(IllegalTransition, match=f"set {set_id} is CANCELLED; it cannot be staged") as refusal:
         subject_of(late.ws, set_id).stage(ANA)
     assert advised(refusal.value) == f"backfill status {set_id}"
 

@@ -22,9 +22,10 @@ from rich.console import Console
 from backfill_assets.application import look
 from backfill_assets.cli.watch import EVERY_S, watch_status
 from backfill_assets.core.clock import Clock
-from backfill_assets.core.errors import Retryable, UnknownName
+from backfill_assets.core.errors import UnknownName
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.settings import Settings
+from backfill_assets.ledger.errors import Unavailable
 from backfill_assets.ledger.states import RunState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import ledger_examples as examples
@@ -104,11 +105,11 @@ def test_a_database_that_is_away_for_a_moment_does_not_end_the_watching(
     real = look.status
 
     def status(*_: object) -> Any:
-        raise Retryable("the ledger could not be used.", next_step="try again")
+        raise Unavailable(why="it is away")
 
     away = lambda: monkeypatch.setattr(look, "status", status)  # noqa: E731
     text = watched(ws, away, lambda: monkeypatch.setattr(look, "status", real))
-    assert "the ledger could not be used. Next: try again" in text
+    assert "the ledger could not be used, and nothing was changed in it: it is away Next: check that" in text
     assert text.count("no process is at work") == 2
 
 

@@ -178,7 +178,7 @@ def test_a_page_of_another_site_that_names_this_machine_is_not_answered(app: Sta
         ("/sets/set.nothing", 404, "there is no restatement set"),
         ("/nowhere", 404, "There is no page /nowhere"),
         ("/runs?state=FANCY", 400, "is none of PLANNED"),
-        ("/runs?before=-1", 400, "is no number of a page"),
+        ("/runs?before=-1", 400, "is not a number"),
         ("/calendar?year=last", 400, "is neither a date"),
         ("/rows?table=gold.nothing&partition=2024-01-14", 404, "gold.nothing"),
         (f"/rows?table={TURNOVER}&partition=1999-01-14", 404, "has never been published"),

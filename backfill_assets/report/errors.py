@@ -1,0 +1,103 @@
+"""Errors of the edges: what a reader typed, chose, or left out, on the command line, at the desk, or in Dagster.
+
+One class for each kind of mistake, shared by all places where it can be made. Their values are in the words of that
+edge: names of options, fields, tags and settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from backfill_assets.core.errors import Interrupted, MissingInput, Refused, UnknownName, sentence
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.partitions import Partitions
+from backfill_assets.report.requests import NextStep
+from backfill_assets.report.words.states import MEANING
+
+
+@sentence
+class NotGiven(Refused):
+    """{why}."""
+
+    why: str
+    add: str
+
+
+@sentence
+class NotTogether(Refused):
+    """{why}."""
+
+    why: str
+    leave: str
+    instead: str
+
+
+@sentence
+class Malformed(Refused):
+    """{what} {value!r} is not {form}."""
+
+    what: str
+    value: str
+    form: str
+    example: str
+
+
+@sentence
+class NotOneOf(Refused):
+    """{what} is {value!r}, which is none of {listed}."""
+
+    what: str
+    value: str
+    known: Iterable[str]
+
+    @property
+    def listed(self) -> str:
+        return ", ".join(self.known)
+
+
+@sentence
+class CannotUse(Refused):
+    """{what} cannot be used: {why}."""
+
+    what: str
+    why: str
+    instead: str
+
+
+@sentence
+class NotAsPlanned(Refused):
+    """{why}."""
+
+    run_id: str
+    why: str
+    launch: str
+
+
+@sentence
+class NoRunYet(MissingInput):
+    """no run of {table} is {state} over exactly {partitions}."""
+
+    table: str
+    state: RunState
+    partitions: Partitions
+
+
+@sentence
+class Undeclared(UnknownName):
+    """the domain {domain} no longer declares the table {table}, which has been published."""
+
+    domain: str
+    table: str
+
+
+@sentence
+class RunInterrupted(Interrupted):
+    """interrupted; run {run_id} is {state} ({meaning})."""
+
+    run_id: str
+    state: RunState
+    following: NextStep | None
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.state]
