@@ -103,7 +103,7 @@ def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
             records = count_of(counts.landed, "record")
             remarks.append(f"{each.subject}: {counts.rejected:,} of {records} were rejected.")
         _put_aside(ws, each, found.record.import_id)
-        acting.listener(Progress(step="land", done=number, total=len(files), sentence=each.subject))
+        acting.listener(Progress(step="land", done=number, total=len(files), line=each.subject))
     said = [f"{count_of(landed, 'file')} of {source} landed.", *remarks]
     run = plan_load(ws, source, partitions=None, by=by, reason=f"dropped, landed by {by}")
     if run is not None:

@@ -160,7 +160,7 @@ def _land_each(
     def report(outcome: Landed) -> None:
         landed.append(outcome)
         name = captures[len(landed) - 1].name
-        acting.listener(Progress(step="land", done=len(landed), total=len(captures), sentence=name))
+        acting.listener(Progress(step="land", done=len(landed), total=len(captures), line=name))
 
     try:
         land_in_order(landing(ws, table, acting.by), captures, on_duplicate, report)

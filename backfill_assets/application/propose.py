@@ -25,7 +25,6 @@ def propose(ws: Workspace, *, by: str, dry_run: bool = False) -> ProposeReport:
         proposed.situation,
         planned=planned,
         brings=brings,
-        reason=proposed.reason,
         files=proposed.files,
         replaced=proposed.replaced,
         dry_run=dry_run,

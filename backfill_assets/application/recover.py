@@ -12,16 +12,17 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
 from backfill_assets.core.problems import Problem
 from backfill_assets.landing.turn import clean_up_landing
+from backfill_assets.ledger.errors import UnderWay
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.errors import NotEnded
 from backfill_assets.publication.publish import publish_run
-from backfill_assets.publication.recover import RecoveryOutcome, end_publication
+from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, end_publication
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NotGiven
-from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
+from backfill_assets.report.recovered import RecoveredWork, RecoveryReport, outcome_words
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.restatements.recover import recover_set
 from backfill_assets.restatements.undo import complete_rollback
@@ -156,7 +157,8 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
 
 def _left_alone(tx: ReadTransaction, work_id: str, at: datetime) -> str:
     held = tx.leases.get(work_id)
-    return f"is left alone: {held.sentence(at) if held else 'another process of this machine is working on it'}"
+    who = UnderWay(work_id=work_id, held=held, found_at=at).who if held else None
+    return f"is left alone: {who or 'another process of this machine is working on it'}"
 
 
 def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome]) -> Recovered:
@@ -166,7 +168,7 @@ def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome])
     except BackfillError as error:
         return _not_ended(what, name, table, error)
     following = next_step_of(outcome.error) if outcome.error else None
-    return Recovered(what=what, id=name, outcome=outcome.sentence, next_step=following, landed=outcome.landed)
+    return Recovered(what=what, id=name, outcome=outcome_words(outcome), next_step=following, landed=outcome.landed)
 
 
 def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recovered:
@@ -191,8 +193,8 @@ def _rollback(ws: Workspace, order: RollbackOrder) -> RecoveryOutcome:
     try:
         undone = complete_rollback(ws, order)
     except (Refused, HalfWay) as error:
-        return RecoveryOutcome(sentence=f"could not be completed, and is abandoned: {error.message}", error=error)
-    return RecoveryOutcome(sentence="was half-way; now it is rolled back with its dependents", landed=tuple(undone))
+        return RecoveryOutcome(ended=RecoveryEnd.ABANDONED, error=error)
+    return RecoveryOutcome(ended=RecoveryEnd.ROLLED_BACK_TOGETHER, landed=tuple(undone))
 
 
 def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: bool) -> Recovered:

@@ -94,7 +94,7 @@ class RestatementSet:
             partitions = describe(manifest.grain, manifest.partitions)
             sentence = f"run {place + 1} of {len(members)} of the set, {partitions}"
             acting.listener(
-                Progress(step="prepare", done=place, total=len(members), sentence=sentence, table=manifest.table)
+                Progress(step="prepare", done=place, total=len(members), line=sentence, table=manifest.table)
             )
             run.compute(acting)
             if run.record.state is RunState.BLOCKED:

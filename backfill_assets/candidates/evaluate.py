@@ -146,7 +146,7 @@ class Gating:
     def report(self, done: int, sentence: str) -> None:
         """Reports progress."""
         total, table = len(self.manifest.partitions), self.manifest.table
-        self.listener(Progress(step="gate", done=done, total=total, sentence=sentence, table=table))
+        self.listener(Progress(step="gate", done=done, total=total, line=sentence, table=table))
 
 
 @contextmanager

@@ -204,7 +204,7 @@ def _report(work: Staging, stage: Compute, sentence: str, *, done: bool = True) 
 
 def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
     total = len(manifest.partitions)
-    return Progress(step="stage", done=done, total=total, sentence=sentence, table=manifest.table)
+    return Progress(step="stage", done=done, total=total, line=sentence, table=manifest.table)
 
 
 def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:

@@ -88,7 +88,7 @@ def progress_listener(what: str, *, quiet: bool, silence_s: float = LONGEST_SILE
                 task,
                 total=progress.total,
                 completed=progress.done,
-                sentence=visible(progress.sentence),
+                sentence=visible(progress.line),
                 description=visible(_doing(progress) if progress.table else f"{progress.step} {what}"),
             )
             if progress.done < progress.total:
@@ -108,7 +108,7 @@ def _lines(console: Console, silence_s: float) -> Iterator[Listener]:
 
     def print_line(progress: Progress) -> None:
         nonlocal last, tenth
-        last, sentence = progress, progress.sentence
+        last, sentence = progress, progress.line
         if progress.step == "land" and progress.total > _FEW:
             before, tenth = tenth, progress.done * _FEW // progress.total
             if tenth == before:
@@ -125,7 +125,7 @@ def _lines(console: Console, silence_s: float) -> Iterator[Listener]:
                 silences = 0
             elif last is not None and not ended.is_set():
                 silences += 1
-                _print_line(console, last, f"goes on, {silences * silence_s:,.0f} s after: {last.sentence}")
+                _print_line(console, last, f"goes on, {silences * silence_s:,.0f} s after: {last.line}")
 
     breaker = Thread(target=break_silence, daemon=True, name="silence")
     breaker.start()

@@ -106,14 +106,6 @@ class Lease:
         system, _, _began_at = self.mark.rpartition("/")
         return bool(system) and system == _system() and mark_of(self.machine) != self.mark
 
-    def sentence(self, at: datetime) -> str:
-        """Who, since when, until when."""
-        left = max(0, round((self.until_at - at).total_seconds()))
-        return (
-            f"{self.holder} ({self.machine}) has been working on it since {self.since_at:%Y-%m-%d %H:%M:%S} UTC; "
-            f"its lease ends in {left} s, at {self.until_at:%H:%M:%S} UTC, unless it is renewed"
-        )
-
 
 @contextmanager
 def renewed(renew: Callable[[], bool], *, length: timedelta, lost: Callable[[], object]) -> Iterator[None]:

@@ -14,13 +14,13 @@ class Progress:
         step: What is being done, such as `stage` or `gate`.
         table: The table it is done for; empty where it is for several.
         done, total: In partitions.
-        sentence: One line for a log.
+        line: One line for a log.
     """
 
     step: str
     done: int
     total: int
-    sentence: str
+    line: str
     table: str = ""
 
 

@@ -299,7 +299,11 @@ class UnderWay(AtWork):
 
     @property
     def who(self) -> str:
-        return self.held.sentence(self.found_at)
+        held, left = self.held, max(0, round((self.held.until_at - self.found_at).total_seconds()))
+        return (
+            f"{held.holder} ({held.machine}) has been working on it since {held.since_at:%Y-%m-%d %H:%M:%S} UTC; "
+            f"its lease ends in {left} s, at {held.until_at:%H:%M:%S} UTC, unless it is renewed"
+        )
 
     @property
     def ids(self) -> Mapping[str, object]:

@@ -321,7 +321,7 @@ def _url(context: AssetExecutionContext, table: Table) -> str:
 
 def _listener(context: AssetExecutionContext, session: Session) -> Listener:
     def listen(progress: Progress) -> None:
-        context.log.info(progress.sentence)
+        context.log.info(progress.line)
         session.progress(progress)
 
     return listen

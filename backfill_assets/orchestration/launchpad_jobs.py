@@ -88,7 +88,7 @@ class _Launch:
         from backfill_assets.orchestration.recorder import DagsterRecorder
 
         def listen(progress: Progress) -> None:
-            self.context.log.info(progress.sentence)
+            self.context.log.info(progress.line)
 
         recorder = DagsterRecorder(self.ws.settings, self._opened, self.context.instance)
         return Acting(by=by, recorder=recorder, listener=listen)

@@ -193,7 +193,7 @@ def _carried_out(errand: Errand, context: OpExecutionContext, ws: Workspace, sub
     from backfill_assets.orchestration.recorder import DagsterRecorder
 
     def listen(progress: Progress) -> None:
-        context.log.info(progress.sentence)
+        context.log.info(progress.line)
 
     try:
         with ExitStack() as opened:

@@ -17,6 +17,7 @@ from backfill_assets.core.errors import (
     sentence,
 )
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 
@@ -261,11 +262,15 @@ class StillUnknown(OutcomeUnknown):
 
 @sentence
 class WouldLeaveOrphans(LeavesOrphans):
-    """rolling back {of} would leave published partitions without their input: {described}."""
+    """rolling back {of} would leave published partitions without their input: {of_tables} (by {dependents})."""
 
     of: str
     dependents: tuple[str, ...]
-    described: str
+    left: tuple[TablePartitions, ...]
+
+    @property
+    def of_tables(self) -> str:
+        return "; ".join(map(str, self.left))
 
 
 @sentence

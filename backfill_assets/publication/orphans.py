@@ -17,21 +17,18 @@ from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.publication.errors import DependentChangedSince, DependentIsBeingPublished, WouldLeaveOrphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orphans:
+class Orphans(TablePartitions):
     """Published partitions that would be left without an input, and the run whose publication shows them.
 
     Attributes:
         set_id: The set that the run belongs to; it is only undone as a whole.
     """
 
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
     run_id: str
     publication_id: str
     set_id: str | None
@@ -52,14 +49,7 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
     """
     if left := orphans_of(graph, tx, undone):
         dependents = tuple(orphans.run_id for orphans in left)
-        raise WouldLeaveOrphans(of=of, dependents=dependents, described=described_orphans(left))
-
-
-def described_orphans(left: Iterable[Orphans]) -> str:
-    """Orphans in words."""
-    return "; ".join(
-        f"{each.table} {describe(each.grain, each.partitions)} by {each.set_id or each.run_id}" for each in left
-    )
+        raise WouldLeaveOrphans(of=of, dependents=dependents, left=left)
 
 
 def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIntent]) -> tuple[Orphans, ...]:

@@ -8,6 +8,7 @@ decides.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
@@ -18,17 +19,41 @@ from backfill_assets.publication.publish import abandon, acknowledge
 from backfill_assets.workspace import Workspace
 
 
+class RecoveryEnd(StrEnum):
+    """How work that was under way ended."""
+
+    NOT_LANDED = "NOT_LANDED"
+    NOTHING_TO_SWAP = "NOTHING_TO_SWAP"
+    LANDED = "LANDED"
+    UNDONE_SINCE = "UNDONE_SINCE"
+    PUBLISHED_SINCE = "PUBLISHED_SINCE"
+    PUBLISHED = "PUBLISHED"
+    NOTHING_PUBLISHED = "NOTHING_PUBLISHED"
+    HALF_WAY = "HALF_WAY"
+    ROLLED_BACK = "ROLLED_BACK"
+    ROLLED_BACK_TOGETHER = "ROLLED_BACK_TOGETHER"
+    NOT_ROLLED_BACK = "NOT_ROLLED_BACK"
+    ABANDONED = "ABANDONED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryOutcome:
     """The outcome of recovering one piece of work.
 
     Attributes:
-        sentence: How it ended, in words.
+        ended: How it ended.
+        table, version: Of a publication that landed: the version of the table with its rows.
+        by_others: Whether another process had closed it meanwhile.
+        cause: Why it could not be completed, where it was rolled back instead, or nothing of it was changed.
         error: Why it did not end; None when it did.
         landed: The publications and rollbacks that the ledger has recorded because of it, in order.
     """
 
-    sentence: str
+    ended: RecoveryEnd
+    table: str = ""
+    version: int | None = None
+    by_others: bool = False
+    cause: BackfillError | None = None
     error: BackfillError | None = None
     landed: tuple[PublicationRecord, ...] = ()
 
@@ -41,19 +66,13 @@ def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Rec
         version = fence(ws.lake, intent.table, intent.publication_id)
         ws.reached(Point.RECOVER_FENCED)
     if version is None:
-        found = "had not landed" if intent.changes else "had nothing to swap"
-        closed = abandon(ws, intent.publication_id, by=by, reason=f"recovered: it {found}")
+        ended = RecoveryEnd.NOT_LANDED if intent.changes else RecoveryEnd.NOTHING_TO_SWAP
+        closed = abandon(ws, intent.publication_id, by=by, reason=f"recovered: {ended}")
         ws.reached(Point.RECOVER_CLOSED)
-        return RecoveryOutcome(
-            sentence=f"{found}; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
-        )
+        return RecoveryOutcome(ended=ended, by_others=not closed)
     with ws.ledger.read() as tx:
         if tx.publications.get(intent.publication_id).state is PublicationState.ROLLED_BACK:
-            landed = f"had landed as version {version} of {intent.table}"
-            return RecoveryOutcome(sentence=f"{landed}, and has been rolled back meanwhile")
+            return RecoveryOutcome(ended=RecoveryEnd.UNDONE_SINCE, table=intent.table, version=version)
         manifest = tx.runs.get(intent.run_id).manifest
     acknowledged = acknowledge(ws, manifest, intent, delta_version=version, by=by)
-    return RecoveryOutcome(
-        sentence=f"had landed as version {version} of {intent.table}; the ledger has recorded it now",
-        landed=(acknowledged,),
-    )
+    return RecoveryOutcome(ended=RecoveryEnd.LANDED, table=intent.table, version=version, landed=(acknowledged,))

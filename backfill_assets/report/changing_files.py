@@ -8,6 +8,7 @@ from datetime import datetime
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.planning.sets import ProposedBecause
+from backfill_assets.report.words.news import file_words
 from backfill_assets.staleness.landed_news import FileNews
 
 
@@ -63,7 +64,7 @@ def changing_file(file: FileNews) -> ChangingFile:
         restored=changed.restored,
         least_days_late=least,
         most_days_late=most,
-        sentence=file.sentence,
+        sentence=file_words(file),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -17,6 +17,7 @@ from backfill_assets.report.open_proposals import OpenProposal, open_proposal, o
 from backfill_assets.report.planned_sets import LeftOutDocument, left_out_documents
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.report.version_changes import BroughtAlong
+from backfill_assets.report.words.news import proposal_words
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
 
@@ -148,8 +149,7 @@ def propose_report(
     *,
     planned: PlannedSet | None,
     brings: Iterable[BroughtAlong],
-    reason: str,
-    files: Iterable[FileNews],
+    files: Sequence[FileNews],
     replaced: Iterable[tuple[str, str]],
     dry_run: bool,
 ) -> ProposeReport:
@@ -160,7 +160,6 @@ def propose_report(
         found: What it was decided from.
         planned: The new draft; None when none was planned.
         brings: What its runs bring along.
-        reason: Why its days are restated.
         files: What landed files decide of these days.
         replaced: The drafts that ended, each with the reason.
         dry_run: Whether nothing was written.
@@ -169,7 +168,9 @@ def propose_report(
     behind = tuple(map(changing_file, files))
     return ProposeReport(
         dry_run=dry_run,
-        proposed=_new(ws, found, planned, tuple(brings), reason, behind) if found.decision.proposed else None,
+        proposed=_new(ws, found, planned, tuple(brings), proposal_words(found, files), behind)
+        if found.decision.proposed
+        else None,
         open=tuple(open_proposal(record, approved=False) for record in staying if record is not None),
         replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in replaced),
         rolled_back=tuple(map(_rolled_back, found.rolled_back)),

@@ -80,11 +80,15 @@ class OnlyUndoneWithSet(IllegalTransition):
 
 @sentence
 class SetWouldBeOrphaned(LeavesOrphans):
-    """rolling back {of} would leave published partitions of a set without their input: {described}."""
+    """rolling back {of} would leave published partitions of a set without their input: {of_tables}."""
 
     of: str
     set_id: str
-    described: str
+    left: tuple[TablePartitions, ...]
+
+    @property
+    def of_tables(self) -> str:
+        return "; ".join(map(str, self.left))
 
 
 @sentence

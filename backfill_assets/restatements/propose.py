@@ -15,7 +15,7 @@ from pathlib import Path
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, describe
+from backfill_assets.planning.partitions import DayRange, Grain, compress, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import ProposedBecause
@@ -23,11 +23,13 @@ from backfill_assets.publication.proposals import Situation, basis_of, open_sets
 from backfill_assets.restatements.errors import OpenKeepsChanging
 from backfill_assets.restatements.plan import Proposal, TermsOf, plan_set
 from backfill_assets.staleness.decided_rows import deciding_news
-from backfill_assets.staleness.landed_news import FileNews, files_of, late_in_words, rows_in_words
+from backfill_assets.staleness.landed_news import FileNews, files_of
 from backfill_assets.workspace import Workspace
 
-_MOST_NAMES = 3
 _TRIES = 5
+REASON = "changed behind published output"
+"""The reason of every proposal; its manifest has the days and the files."""
+
 _WITHOUT_FILES = "backfill"
 """The requester where neither a file nor a load of the days is left."""
 
@@ -39,14 +41,12 @@ class Proposed:
     Attributes:
         situation: What it was decided from.
         planned: The new draft; None when nothing was to be proposed, or nothing was to be written.
-        reason: Why the days of `situation.decision.proposed` are restated, in words; empty without any.
         files: What landed files decide of these days, in the order of arrival.
         replaced: The drafts that were cancelled, or would be, each with the reason.
     """
 
     situation: Situation
     planned: PlannedSet | None
-    reason: str
     files: Sequence[FileNews]
     replaced: Sequence[tuple[str, str]]
 
@@ -72,9 +72,7 @@ def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False)
             files = files_of(deciding_news(ws, tx, found.news, days), days)
             proposed = _because(tx, found, files) if days else None
             requester = _requester(tx, found, files)
-        nothing = Proposed(
-            situation=found, planned=None, reason=_reason(found, files), files=files, replaced=_replaced(found, None)
-        )
+        nothing = Proposed(situation=found, planned=None, files=files, replaced=_replaced(found, None))
         if dry_run or not (proposed or found.decision.replaced):
             return nothing
         ws.reached(Point.PROPOSAL_DECIDED)
@@ -102,7 +100,7 @@ def _planned(
         for name, why in _replaced(found, set_id):
             tx.sets.replace_draft(name, actor=by, why=why)
 
-    request = SetRequest(reason=decided.reason, by=requester, because=_ranges(proposed), called=_called(proposed))
+    request = SetRequest(reason=REASON, by=requester, because=_ranges(proposed), called=_called(proposed))
     planned = plan_set(ws, request, terms_of, Proposal(proposed=proposed, actor=by, first=first))
     if not isinstance(planned, PlannedSet):
         raise _OthersWereFaster
@@ -181,35 +179,3 @@ def _requester(tx: ReadTransaction, found: Situation, files: Sequence[FileNews])
         for claim in tx.versions.claims(source, [day]).values():
             return tx.runs.get(claim.run_id).manifest.requested_by
     return _WITHOUT_FILES
-
-
-def _reason(found: Situation, files: Sequence[FileNews]) -> str:
-    if not found.decision.proposed:
-        return ""
-    sentences = [_files_in_words(files)] if files else []
-    without = sorted({day for day in found.decision.proposed if not found.news.get(day)})
-    if without:
-        days = describe(Grain.DAILY, (day for _, day in without))
-        sentences.append(f"{without[0][0]} {days}: loaded again or rolled back, with no new file")
-    return f"changed behind published output: {'; '.join(sentences)}"
-
-
-def _files_in_words(files: Sequence[FileNews]) -> str:
-    """One file with its name; of several the ids, because the set has a table of them."""
-    if len(files) == 1:
-        return files[0].sentence
-    by_source: dict[str, set[date]] = {}
-    for each in files:
-        by_source.setdefault(each.record.source, set()).update(each.changed.days)
-    days = "; ".join(f"{source} {describe(Grain.DAILY, some, most=3)}" for source, some in by_source.items())
-    ids = _few([each.record.import_id for each in files])
-    people = _few(list(dict.fromkeys(each.record.landed_by for each in files)))
-    return (
-        f"{rows_in_words(files)} of {days}, decided by {count_of(len(files), 'file')} ({ids}; landed by {people}), "
-        f"{late_in_words(files)} late"
-    )
-
-
-def _few(names: Sequence[str]) -> str:
-    more = len(names) - _MOST_NAMES
-    return ", ".join([*names[:_MOST_NAMES], *([f"{more:,} more"] if more > 0 else [])])

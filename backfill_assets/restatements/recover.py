@@ -7,7 +7,7 @@ from dataclasses import replace
 from backfill_assets.core.errors import BackfillError, GateFailed, HalfWay, InputsMovedOn, MissingInput, TargetChanged
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import SetState
-from backfill_assets.publication.recover import RecoveryOutcome
+from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.restatements.publish import PublishOne, publish_set, rollback_set
 from backfill_assets.workspace import Workspace
 
@@ -33,21 +33,20 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOn
         with ws.ledger.read() as tx:
             found = tx.sets.get(set_id).state
         if found is SetState.PUBLISHED:
-            return RecoveryOutcome(sentence="was published by another process meanwhile")
+            return RecoveryOutcome(ended=RecoveryEnd.PUBLISHED_SINCE)
         if found is SetState.PLANNED:
-            return RecoveryOutcome(sentence=f"could not be published, and nothing of it has changed: {error.message}")
+            return RecoveryOutcome(ended=RecoveryEnd.NOTHING_PUBLISHED, cause=error)
         cause = error.__cause__ if isinstance(error, HalfWay) else error
         if isinstance(cause, CANNOT_BE_COMPLETED):
-            # Only the message of the cause: how far the set was is not true any more after the reversal.
-            reversal = _reversed(ws, set_id, by=by, reason=cause.message)
-            return replace(reversal, sentence=f"could not be completed ({cause.message}) and {reversal.sentence}")
-        return RecoveryOutcome(sentence=f"is still half-way: {error.message}", error=error)
-    return RecoveryOutcome(sentence="was half-way; now all of it is published")
+            # Only the cause: how far the set was is not true any more after the reversal.
+            return replace(_reversed(ws, set_id, by=by, reason=cause.message), cause=cause)
+        return RecoveryOutcome(ended=RecoveryEnd.HALF_WAY, error=error)
+    return RecoveryOutcome(ended=RecoveryEnd.PUBLISHED)
 
 
 def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> RecoveryOutcome:
     try:
         undone = rollback_set(ws, set_id, by=by, reason=reason, ordered=True)
     except BackfillError as error:
-        return RecoveryOutcome(sentence=f"cannot be rolled back as a whole: {error.message}", error=error)
-    return RecoveryOutcome(sentence="all of it has been rolled back", landed=tuple(undone))
+        return RecoveryOutcome(ended=RecoveryEnd.NOT_ROLLED_BACK, error=error)
+    return RecoveryOutcome(ended=RecoveryEnd.ROLLED_BACK, landed=tuple(undone))

@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import PublicationIntent, PublicationRecord,
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.publication.authority import rollback_grounds
-from backfill_assets.publication.orphans import Orphans, described_orphans, orphans_of
+from backfill_assets.publication.orphans import Orphans, orphans_of
 from backfill_assets.publication.publish import rollback_intent, rollback_run
 from backfill_assets.restatements.errors import OnlyDependentsRolledBack, OnlyUndoneWithSet, SetWouldBeOrphaned
 from backfill_assets.restatements.publish import rollback_intents, rollback_set
@@ -104,4 +104,4 @@ def _intents(ws: Workspace, tx: ReadTransaction, order: RollbackOrder) -> Sequen
 def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:
     of_sets = [each for each in orphans if each.set_id is not None]
     if of_sets:
-        raise SetWouldBeOrphaned(of=name, set_id=str(of_sets[0].set_id), described=described_orphans(of_sets))
+        raise SetWouldBeOrphaned(of=name, set_id=str(of_sets[0].set_id), left=tuple(of_sets))

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from pathlib import Path
 
-from backfill_assets.core.wording import visible
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.sets import ChangedByFile
 
@@ -57,35 +54,6 @@ class FileNews:
         """The fewest and the most days between one of the days and the landing."""
         late = [_days_late(self.record, day) for day in self.changed.days]
         return min(late), max(late)
-
-    @property
-    def sentence(self) -> str:
-        """The file, its days, how many rows it decides of them, and how late they came."""
-        record = self.record
-        days = describe(Grain.DAILY, self.changed.days, most=3)
-        name = visible(Path(record.original_path).name)
-        return (
-            f"{name} ({record.import_id}, landed by {record.landed_by} on {record.landed_at:%Y-%m-%d}): "
-            f"{rows_in_words([self])} of {record.source} {days}, {late_in_words([self])} late"
-        )
-
-
-def rows_in_words(files: Sequence[FileNews]) -> str:
-    """How many rows files have of their days, and how many they have taken back or ended."""
-    rows = sum(each.changed.rows for each in files)
-    others = {
-        "moved to other days": sum(each.changed.moved_away for each in files),
-        "deleted or withdrawn": sum(each.changed.taken_back for each in files),
-        "restored": sum(each.changed.restored for each in files),
-    }
-    found = [count_of(rows, "row")] if rows or not any(others.values()) else []
-    return ", ".join([*found, *(f"{count_of(count, 'row')} {how}" for how, count in others.items() if count)])
-
-
-def late_in_words(files: Sequence[FileNews]) -> str:
-    """How many days passed between the days of files and their landing."""
-    least, most = min(each.days_late[0] for each in files), max(each.days_late[1] for each in files)
-    return f"{least:,} to {count_of(most, 'day')}" if least < most else count_of(least, "day")
 
 
 def _days_late(record: ImportRecord, day: date) -> int:

@@ -17,7 +17,7 @@ from backfill_assets.domain import SourceTable, Table
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
 from backfill_assets.lake.schemas import cannot_follow, schema_of
 from backfill_assets.lake.staging import footer_columns
-from backfill_assets.planning.partitions import Partitions, describe
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.transforms.schemas import business_schema, former_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -28,14 +28,12 @@ class BuiltVersion:
 
     Attributes:
         version: The version.
-        partitions: How many there are.
-        described: The same in words.
+        partitions: Which ones.
         gives_same_rows: Whether they are read as what the present contract says, so that they need not be built again.
     """
 
     version: int
-    partitions: int
-    described: str
+    partitions: Partitions
     gives_same_rows: bool
 
 
@@ -45,13 +43,11 @@ class LackedColumn:
 
     Attributes:
         column: The column.
-        partitions: How many partitions lack it.
-        described: The same in words.
+        partitions: The partitions that lack it.
     """
 
     column: str
-    partitions: int
-    described: str
+    partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,15 +118,13 @@ def _checked(ws: Workspace, table: Table) -> CheckedTable:
         built=tuple(
             BuiltVersion(
                 version=version,
-                partitions=len(days),
-                described=describe(grain, days),
+                partitions=Partitions.of(grain, days),
                 gives_same_rows=_is_same(ws, table, version),
             )
             for version, days in sorted(built.items())
         ),
         lacked=tuple(
-            LackedColumn(column=column, partitions=len(days), described=describe(grain, days))
-            for column, days in lacked.items()
+            LackedColumn(column=column, partitions=Partitions.of(grain, days)) for column, days in lacked.items()
         ),
         restate=Partitions.of(grain, again) if again else None,
         problems=found,

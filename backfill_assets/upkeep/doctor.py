@@ -102,7 +102,7 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
     parts: list[CheckedPart] = []
     is_away = False
     for number, (part, place, check) in enumerate(tried):
-        listener(Progress(step="try", done=number, total=len(tried), sentence=part))
+        listener(Progress(step="try", done=number, total=len(tried), line=part))
         if is_away and isinstance(place, StoreUrl):
             parts.append(CheckedPart(part=part, health=Health.FAILED, found="not tried: the store does not answer"))
             continue
@@ -111,7 +111,7 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
         except StoreAway as error:
             is_away = True
             parts.append(_failed(part, error))
-    listener(Progress(step="try", done=len(tried), total=len(tried), sentence="everything was tried"))
+    listener(Progress(step="try", done=len(tried), total=len(tried), line="everything was tried"))
     return DoctorReport(is_sound=all(each.health is not Health.FAILED for each in parts), parts=tuple(parts))
 
 

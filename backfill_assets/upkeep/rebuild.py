@@ -238,4 +238,4 @@ def _compared(expected: CandidatePartition, found: Measured) -> Difference:
 
 
 def _progress(done: int, total: int, sentence: str) -> Progress:
-    return Progress(step="reproduce", done=done, total=total, sentence=sentence)
+    return Progress(step="reproduce", done=done, total=total, line=sentence)

@@ -23,7 +23,7 @@ from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.ledger.records import RunRecord, SampledRow
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.upkeep.errors import EmptySample, NothingToReproduce, ReproducedOtherwise, SparkStopped
 from backfill_assets.upkeep.rebuild import MOST_SAMPLED, Difference, Rebuilding, Rebuilt, rebuild
 from backfill_assets.workspace import Workspace
@@ -57,8 +57,7 @@ class ReproductionReport:
         code_digest: sha256 over the code of that transform.
         versions: What it was staged and rebuilt with.
         identical: Whether every content checksum is the recorded one; else the exit code is 1.
-        partitions: How many partitions were rebuilt.
-        partitions_described: The same in words.
+        partitions: The partitions that were rebuilt.
         of_partitions: How many the run has.
         rows: How many rows were rebuilt.
         differences: Where they are not the recorded ones.
@@ -73,8 +72,7 @@ class ReproductionReport:
     code_digest: str
     versions: ReproductionVersions
     identical: bool
-    partitions: int
-    partitions_described: str
+    partitions: Partitions
     of_partitions: int
     rows: int
     differences: tuple[Difference, ...]
@@ -154,8 +152,7 @@ def _report(
         code_digest=manifest.code_digest,
         versions=versions,
         identical=not differences,
-        partitions=len(chosen),
-        partitions_described=describe(manifest.grain, chosen),
+        partitions=Partitions.of(manifest.grain, chosen),
         of_partitions=len(manifest.partitions),
         rows=sum(part.rows for part in found),
         differences=differences,
@@ -175,7 +172,7 @@ def spread(partitions: Sequence[date], count: int) -> tuple[date, ...]:
 def _event_payload(report: ReproductionReport) -> Mapping[str, Any]:
     return {
         "identical": report.identical,
-        "partitions": report.partitions,
+        "partitions": len(report.partitions),
         "of_partitions": report.of_partitions,
         "differing": len(report.differences),
         "differing_partitions": [each.partition.isoformat() for each in report.differences[:_MOST_LISTED]],

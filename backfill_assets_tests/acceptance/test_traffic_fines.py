@@ -312,7 +312,7 @@ def _wrong_right_and_brought_back(ws: Workspace, part: Part, events: Path, expec
 def test_what_was_restated_is_reproduced_from_its_manifest_alone(ws: Workspace, part: Part, corrected: str) -> None:
     outcome = operations.reproduce(ws, corrected, by="ana")
     assert outcome.identical
-    assert (outcome.partitions, outcome.rows) == (len(part.restated), part.rows)
+    assert (len(outcome.partitions), outcome.rows) == (len(part.restated), part.rows)
     assert audit(ws).problems == ()
 
 

@@ -77,7 +77,9 @@ def _checked(found: CheckedTable) -> Block:
     from backfill_assets.report.advice.upkeep import after_check
 
     version = f", version {found.contract_version} of its contract" if found.contract_version else ""
-    rows = [(each.version, each.partitions, each.described, _READ[each.gives_same_rows]) for each in found.built]
+    rows = [
+        (each.version, len(each.partitions), str(each.partitions), _READ[each.gives_same_rows]) for each in found.built
+    ]
     empty = count_of(found.empty_partitions, "partition")
     following = after_check(found) if found.restate else None
     title = f"{found.table}: {count_of(found.accepted_partitions, 'accepted partition')}{version}"
@@ -89,7 +91,7 @@ def _checked(found: CheckedTable) -> Block:
         Note(text=f"{empty} without rows, for any version") if found.empty_partitions else None,
         *(Note(text=problem, tone=Tone.BAD) for problem in found.problems),
         *(
-            Note(text=f"{each.column} is null in {count_of(each.partitions, 'partition')}: {each.described}")
+            Note(text=f"{each.column} is null in {count_of(len(each.partitions), 'partition')}: {each.partitions}")
             for each in found.lacked
         ),
         facts(("would have to be restated", found.restate)),

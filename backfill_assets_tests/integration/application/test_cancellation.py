@@ -231,7 +231,7 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
     before, run_id = shop.live_paths(), shop.planned(OUTPUT)
 
     def somebody_cancels(progress: Progress) -> None:
-        if progress.sentence.endswith("is staged"):
+        if progress.line.endswith("is staged"):
             operations.cancel(shop.ws, run_id, by="ben", reason="the other window")
 
     with pytest.raises(TakenOver, match="was cancelled by ben: the other window"):

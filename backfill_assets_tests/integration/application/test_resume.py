@@ -192,7 +192,7 @@ def at_the(sentence: str | tuple[str, ...], act: Callable[[], None]) -> Listener
     waiting = [act]
 
     def listen(progress: Progress) -> None:
-        if waiting and progress.sentence.startswith(sentence):
+        if waiting and progress.line.startswith(sentence):
             waiting.pop()()
 
     return listen

@@ -196,7 +196,7 @@ class Gone(BaseException):
 
 def dies_at(beginning: str) -> Listener:
     def listen(progress: Progress) -> None:
-        if progress.sentence.startswith(beginning):
+        if progress.line.startswith(beginning):
             raise Gone
 
     return listen

@@ -23,7 +23,7 @@ from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication.recover import end_publication
+from backfill_assets.publication.recover import RecoveryEnd, end_publication
 from backfill_assets.report.report import run_report
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
@@ -118,10 +118,8 @@ def test_a_recovery_that_was_late_for_a_run_that_changes_nothing_writes_nothing_
     version = shop.ws.lake.open(RECENT).version()
     operations.publish(replace(shop.ws, reached=reached), shop.ready(), by="ben")
     (late,) = seen
-    assert (
-        end_publication(shop.ws, late, by="ops").sentence
-        == "had nothing to swap; was closed meanwhile, nothing has changed"
-    )
+    found = end_publication(shop.ws, late, by="ops")
+    assert (found.ended, found.by_others) == (RecoveryEnd.NOTHING_TO_SWAP, True)
     assert shop.ws.lake.open(RECENT).version() == version
     assert audit(shop.ws).problems == ()
 

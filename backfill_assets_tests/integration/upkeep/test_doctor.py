@@ -101,7 +101,7 @@ def test_a_store_that_does_not_answer_is_waited_for_once_and_what_is_being_tried
     told: list[str] = []
     nobody = Store(port=free_port(), folder=ws.settings.home, command=())
     began = time.monotonic()
-    found = failed(examine(in_store(ws, "away", nobody), lambda progress: told.append(progress.sentence)))
+    found = failed(examine(in_store(ws, "away", nobody), lambda progress: told.append(progress.line)))
     assert time.monotonic() - began < 1.5 * PATIENCE.total_seconds()
     assert "does not answer" in found.pop("rights in the lake")
     assert set(found.values()) == {"not tried: the store does not answer "}

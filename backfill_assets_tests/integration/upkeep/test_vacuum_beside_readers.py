@@ -39,7 +39,7 @@ def test_a_reproduction_during_a_vacuum_says_what_retention_removed_or_is_right(
     def listen(progress: Progress) -> None:
         if len(said) == at:
             operations.vacuum(late.ws, by="vera")
-        said.append(progress.sentence)
+        said.append(progress.line)
 
     if at < LAST_SENTENCE:
         with pytest.raises(MissingInput, match=f"run {first} reads version .* which retention removed at "):

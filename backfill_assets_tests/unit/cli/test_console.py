@@ -33,15 +33,15 @@ def test_a_line_of_progress_names_its_table_and_that_of_several_tables_does_not(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with progress_listener("a set", quiet=False) as listener:
-        listener(Progress(step="stage", done=0, total=3, sentence="chunk 1 of 3", table="silver.daily"))
-        listener(Progress(step="land", done=0, total=3, sentence="january.csv"))
+        listener(Progress(step="stage", done=0, total=3, line="chunk 1 of 3", table="silver.daily"))
+        listener(Progress(step="land", done=0, total=3, line="january.csv"))
     assert capsys.readouterr().err == "stage silver.daily: chunk 1 of 3\nland: january.csv\n"
 
 
 def test_the_progress_of_many_files_is_a_line_for_each_tenth_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     with progress_listener("sales", quiet=False) as listener:
         for done in range(1, 306):
-            listener(Progress(step="land", done=done, total=305, sentence=f"{done}.csv"))
+            listener(Progress(step="land", done=done, total=305, line=f"{done}.csv"))
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 11
     assert [lines[0], lines[1], lines[-1]] == [
@@ -51,7 +51,7 @@ def test_the_progress_of_many_files_is_a_line_for_each_tenth_of_them(capsys: pyt
     ]
     with progress_listener("sales", quiet=False) as listener:
         for done in range(1, 11):
-            listener(Progress(step="land", done=done, total=10, sentence=f"{done}.csv"))
+            listener(Progress(step="land", done=done, total=10, line=f"{done}.csv"))
     assert len(capsys.readouterr().err.splitlines()) == 10
 
 
@@ -59,7 +59,7 @@ def test_after_a_long_silence_a_line_says_what_goes_on(capsys: pytest.CaptureFix
     with progress_listener("a set", quiet=False, silence_s=0.3) as listener:
         time.sleep(0.5)
         assert capsys.readouterr().err == "", "nothing has begun"
-        listener(Progress(step="gate", done=3, total=3, sentence="all gates evaluated", table="silver.daily"))
+        listener(Progress(step="gate", done=3, total=3, line="all gates evaluated", table="silver.daily"))
         time.sleep(1)
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "gate silver.daily: all gates evaluated"

@@ -16,6 +16,7 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, decide
+from backfill_assets.report.words.news import file_words
 from backfill_assets.staleness.landed_news import LandedNews, files_of
 from backfill_assets_tests.support.graph_examples import accepted_partitions, every_partition, graphs
 from backfill_assets_tests.support.ledger_examples import an_import
@@ -105,7 +106,7 @@ def test_the_news_of_a_file_says_what_it_brought_and_took_back() -> None:
         },
         [day(0), day(1)],
     )
-    assert file.sentence == (
+    assert file_words(file) == (
         "extract.csv (imp-000007, landed by ana on 2026-01-11): 2 rows, 1 row moved to other days, "
         "3 rows deleted or withdrawn of bronze.events 2026-01-01..2026-01-02, 2 days, 9 to 10 days late"
     )
