@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from backfill_assets.planning.partitions import DayRange
@@ -17,11 +18,10 @@ from backfill_assets.workspace import Workspace
 if TYPE_CHECKING:
     from backfill_assets.application.metrics import MetricsDocument
     from backfill_assets.core.progress import Listener
-    from backfill_assets.ledger.records import CandidatePartition
+    from backfill_assets.ledger.records import CandidatePartition, EventRecord
     from backfill_assets.report.at_work import WorkInProgress
     from backfill_assets.report.calendar import Calendar
     from backfill_assets.report.event_counts import EventCounts
-    from backfill_assets.report.events import EventLine
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.partition import PartitionHistory
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from backfill_assets.upkeep.audit_record import RecordedAudit
     from backfill_assets.upkeep.check import CheckReport
     from backfill_assets.upkeep.doctor import DoctorReport
+
+_MOST_EVENTS = 500
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
@@ -166,11 +168,10 @@ def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
     return at_work_now(ws)
 
 
-def events(ws: Workspace, entity_id: str) -> tuple[EventLine, ...]:
-    """What happened to a run or a set."""
-    from backfill_assets.report.events import events_of
-
-    return events_of(ws, entity_id)
+def events(ws: Workspace, entity_id: str) -> tuple[EventRecord, ...]:
+    """The first events of a run or a set; none of something that the ledger does not know."""
+    with ws.ledger.read() as tx:
+        return tuple(islice(tx.events.entries(entity_id=entity_id), _MOST_EVENTS))
 
 
 def keys(ws: Workspace, table: str, day: date) -> KeyList:

@@ -20,21 +20,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostShare:
-    """The time of one part of a run.
-
-    Attributes:
-        part: `stage`, `gates` or `publication`.
-        seconds: How long it took.
-        percent: Of all parts together.
-    """
-
-    part: str
-    seconds: float
-    percent: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CostDocument:
     """What a run has cost so far.
 
@@ -52,7 +37,6 @@ class CostDocument:
             recorded.
         proving_seconds: Of these, how long the proof of the window took, or null.
         publishing_seconds: How long its last publication took; null before it.
-        shares: What of the time each part took that has ended; empty before the first.
     """
 
     chunks: int
@@ -67,7 +51,6 @@ class CostDocument:
     comparing_seconds: float | None
     proving_seconds: float | None
     publishing_seconds: float | None
-    shares: tuple[CostShare, ...]
 
 
 def cost_of(
@@ -90,7 +73,6 @@ def cost_of(
     files = [file for candidate in candidates for file in candidate.files.files]
     spans = [chunk.finished_at - chunk.started_at for chunk in chunks if chunk.finished_at]
     rows, staging = sum(chunk.output_rows or 0 for chunk in chunks), sum(span.total_seconds() for span in spans)
-    parts = {"stage": staging or None, "gates": _gating_seconds(events), "publication": _publishing(publications)}
     of_gates = _seconds_of_gates(events)
     return CostDocument(
         chunks=len(chunks),
@@ -101,11 +83,10 @@ def cost_of(
         size_bytes=sum(file.size_bytes for file in files),
         rows_per_second=round(rows / staging) if staging else None,
         staging_seconds=round(staging, 1),
-        gating_seconds=parts["gates"],
+        gating_seconds=_gating_seconds(events),
         comparing_seconds=of_gates.get("measure"),
         proving_seconds=of_gates.get("prove"),
-        publishing_seconds=parts["publication"],
-        shares=_shares({part: seconds for part, seconds in parts.items() if seconds is not None}),
+        publishing_seconds=_publishing(publications),
     )
 
 
@@ -121,15 +102,6 @@ def bytes_read(tx: ReadTransaction, run: RunRecord) -> int:
         versions = tx.versions.pinned(pinned.table, pins)
         found += sum(file.size_bytes for version in versions.values() for file in version.files.files)
     return found
-
-
-def _shares(parts: Mapping[str, float]) -> tuple[CostShare, ...]:
-    whole = sum(parts.values())
-    return tuple(
-        CostShare(part=part, seconds=round(seconds, 1), percent=round(100 * seconds / whole))
-        for part, seconds in parts.items()
-        if whole
-    )
 
 
 def _seconds_of_gates(events: Iterable[EventRecord]) -> Mapping[str, float]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.imports import LIVE, STATEMENT
+from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -22,23 +22,6 @@ from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Position:
-    """The place of an import in its source, as the source counts.
-
-    Attributes:
-        kind: What the import is: `file`, or `statement` for a withdrawal, a restoration or what an extract lacks.
-        name: The file, as it was typed, or what is stated.
-        first: The first position in it: of a file, the number of its first record; null when it holds none.
-        last: The last one.
-    """
-
-    kind: str
-    name: str
-    first: str | None
-    last: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,28 +42,17 @@ class LocatedImport:
     """An import that holds records of the period, or has moved keys away from it, deleted or withdrawn them.
 
     Attributes:
-        import_id: Names it.
-        state: How far it is.
-        position: Where it came from.
-        landed_at: When it landed; null before.
-        landed_by: Who landed it.
-        records: Its valid records of the period.
-        first_day: The first day of the period that it holds records of; null when it holds none of it.
-        last_day: The last one.
-        most_days_late: The most days between a day of its events in the period and the landing; null before.
+        record: The import.
         days: Day by day.
     """
 
-    import_id: str
-    state: ImportState
-    position: Position
-    landed_at: datetime | None
-    landed_by: str
-    records: int
-    first_day: date | None
-    last_day: date | None
-    most_days_late: int | None
+    record: ImportRecord = field(metadata=INLINE)
     days: tuple[LocatedDay, ...]
+
+    @property
+    def records(self) -> int:
+        """Its valid records of the period."""
+        return sum(each.day.events for each in self.days)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +117,6 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
     )
 
 
-def position_of(record: ImportRecord) -> Position:
-    """Where an import came from: the file, and the numbers of its records."""
-    landed = record.counts.landed
-    first, last = ("1", str(landed)) if landed else (None, None)
-    kind = "statement" if record.format == STATEMENT else "file"
-    return Position(kind=kind, name=record.original_path, first=first, last=last)
-
-
 def days_late(record: ImportRecord, day: date) -> int | None:
     """The days between a day of events and the landing of an import, at least none; None before it has landed."""
     return None if record.landed_at is None else max(0, (record.landed_at.date() - day).days)
@@ -166,19 +130,9 @@ def _by_import(touching: Iterable[ImportDay]) -> dict[str, list[ImportDay]]:
 
 
 def _located(record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
-    holding = [each.event_date for each in days if each.events]
-    late = [days_late(record, each.event_date) for each in days]
     return LocatedImport(
-        import_id=record.import_id,
-        state=record.state,
-        position=position_of(record),
-        landed_at=record.landed_at,
-        landed_by=record.landed_by,
-        records=sum(each.events for each in days),
-        first_day=min(holding, default=None),
-        last_day=max(holding, default=None),
-        most_days_late=max((some for some in late if some is not None), default=None),
-        days=tuple(LocatedDay(day=each, days_late=some) for each, some in zip(days, late, strict=True)),
+        record=record,
+        days=tuple(LocatedDay(day=each, days_late=days_late(record, each.event_date)) for each in days),
     )
 
 

@@ -14,7 +14,7 @@ from backfill_assets.gates.state_moves import added_up
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
-from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.words.verdicts import scope_of_proof, verdict_words
 
@@ -48,13 +48,11 @@ class MovesOfSome:
     """What a run would do to some of its partitions together.
 
     Attributes:
-        partitions: How many there are.
-        described: The same in words.
+        partitions: The partitions.
         moves: Their counts.
     """
 
-    partitions: int
-    described: str
+    partitions: Partitions
     moves: Moves = field(metadata=INLINE)
 
 
@@ -67,22 +65,18 @@ class GateSummary:
         demands: What it asks for, in words.
         blocking: Whether its failure blocks the run; else it only informs.
         passed_partitions: In how many partitions it passed.
-        failed_partitions: In how many it failed.
         outcome: The same in words: `1 of 5 days failed`; of a proof that holds, what was compared and what was not.
-        failed_in: Where it failed, in words; null when it did not.
         first_failure: The first failure in words; null when there is none.
-        failed: The partitions in which it failed, in order.
+        failed: The partitions in which it failed.
     """
 
     gate: str
     demands: str
     blocking: bool
     passed_partitions: int
-    failed_partitions: int
     outcome: str
-    failed_in: str | None
     first_failure: str | None
-    failed: tuple[date, ...]
+    failed: Partitions
 
 
 def partition_moves(
@@ -121,9 +115,7 @@ def moves_of_some(grain: Grain, parts: Sequence[PartitionMoves]) -> MovesOfSome 
     totals = total_moves(parts)
     if totals is None:
         return None
-    return MovesOfSome(
-        partitions=len(parts), described=describe(grain, (part.partition for part in parts)), moves=totals
-    )
+    return MovesOfSome(partitions=Partitions.of(grain, (part.partition for part in parts)), moves=totals)
 
 
 def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
@@ -160,11 +152,9 @@ def _gate_summary(grain: Grain, term: GateTerm, results: Sequence[GateResult]) -
         demands=term.demands,
         blocking=term.blocking,
         passed_partitions=len(results) - len(failed),
-        failed_partitions=len(failed),
         outcome=outcome_of(grain, results),
-        failed_in=describe(grain, (result.partition for result in failed)) if failed else None,
         first_failure=f"{failed[0].partition}: {verdict_words(failed[0])}" if failed else None,
-        failed=tuple(result.partition for result in failed),
+        failed=Partitions.of(grain, (result.partition for result in failed)),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -12,7 +12,7 @@ from backfill_assets.ledger.records import BreakdownCell, RunRecord, Values
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import TablePartitions, dependents_of
-from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.workspace import Workspace
 
 MOST_COMBINATIONS = 100
@@ -25,13 +25,11 @@ class DependentCell:
 
     Attributes:
         by: The dimensions as text.
-        partitions: In how many partitions.
-        described: The same in words.
+        partitions: In which partitions.
     """
 
     by: Values
-    partitions: int
-    described: str
+    partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,17 +38,13 @@ class DependentMoves:
 
     Attributes:
         table: The table.
-        partitions: How many of its partitions depend on what changes and have accepted rows.
-        described: The same in words.
-        sentence: All of it in words.
+        partitions: Its partitions that depend on what changes and have accepted rows.
         cells: The same by the dimensions that both tables declare; empty where they share none, or the changes are not
             known by them.
     """
 
     table: str
-    partitions: int
-    described: str
-    sentence: str
+    partitions: Partitions
     cells: tuple[DependentCell, ...]
 
 
@@ -83,14 +77,11 @@ def dependent_moves(
     for each in reached:
         there = frozenset(tx.versions.claims(each.table, each.partitions).keys())
         if there:
-            described = describe(each.grain, there)
             own = breakdown_of(ws, each.table)
             found.append(
                 DependentMoves(
                     table=each.table,
-                    partitions=len(there),
-                    described=described,
-                    sentence=f"{each.table}, {described}",
+                    partitions=Partitions.of(each.grain, there),
                     cells=_cells(graph, table, changed, cells, each, there, own) if own else (),
                 )
             )
@@ -119,7 +110,7 @@ def _cells(
         if of not in known:
             known[of] = _reached(graph, table, [p for p in changed if p.replace(day=1) in of], dependent.table) & there
         if known[of]:
-            found.append(_cell(dict(by), dependent, known[of]))
+            found.append(DependentCell(by=dict(by), partitions=Partitions.of(dependent.grain, known[of])))
     return tuple(found)
 
 
@@ -127,7 +118,3 @@ def _reached(graph: Graph, table: str, changed: Sequence[date], dependent: str) 
     return frozenset(
         p for each in dependents_of(graph, table, changed) if each.table == dependent for p in each.partitions
     )
-
-
-def _cell(by: Mapping[str, str | None], dependent: TablePartitions, partitions: frozenset[date]) -> DependentCell:
-    return DependentCell(by=by, partitions=len(partitions), described=describe(dependent.grain, partitions))

@@ -113,7 +113,7 @@ def review_of(found: Reviewed) -> Review:
 
 def _warnings(found: Reviewed) -> tuple[str, ...]:
     commented = {result.gate for result in found.to_comment}
-    informing = [g for g in found.gates if g.failed_partitions and not g.blocking and g.gate not in commented]
+    informing = [g for g in found.gates if g.failed and not g.blocking and g.gate not in commented]
     return (
         *(_sentence(later.sentence) for later in found.goes_back),
         *(_sentence(each.sentence) for each in found.moved_on),
@@ -135,7 +135,7 @@ def _level(found: Reviewed, warnings: Sequence[str]) -> Level:
 
 def _headline(found: Reviewed, warnings: Sequence[str]) -> str:
     run, share = found.run, _share(found)
-    blocking = [gate.gate for gate in found.gates if gate.blocking and gate.failed_partitions]
+    blocking = [gate.gate for gate in found.gates if gate.blocking and gate.failed]
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
     if run.state is RunState.BLOCKED:
         return f"Blocked by {' and '.join(blocking) or 'a gate'}: it cannot be published"
@@ -172,8 +172,8 @@ def share_of_accepted(moves: Moves) -> str | None:
 
 
 def _what_changes(found: Reviewed) -> str:
-    run, measured = found.run, (found.new.partitions if found.new else 0)
-    measured += found.restated.partitions if found.restated else 0
+    run, measured = found.run, (len(found.new.partitions) if found.new else 0)
+    measured += len(found.restated.partitions) if found.restated else 0
     if not measured:
         return f"{run.partitions_described} of {run.table}; nothing is measured yet, so it is not known what differs."
     verb = "changed" if run.state in EVER_PUBLISHED else "would change"
@@ -181,7 +181,7 @@ def _what_changes(found: Reviewed) -> str:
         f"{found.swapped:,} of {count_of(measured, found.noun)} of {run.table} {verb} ({run.partitions_described})"
     ]
     if found.new:
-        parts.append(f"{count_of(found.new.partitions, found.noun)} had no accepted rows before")
+        parts.append(f"{count_of(len(found.new.partitions), found.noun)} had no accepted rows before")
     if run.kind in ALWAYS_SWAPPED:
         parts.append("files of equal partitions are replaced too")
     elif found.equal:
@@ -205,9 +205,9 @@ def _by_how_much(found: Reviewed) -> str:
     parts = []
     if found.restated:
         moves = found.restated.moves
-        parts.append(f"restated, {found.restated.described}: {moves_in_words(moves)}")
+        parts.append(f"restated, {found.restated.partitions}: {moves_in_words(moves)}")
     if found.new:
-        parts.append(f"new, {found.new.described}: {count_of(found.new.moves.rows, 'row')}")
+        parts.append(f"new, {found.new.partitions}: {count_of(found.new.moves.rows, 'row')}")
     return _sentence("; ".join(parts))
 
 
@@ -221,10 +221,10 @@ def moves_in_words(moves: Moves) -> str:
 
 
 def _is_it_right(gates: Sequence[GateSummary]) -> str:
-    measured = [gate for gate in gates if gate.passed_partitions + gate.failed_partitions]
+    measured = [gate for gate in gates if gate.passed_partitions or gate.failed]
     if not measured:
         return "Not measured yet."
-    failed = [gate for gate in measured if gate.failed_partitions]
+    failed = [gate for gate in measured if gate.failed]
     if not failed:
         proof = "".join(f" The window ({gate.gate}): {gate.outcome}." for gate in measured if gate.gate == PROOF)
         return (
@@ -241,7 +241,7 @@ def _on_yes(found: Reviewed) -> str:
         return f"Nothing: a run of mode {run.mode} is never published."
     if run.state in (RunState.BLOCKED, RunState.CANCELLED):
         return f"It cannot be published: {run.meaning}."
-    followers = "; ".join(each.sentence for each in found.dependents)
+    followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
     follow = f" Then the dependents follow: {followers}." if followers else " No other table depends on it."
     if run.state in EVER_PUBLISHED:
         return f"It is {run.state}: {run.meaning}.{follow}"

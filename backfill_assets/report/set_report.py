@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.states import SetState
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.measured import MovesOfSome
 from backfill_assets.report.report import RunReport, run_report
@@ -84,8 +84,7 @@ def _together(some: Iterable[MovesOfSome | None]) -> MovesOfSome | None:
         return None
     sums = {each.name: sum(getattr(one.moves, each.name) for one in found) for each in fields(Moves)}
     return MovesOfSome(
-        partitions=sum(one.partitions for one in found),
-        described=" and ".join(one.described for one in found),
+        partitions=Partitions.of(found[0].partitions.grain, (day for one in found for day in one.partitions)),
         moves=Moves(**sums),
     )
 
@@ -95,7 +94,9 @@ def review_of_set(found: SetDocument, reports: Sequence[RunReport], tables: Sequ
     level = worst(report.review.level for report in reports)
     warnings = tuple(dict.fromkeys(f"{r.run.table}: {text}" for r in reports for text in r.review.warnings))
     inside = {report.run.table for report in reports}
-    outside = dict.fromkeys(each.sentence for r in reports for each in r.dependents if each.table not in inside)
+    outside = dict.fromkeys(
+        f"{each.table}, {each.partitions}" for r in reports for each in r.dependents if each.table not in inside
+    )
     return Review(
         level=Level.BAD if found.state in (SetState.ROLLED_BACK, SetState.CANCELLED) else level,
         headline=_headline(found, reports, tables, warnings),
@@ -137,9 +138,9 @@ def _shares(tables: Sequence[TableTotals], verb: str) -> str:
 def _table_in_words(table: TableTotals) -> str:
     parts = []
     if table.restated:
-        parts.append(f"restated, {table.restated.described}: {moves_in_words(table.restated.moves)}")
+        parts.append(f"restated, {table.restated.partitions}: {moves_in_words(table.restated.moves)}")
     if table.new:
-        parts.append(f"new, {table.new.described}: {count_of(table.new.moves.rows, 'row')}")
+        parts.append(f"new, {table.new.partitions}: {count_of(table.new.moves.rows, 'row')}")
     return f"{table.table}: {'; '.join(parts) or 'not measured yet'}."
 
 

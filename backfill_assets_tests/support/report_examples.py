@@ -7,10 +7,10 @@ from datetime import UTC, date, datetime, timedelta
 from backfill_assets.ledger.records import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import Policy
 from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell
-from backfill_assets.report.cost import CostDocument, CostShare
+from backfill_assets.report.cost import CostDocument
 from backfill_assets.report.measured import (
     GateSummary,
     Moves,
@@ -31,6 +31,7 @@ HOSTILE = (
     "\"'><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>{{ 7*7 }}`*_|[x](http://evil)\u202e"
 )
 FIRST = date(2006, 7, 1)
+JULY = Partitions.of(Grain.MONTHLY, [FIRST])
 
 
 def days(count: int) -> list[date]:
@@ -58,11 +59,9 @@ def gate(
         demands=said,
         blocking=blocking,
         passed_partitions=count - len(failed),
-        failed_partitions=len(failed),
         outcome=f"{len(failed)} failed",
-        failed_in="then" if failed else None,
         first_failure=f"{failed[0]}: {said}" if failed else None,
-        failed=failed,
+        failed=Partitions.of(Grain.DAILY, failed),
     )
 
 
@@ -196,10 +195,8 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         dependents=(
             DependentMoves(
                 table="gold.monthly",
-                partitions=1,
-                described="2006-07, 1 month",
-                sentence="gold.monthly, 2006-07, 1 month",
-                cells=(DependentCell(by={"shop": said}, partitions=1, described="2006-07, 1 month"),),
+                partitions=JULY,
+                cells=(DependentCell(by={"shop": said}, partitions=JULY),),
             ),
         ),
         cost=CostDocument(
@@ -215,7 +212,6 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
             comparing_seconds=None,
             proving_seconds=None,
             publishing_seconds=None,
-            shares=(CostShare(part="stage", seconds=1.5, percent=100),),
         ),
         timeline=(Moment(at=NOON, by=said, what="requested", note=said),),
         chunks=(),

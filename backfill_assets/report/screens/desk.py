@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from urllib.parse import urlencode
 
-from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.records import EventRecord, SetRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.events import EventLine
 from backfill_assets.report.page import (
     Block,
     Code,
@@ -168,14 +167,14 @@ def _pages(newest: str | None, older: str | None) -> Note:
     )
 
 
-def happened(name: str, events: Iterable[EventLine]) -> tuple[Block | None, ...]:
+def happened(name: str, events: Iterable[EventRecord]) -> tuple[Block | None, ...]:
     """What the desk adds to the report of a run or a set: its events, and the report as a file."""
     rows = [
         (
             event.sequence,
             event.at,
             event.actor,
-            f"{event.entity}: {event.action}",
+            f"{event.entity}: {event.action.replace('_', ' ')}",
             f"{event.from_state} \u2192 {event.to_state}" if event.to_state else "",
         )
         for event in events

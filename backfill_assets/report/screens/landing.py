@@ -110,11 +110,11 @@ def period_page(period: LocatedPeriod) -> Page:
 def _located(imports: Iterable[LocatedImport]) -> Table:
     rows = [
         (
-            each.import_id,
-            _name(each.position.name),
-            state_of(each.state),
-            each.landed_at,
-            each.landed_by,
+            each.record.import_id,
+            each.record.name,
+            state_of(each.record.state),
+            each.record.landed_at,
+            each.record.landed_by,
             _days(each),
             each.records,
             _late(each),
@@ -126,9 +126,10 @@ def _located(imports: Iterable[LocatedImport]) -> Table:
 
 
 def _days(each: LocatedImport) -> str:
-    if each.first_day is None or each.last_day is None:
+    holding = [found.day.event_date for found in each.days if found.day.events]
+    if not holding:
         return "none: it moved, took back or restored rows"
-    return str(DayRange.inclusive(each.first_day, each.last_day))
+    return str(DayRange.inclusive(min(holding), max(holding)))
 
 
 def _late(each: LocatedImport) -> str:
@@ -137,7 +138,3 @@ def _late(each: LocatedImport) -> str:
         return ""
     least, most = min(late), max(late)
     return count_of(most, "day") if least == most else f"{least:,} to {count_of(most, 'day')}"
-
-
-def _name(path: str) -> str:
-    return path.rpartition("/")[2]

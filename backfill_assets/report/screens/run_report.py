@@ -157,7 +157,7 @@ def _counts(moves: Moves) -> tuple[int, ...]:
 
 def _totals(report: RunReport, totals: Moves) -> Iterable[Block | None]:
     rows: list[Sequence[Value]] = [
-        (f"{name}: {some.described}", *_counts(some.moves))
+        (f"{name}: {some.partitions}", *_counts(some.moves))
         for name, some in (("restated", report.restated), ("new", report.new))
         if some
     ]
@@ -174,7 +174,7 @@ def _totals_by_table(report: SetReport) -> Table:
         parts: tuple[tuple[str, MovesOfSome | None], ...]
         parts = (("restated", each.restated), ("new", each.new), ("all", each.all))
         measured: list[Sequence[Value]]
-        measured = [(each.table, name, some.partitions, *_counts(some.moves)) for name, some in parts if some]
+        measured = [(each.table, name, len(some.partitions), *_counts(some.moves)) for name, some in parts if some]
         rows += measured or [(each.table, "not measured yet", *[None] * (len(_COUNTS) + 1))]
     return table(["table", "", "partitions", *_COUNTS], rows, numbers=["partitions", *_COUNTS])
 
@@ -309,12 +309,12 @@ def _gates(report: RunReport) -> Iterable[Block | None]:
 
 def _strip(gate: GateSummary, days: Sequence[date]) -> Sequence[tuple[str, str]]:
     failed, bad = set(gate.failed), "failed" if gate.blocking else "warned"
-    measured = gate.passed_partitions + gate.failed_partitions
+    measured = gate.passed_partitions + len(gate.failed)
     return [(("passed" if day not in failed else bad) if measured else "unknown", str(day)) for day in days]
 
 
 def _gate_tone(gate: GateSummary) -> Tone:
-    if gate.failed_partitions:
+    if gate.failed:
         return Tone.BAD if gate.blocking else Tone.ATTENTION
     return Tone.GOOD if gate.passed_partitions else Tone.SOFT
 
@@ -326,7 +326,7 @@ def _failing_keys(report: RunReport) -> Table:
 
 
 def _reach(dependents: Sequence[DependentMoves]) -> Section | None:
-    rows = [(each.table, each.described) for each in dependents]
+    rows = [(each.table, each.partitions) for each in dependents]
     heads = ["table", "partitions with accepted rows that depend on what changes"]
     none = None if dependents else Note(text="No accepted partition of another table.")
     figures = (
@@ -334,7 +334,7 @@ def _reach(dependents: Sequence[DependentMoves]) -> Section | None:
             f"Figures of {each.table} that can move",
             table(
                 [*each.cells[0].by, "partitions"],
-                [(*("null" if v is None else v for v in cell.by.values()), cell.described) for cell in each.cells],
+                [(*("null" if v is None else v for v in cell.by.values()), cell.partitions) for cell in each.cells],
                 most=_MOST_MOVED,
             ),
             long=True,
@@ -380,8 +380,7 @@ def _cost(cost: CostDocument) -> Iterable[tuple[str, Value]]:
         (cost.publishing_seconds, "to publish"),
     ):
         spent += [f"{seconds} s {what}"] if seconds is not None else []
-    shares = ", ".join(f"{share.part} {share.percent} %" for share in cost.shares)
-    yield "time", f"{', '.join(spent)}{f' ({shares})' if shares else ''}"
+    yield "time", ", ".join(spent)
 
 
 def _breakdown(found: BreakdownDocument) -> Section | None:

@@ -343,6 +343,6 @@ def test_days_that_are_new_are_no_move(shop: Shop) -> None:
     assert found.breakdown is not None
     assert (found.breakdown.restated, found.to_comment, found.restated) == ((), None, None)
     assert found.new is not None
-    assert found.new.partitions == len(OUTPUT)
+    assert len(found.new.partitions) == len(OUTPUT)
     assert fresh.start in {part.partition for part in found.partitions if part.new}
     assert "new: 2026-01-03..2026-01-09, 7 days" in report_markdown(shop.ws, run_id)

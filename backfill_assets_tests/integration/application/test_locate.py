@@ -42,10 +42,10 @@ def test_a_period_is_in_the_files_that_hold_records_of_it_with_how_late_they_cam
         (5, 1, (NOON.date() - january(5)).days),
         (6, 1, (NOON.date() - january(6)).days),
     ]
-    assert (second.import_id, second.state, second.landed_by, second.records) == (late, ImportState.LANDED, "ana", 2)
-    assert (second.first_day, second.last_day) == (january(6), january(6))
-    assert (second.position.kind, second.position.first, second.position.last) == ("file", "1", "2")
-    assert second.position.name.endswith("late.jsonl")
+    landed = second.record
+    assert (landed.import_id, landed.state, landed.landed_by) == (late, ImportState.LANDED, "ana")
+    assert (landed.family, landed.name, second.records) == ("file", "late.jsonl", 2)
+    assert [each.day.event_date for each in second.days] == [january(6)]
     assert str(found.not_loaded) == "2026-01-06, 1 day"
     assert found.next_step and words_of(found.next_step).startswith("backfill load sales --from 2026-01-06")
 
@@ -88,8 +88,8 @@ def test_days_without_records_are_in_no_import_and_nothing_rests_on_them(shop: S
 @pytest.mark.long
 def test_a_key_that_a_file_moved_away_is_found_on_the_day_that_it_left(shop: Shop) -> None:
     moved = land_only(shop, "moved.jsonl", {**sale(january(9)), "sale_id": "sale-2026-01-06"})
-    found = {each.import_id: each for each in located(shop, 6, 6).imports}[moved]
-    assert (found.records, found.first_day, found.days[0].day.displaced) == (0, None, 1)
+    found = {each.record.import_id: each for each in located(shop, 6, 6).imports}[moved]
+    assert (found.records, found.days[0].day.displaced) == (0, 1)
 
 
 def test_an_unknown_source_is_refused(shop: Shop) -> None:
@@ -105,5 +105,5 @@ def test_the_command_says_it_as_text_and_as_json(shop: Shop) -> None:
     assert "imports with records of bronze.sales 2026-01-06" in text.output
     assert RECENT in text.output
     document = json.loads(CliRunner().invoke(app, [*words, "--json"], env=environment).stdout)
-    assert (document["from"], document["imports"][0]["position"]["kind"]) == ("2026-01-06", "file")
+    assert (document["from"], document["imports"][0]["family"]) == ("2026-01-06", "file")
     assert [each["table"] for each in document["partitions"]] == [SALES, RECENT]

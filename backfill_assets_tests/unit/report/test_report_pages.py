@@ -299,7 +299,7 @@ def test_an_axis_says_what_it_counts() -> None:
 def test_some_partitions_are_added_up() -> None:
     found = moves_of_some(Grain.DAILY, parts(3))
     assert isinstance(found, MovesOfSome)
-    assert (found.partitions, found.moves.changed, found.moves.rows) == (3, 3, 30)
+    assert (len(found.partitions), found.moves.changed, found.moves.rows) == (3, 3, 30)
     assert moves_of_some(Grain.DAILY, ()) is None
 
 
