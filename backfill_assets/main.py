@@ -37,7 +37,8 @@ def _desk(ws: Workspace, port: int | None, ready: Callable[[str], None]) -> None
 
 
 def _meanwhile() -> None:
-    import backfill_assets.orchestration.dagster_ahead  # noqa: F401
+    # Dagster and nothing else: two threads may not be inside the imports of one package.
+    import backfill_assets.orchestration.dagster_internals  # noqa: F401
 
 
 _SURROUNDINGS = Surroundings(recording=_in_dagster, serving=_desk, meanwhile=_meanwhile)

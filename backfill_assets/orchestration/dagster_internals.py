@@ -1,14 +1,14 @@
 """Internals of Dagster that this package uses because the public API has no equivalent.
 
 - A storage of one's own: Dagster loads one that `dagster.yaml` names, and has no public base class for it.
-- The tables of its event log, and how an event becomes text, for the batches of `batches`.
+- The tables of its event log, and how an event becomes text, for the batches of `event_log`.
 - The materialization that an evaluation of a check is about, without which the UI counts a check as not executed.
 - The origin of a run, which says to which code location it belongs.
-- How a run asks for a place in a pool, and how it notices meanwhile that it is terminated, for `pools`.
+- How a run asks for a place in a pool, and how it notices meanwhile that it is terminated, for `event_log`.
 - The type of a job of assets, and a log of what a process prints that keeps nothing.
 
 No other module imports them from Dagster. `unit/orchestration/test_internals.py` compares the installed version with
-what is relied upon, also of the private methods that `batches`, `colours`, `pools`, `storage` and `postgres` override.
+what is relied upon, also of the private methods that `event_log`, `storage` and `postgres` override.
 """
 
 from __future__ import annotations

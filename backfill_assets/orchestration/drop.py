@@ -18,8 +18,8 @@ from backfill_assets.application.stuck import stuck_text
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
-from backfill_assets.orchestration.sensor_jobs import Errand, why_failed
-from backfill_assets.orchestration.ticks import ticking
+from backfill_assets.orchestration.sensor_jobs import SensorJob, why_failed
+from backfill_assets.orchestration.sensors import ticking
 from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST_WATCHED = 500
 """How many files the cursor holds: the oldest ones; the others are looked at when these have landed."""
 
-DROP = Errand(
+DROP = SensorJob(
     sensor=Sensor.DROP,
     job="land_dropped",
     description="Lands the files of the drop folder, by the one road in, in the name of BACKFILL_USER.",

@@ -1,15 +1,20 @@
-"""Jobs of the UI, and the job that executes given parts of a run."""
+"""Definitions of the domain's tables: their assets, the jobs that execute parts of a run, and their resources."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import date
 
-from dagster import AssetKey, AssetSelection, define_asset_job
+from dagster import AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
 
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.domain import Domain, SourceTable, Table
-from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
+from backfill_assets.orchestration.assets import candidate_key, domain_assets, published_key, validation_key
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
+from backfill_assets.orchestration.partitions import first_day_of_data
+from backfill_assets.orchestration.preview import relied_upon
+from backfill_assets.orchestration.resources import Session, run_resources
+from backfill_assets.workspace import Workspace
 
 PUBLICATION = (Part.PUBLISH,)
 EVERYTHING = (Part.STAGE, Part.GATE, Part.PUBLISH)
@@ -64,3 +69,32 @@ def keys_of(table: Table, parts: Sequence[Part]) -> Sequence[AssetKey]:
         Part.PUBLISH: published_key(table),
     }
     return [assets[part] for part in Part if part in parts]
+
+
+def table_definitions(
+    workspace: Workspace,
+    open_session: Callable[[], Session],
+    *,
+    jobs: Sequence[AssetJob],
+    pool: str | None,
+    first_day: date | None = None,
+) -> Definitions:
+    """The assets and jobs of the tables of a workspace: all that executes a run.
+
+    Args:
+        workspace: Whose domain, graph and settings they follow.
+        open_session: What the assets of a run act through.
+        jobs: Those of `table_jobs`.
+        pool: The concurrency pool of assets that use Spark; None for runs that this process executes itself.
+        first_day: Where the partitions start if it is earlier than the data, for a run of earlier partitions.
+    """
+    starts = first_day_of_data(workspace)
+    starts = starts if first_day is None else min(starts, first_day)
+    with relied_upon():
+        return Definitions(
+            assets=domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
+            jobs=jobs,
+            resources=run_resources(workspace.settings, workspace.domain, open_session),
+            # One process per run: a process per step would start a JVM per step.
+            executor=in_process_executor,
+        )

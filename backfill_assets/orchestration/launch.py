@@ -24,9 +24,8 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs
-from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.dagster_internals import NoOpComputeLogManager, origin_of
-from backfill_assets.orchestration.jobs import job_name, keys_of
+from backfill_assets.orchestration.jobs import job_name, keys_of, table_definitions, table_jobs
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.storage import dagster_folder, storage_below
 from backfill_assets.planning.manifest import Manifest
@@ -150,7 +149,8 @@ def _execute(
 ) -> tuple[str, bool, Sequence[BackfillError]]:
     session = Session(workspace=workspace, progress=progress, acts_as=run_tags[tags.BY])
     earliest = date.fromisoformat(run_tags[tags.RANGE_START])
-    definitions = definitions_over(workspace, lambda: session, pool=None, first_day=earliest)
+    jobs = table_jobs(workspace.domain)
+    definitions = table_definitions(workspace, lambda: session, jobs=jobs, pool=None, first_day=earliest)
     dagster_run_id = str(uuid4())
     try:
         with _in_the_code_location(instance, job):

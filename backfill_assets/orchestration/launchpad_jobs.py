@@ -25,6 +25,7 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.domain import DerivedTable, Domain
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.links import report_link
+from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.planning.chosen_references import asked_references
@@ -84,8 +85,6 @@ class _Launch:
 
     def acting(self, by: str) -> Acting:
         """Who acts; what is computed and published is recorded as Dagster runs of the assets."""
-        # Imported here, because the recorder executes the definitions that this module is part of.
-        from backfill_assets.orchestration.recorder import DagsterRecorder
 
         def listen(progress: Progress) -> None:
             self.context.log.info(progress.line)

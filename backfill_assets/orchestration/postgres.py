@@ -15,10 +15,8 @@ import psycopg
 from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 
 from backfill_assets.ledger.errors import Unusable
-from backfill_assets.orchestration.batches import BatchedEventLog
-from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import ConfigurableClassData, DagsterStorage
-from backfill_assets.orchestration.pools import LivePools
+from backfill_assets.orchestration.event_log import BatchedEventLog, LivePools, TableColours
 
 SCHEMA = "dagster"
 """Where Dagster's tables are, unless the URL sets a `search_path` itself."""

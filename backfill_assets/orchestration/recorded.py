@@ -21,9 +21,9 @@ from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.domain import Gate
 from backfill_assets.ledger.records import GateResult, RunRecord
-from backfill_assets.orchestration.batches import BATCH, batches, one_commit
 from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets
 from backfill_assets.orchestration.described import Links, Numbers
+from backfill_assets.orchestration.event_log import BATCH, batches, one_commit
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.report.command_line import explained

@@ -1,24 +1,36 @@
-"""Dagster as the recorder of what a command does: each part of a run is executed as a Dagster run of its assets."""
+"""Dagster as the recorder of what a command does.
+
+Each part of a run is executed as a Dagster run of its assets (`launch`). What no asset brought about, such as a
+rollback, is reported to the pages of tables, so that they show what the ledger has accepted. Old runs that no page
+shows are removed: approvals and publications are in the ledger, which is not changed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Any
 
-from dagster import DagsterInstance
+from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterInstance, DagsterRunStatus, RunsFilter
 
 from backfill_assets.application.parts import Part
 from backfill_assets.core.errors import Unexpected
 from backfill_assets.core.progress import Listener
 from backfill_assets.core.settings import Settings
-from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.accepted import report_landed, show_accepted
+from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
+from backfill_assets.orchestration.event_log import BatchedEventLog, TableColours, as_accepted, one_commit
 from backfill_assets.orchestration.launch import open_instance, run_in_process
-from backfill_assets.orchestration.prune import prune_history
+from backfill_assets.orchestration.links import report_link
+from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.orchestration.recorded import DATA_VERSION_TAG
+from backfill_assets.orchestration.storage import dagster_folder
 from backfill_assets.report.vacuumed import Pruned
 from backfill_assets.workspace import Workspace
 
@@ -70,3 +82,126 @@ def dagster_recorder(settings: Settings) -> Iterator[DagsterRecorder]:
     """A recorder over Dagster's record of runs that the settings name."""
     with ExitStack() as opened:
         yield DagsterRecorder(settings, opened)
+
+
+Facts = Mapping[str, Any]
+
+
+def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
+    """Reports to Dagster what readers see after a publication or rollback that no run of an asset brought about.
+
+    Args:
+        workspace: Its domain is used.
+        record: The publication.
+        instance: Where each partition that changed is reported as materialized. One that has no accepted version now
+            is not materialized any more, and an observation says why.
+    """
+    intent = record.intent
+    done, of_run = ("Rolled back", "undone run") if intent.action is Action.ROLLBACK else ("Published", "run_id")
+    key = published_key(workspace.domain.table(intent.table))
+    said = f"{done} by {intent.by}: {intent.reason}"
+    facts: dict[str, Any] = {
+        of_run: intent.run_id,
+        "publication": intent.publication_id,
+        "table version": record.delta_version or 0,
+        "dagster/uri": workspace.lake.url(intent.table),
+        **report_link(workspace.settings, intent.run_id),
+    }
+    with as_accepted(), one_commit(instance):
+        for change in intent.changes:
+            partition = key_of(change.partition)
+            if change.restores == 0:
+                why = f"{said}. No version is accepted."
+                gone = AssetObservation(key, description=why, partition=partition, metadata=facts)
+                instance.report_runless_asset_event(gone)
+            else:
+                instance.report_runless_asset_event(_there(key, said, change, facts))
+    _forget(instance, key, [key_of(change.partition) for change in intent.changes if change.restores == 0])
+
+
+def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
+    """Corrects the pages of tables where a process ended before it had reported what it published or rolled back."""
+    with workspace.ledger.read() as tx:
+        accepted = {table: tx.versions.accepted(table) for table in workspace.domain.tables}
+    for table, versions in accepted.items():
+        key = published_key(workspace.domain.table(table))
+        shown = instance.get_materialized_partitions(key)
+        with as_accepted(), one_commit(instance):
+            for partition, version in versions.items():
+                if key_of(partition) not in shown:
+                    facts: dict[str, Any] = {
+                        "run_id": version.run_id,
+                        "publication": version.publication_id,
+                        "dagster/uri": workspace.lake.url(table),
+                        **report_link(workspace.settings, version.run_id),
+                    }
+                    said = "Accepted by the ledger; the process that published it ended before it could report it."
+                    instance.report_runless_asset_event(_there(key, said, version, facts))
+        _forget(instance, key, sorted(shown - {key_of(partition) for partition in versions}))
+
+
+def _there(key: AssetKey, said: str, found: PartitionChange | PartitionVersion, facts: Facts) -> AssetMaterialization:
+    """A partition that readers see, with the numbers and the data version that its publication by an asset has."""
+    return AssetMaterialization(
+        key,
+        description=said,
+        partition=key_of(found.partition),
+        metadata={"rows": found.rows, "dagster/row_count": found.rows, "checksum": found.checksum, **facts},
+        tags={DATA_VERSION_TAG: found.checksum} if found.checksum else None,
+    )
+
+
+def _forget(instance: DagsterInstance, key: AssetKey, partitions: Sequence[str]) -> None:
+    # Dagster's own storages cannot take a partition back; the observation says it there.
+    if partitions and isinstance(instance.event_log_storage, TableColours):
+        with as_accepted():
+            instance.wipe_asset_partitions(key, partitions)
+
+
+FINISHED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
+
+
+def prune_history(settings: Settings, *, as_of: datetime, dry_run: bool) -> Pruned:
+    """Removes finished runs from Dagster's record that are older than the setting and that no page shows.
+
+    Args:
+        settings: Where the record is, and how long a run is kept.
+        as_of: The present.
+        dry_run: Only report what would be removed.
+
+    Returns:
+        What was removed; its note is the reason if the record cannot be opened or belongs to another project.
+    """
+    days = settings.dagster_days
+    if not (os.environ.get("DAGSTER_HOME") or settings.dagster_url or dagster_folder(settings).exists()):
+        return Pruned(days=days, note="Dagster has recorded nothing yet")
+    try:
+        with open_instance(settings) as instance:
+            return prune(instance, days=days, as_of=as_of, dry_run=dry_run)
+    except Exception as error:  # noqa: BLE001 - an error of Dagster is reported, and the lake is still vacuumed
+        return Pruned(days=days, note=f"Dagster's record cannot be used: {type(error).__name__}: {error}")
+
+
+def prune(instance: DagsterInstance, *, days: int, as_of: datetime, dry_run: bool) -> Pruned:
+    """Removes old runs from an open record; see `prune_history`."""
+    log = instance.event_log_storage
+    if not isinstance(log, BatchedEventLog):
+        return Pruned(days=days, note="dagster.yaml names another storage than this project's; it is left alone")
+    finished = RunsFilter(statuses=FINISHED, updated_before=as_of - timedelta(days=days))
+    old = [run.run_id for run in instance.get_runs(filters=finished)]
+    shown = log.runs_on_pages()
+    going = [run_id for run_id in old if run_id not in shown]
+    sizes = log.sizes()
+    size, note = sum(sizes.get(run_id, 0) for run_id in going), None
+    if going and not dry_run:
+        before = log.disk_bytes()
+        for run_id in going:
+            # The run itself last: a process that dies before leaves it for the next time.
+            log.forget(run_id)
+            instance.run_storage.delete_run(run_id)
+        try:
+            log.give_back()
+        except sqlite3.OperationalError as error:
+            note = f"the space will be used again, the files could not be made smaller now: {error}"
+        size = max(0, before - log.disk_bytes()) if before else size
+    return Pruned(days=days, runs=len(going), kept_runs=len(old) - len(going), size_bytes=size, note=note)

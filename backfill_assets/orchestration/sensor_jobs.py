@@ -1,8 +1,9 @@
-"""Errands: what Dagster's daemon does because the ledger asks for it, each by a sensor and a job of the same subjects.
+"""Sensor jobs: what Dagster's daemon does because the ledger asks for it, each by a sensor and a job.
 
 The sensor asks the ledger what is to be done, and launches one Dagster run per subject. The job asks the ledger again
 and does what is still asked for; its tag can only narrow that to one subject. So nothing that is typed in a launch, no
 cursor and no repetition makes it do anything else: launched by hand, the job does what the sensor would have done.
+The LIVE path is such a job as well, and a schedule launches it.
 """
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
@@ -10,38 +11,46 @@ cursor and no repetition makes it do anything else: launched by hand, the job do
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import time
 
 from dagster import (
     DagsterInstance,
+    DefaultScheduleStatus,
     DefaultSensorStatus,
     Failure,
     JobDefinition,
     OpExecutionContext,
     RunRequest,
     RunsFilter,
+    ScheduleDefinition,
+    ScheduleEvaluationContext,
     SensorDefinition,
     SensorEvaluationContext,
     SensorResult,
+    SkipReason,
     job,
     op,
+    schedule,
 )
 
 from backfill_assets.application.approved import approved
+from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.stopped import stopped
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.people import LIVE as BY
 from backfill_assets.core.people import PUBLISHER
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of
+from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
+from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import refusals_as_failures
-from backfill_assets.orchestration.switches import switched_off
-from backfill_assets.orchestration.ticks import ticking
+from backfill_assets.orchestration.sensors import switched_off, ticking
 from backfill_assets.report.command_line import explained
 from backfill_assets.workspace import Workspace
 
@@ -49,7 +58,7 @@ DIED = "its process stopped"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Errand:
+class SensorJob:
     """Work that the ledger asks for.
 
     Attributes:
@@ -87,7 +96,7 @@ def _recover(ws: Workspace, acting: Acting, subject: str) -> str:
     return "; ".join(f"{each.what} {each.id} {each.outcome}." for each in report.recovered) or "It had ended meanwhile."
 
 
-PUBLISH = Errand(
+PUBLISH = SensorJob(
     sensor=Sensor.PUBLISH,
     job="publish_approved",
     description="Publishes the runs and sets that a person has approved; the ledger says which, and asks again at the "
@@ -97,7 +106,7 @@ PUBLISH = Errand(
     does=_publish,
     by=PUBLISHER,
 )
-RECOVER = Errand(
+RECOVER = SensorJob(
     sensor=Sensor.RECOVER,
     job="recover_stopped",
     description="Completes or undoes what a stopped process left unfinished, once its lease has ended.",
@@ -107,38 +116,38 @@ RECOVER = Errand(
     by=str(Sensor.RECOVER),
     every_s=60,
 )
-ERRANDS = (PUBLISH, RECOVER)
+SENSOR_JOBS = (PUBLISH, RECOVER)
 
 
-def errand_sensor(errand: Errand) -> SensorDefinition:
-    """The sensor that launches the job of an errand for everything that the ledger asks for."""
+def sensor_of(work: SensorJob) -> SensorDefinition:
+    """The sensor that launches the job for everything that the ledger asks for."""
 
     @ticking(
-        errand.sensor,
-        job_name=errand.job,
-        minimum_interval_seconds=errand.every_s,
+        work.sensor,
+        job_name=work.job,
+        minimum_interval_seconds=work.every_s,
         default_status=DefaultSensorStatus.STOPPED,
-        description=errand.description,
+        description=work.description,
     )
     def tick(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
         with ws.ledger.read() as tx:
-            forgiven = tx.stuck.forgiven(errand.sensor)
+            forgiven = tx.stuck.forgiven(work.sensor)
         found, given_up = [], []
-        for subject in errand.asked(ws):
+        for subject in work.asked(ws):
             named = {tags.ON: subject}
-            tried = attempts_of(context.instance, named, sensor=errand.sensor, forgiven=forgiven.get(subject, 0))
+            tried = attempts_of(context.instance, named, sensor=work.sensor, forgiven=forgiven.get(subject, 0))
             if tried is None:
                 continue
             if tried.counted >= MOST_ATTEMPTS:
-                why = why_failed(context.instance, named, errand.sensor)
+                why = why_failed(context.instance, named, work.sensor)
                 given_up.append(GivenUp(subject=subject, why=why, attempts=tried.made))
             else:
-                key = f"{errand.sensor}:{subject}:{tried.made + 1}"
-                found.append(RunRequest(run_key=key, tags={tags.ON: subject, tags.BY: errand.by}))
-        remember(ws, errand.sensor, given_up)
+                key = f"{work.sensor}:{subject}:{tried.made + 1}"
+                found.append(RunRequest(run_key=key, tags={tags.ON: subject, tags.BY: work.by}))
+        remember(ws, work.sensor, given_up)
         if found:
             return SensorResult(run_requests=found)
-        return SensorResult(skip_reason=stuck_text(ws, errand.sensor) or errand.nothing)
+        return SensorResult(skip_reason=stuck_text(ws, work.sensor) or work.nothing)
 
     return tick
 
@@ -150,47 +159,45 @@ def why_failed(instance: DagsterInstance, named: Mapping[str, str], of: Sensor) 
     return last[0].tags.get(tags.WHY, DIED) if last else DIED
 
 
-def errand_job(errand: Errand, *, pool: str | None = None) -> JobDefinition:
+def dagster_job(work: SensorJob, *, pool: str | None = None) -> JobDefinition:
     """The job that does what the ledger asks for, or the part of it that its tag names.
 
     Args:
-        errand: The errand.
+        work: The work.
         pool: The concurrency pool of what uses Spark.
     """
 
     @op(
-        name=f"{errand.job}_now",
-        description=errand.description,
+        name=f"{work.job}_now",
+        description=work.description,
         required_resource_keys={SESSION},
-        pool=pool if errand.uses_spark else None,
+        pool=pool if work.uses_spark else None,
     )
     def now(context: OpExecutionContext) -> None:
         session: Session = context.resources.session
         ws, only = session.workspace, context.run.tags.get(tags.ON)
-        if off := switched_off(ws.settings, errand.sensor):
+        if off := switched_off(ws.settings, work.sensor):
             context.log.info(off)
             return
         with refusals_as_failures(session, context):
-            subjects = [subject for subject in errand.asked(ws) if only in (None, subject)]
+            subjects = [subject for subject in work.asked(ws) if only in (None, subject)]
         if not subjects:
-            context.log.info(f"{errand.nothing if only is None else f'Nothing is asked for {only} (any more).'}")
-        failed = [said for subject in subjects if (said := _carried_out(errand, context, ws, subject))]
+            context.log.info(f"{work.nothing if only is None else f'Nothing is asked for {only} (any more).'}")
+        failed = [said for subject in subjects if (said := _carried_out(work, context, ws, subject))]
         if failed:
             said = "\n".join(failed)
             context.instance.add_run_tags(context.run.run_id, {tags.WHY: said})
             raise Failure(description=said, allow_retries=False)
 
-    @job(name=errand.job, description=errand.description)
+    @job(name=work.job, description=work.description)
     def carried_out() -> None:
         now()
 
     return carried_out
 
 
-def _carried_out(errand: Errand, context: OpExecutionContext, ws: Workspace, subject: str) -> str:
+def _carried_out(work: SensorJob, context: OpExecutionContext, ws: Workspace, subject: str) -> str:
     """Does it for one subject; why it failed, or nothing."""
-    # Imported here, because the recorder executes the definitions that this module is part of.
-    from backfill_assets.orchestration.recorder import DagsterRecorder
 
     def listen(progress: Progress) -> None:
         context.log.info(progress.line)
@@ -198,7 +205,51 @@ def _carried_out(errand: Errand, context: OpExecutionContext, ws: Workspace, sub
     try:
         with ExitStack() as opened:
             recorder = DagsterRecorder(ws.settings, opened, context.instance)
-            context.log.info(errand.does(ws, Acting(by=errand.by, recorder=recorder, listener=listen), subject))
+            context.log.info(work.does(ws, Acting(by=work.by, recorder=recorder, listener=listen), subject))
     except BackfillError as error:
         return explained(error)
     return ""
+
+
+SUBJECT = "live"
+
+
+def _live(ws: Workspace, acting: Acting, _subject: str) -> str:
+    advanced = live(ws, acting)
+    said = "\n".join(each.sentence for each in advanced)
+    if any(each.failed for each in advanced):
+        raise BackfillError(said)
+    return said
+
+
+LIVE = SensorJob(
+    sensor=Sensor.LIVE,
+    job="live",
+    description="Builds what has landed, and takes the newest days of every table to readers where its policy says so; "
+    "else the run waits for a person.",
+    nothing="Nothing is new.",
+    asked=lambda _ws: (SUBJECT,),
+    does=_live,
+    by=BY,
+    uses_spark=True,
+)
+
+
+def live_schedule(at: time) -> ScheduleDefinition:
+    """The schedule of the LIVE path, every day at a time in UTC."""
+
+    @schedule(
+        name=str(Sensor.LIVE),
+        cron_schedule=f"{at.minute} {at.hour} * * *",
+        job_name=LIVE.job,
+        execution_timezone="UTC",
+        default_status=DefaultScheduleStatus.STOPPED,
+        description=LIVE.description,
+    )
+    def tick(context: ScheduleEvaluationContext) -> RunRequest | SkipReason:
+        given = {tags.ON: SUBJECT}
+        if is_under_way(context.instance, given):
+            return SkipReason("The LIVE path of an earlier tick has not ended.")
+        return RunRequest(tags={**given, tags.BY: BY})
+
+    return tick

@@ -1,7 +1,7 @@
 """Storage of Dagster's runs and events.
 
 `dagster.yaml` names `HomeStorage`. Its place follows the settings, so the command line, `dagster dev` in a checkout and
-a daemon elsewhere look at the same runs; and it stores events in batches (see `batches`).
+a daemon elsewhere look at the same runs; and it stores events in batches (see `event_log`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,19 @@ from dagster import AssetKey, EventLogEntry, Field, Noneable, StringSource
 from backfill_assets.core.file_rights import keep_private
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.errors import DriverMissing
-from backfill_assets.orchestration.batches import BATCH, BatchedEventLog, tells_of_a_partition
-from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import (
     ConfigurableClassData,
     DagsterSqliteStorage,
     DagsterStorage,
     SqliteEventLogStorage,
 )
-from backfill_assets.orchestration.pools import LivePools
+from backfill_assets.orchestration.event_log import (
+    BATCH,
+    BatchedEventLog,
+    LivePools,
+    TableColours,
+    tells_of_a_partition,
+)
 
 SHOWN_PER_RUN = 20
 """Partitions of an asset that a run's own log shows one by one; the pages of the asset show all of them."""

@@ -35,7 +35,7 @@ FIRST_FILE = "backfill/first_file"
 """The oldest dropped file that a run lands, and its mark."""
 
 WHY = ".dagster/backfill_why"
-"""Why an errand failed, for the list of what its sensor has given up."""
+"""Why a sensor's job failed, for the list of what its sensor has given up."""
 
 REFUSED = ".dagster/backfill_refused"
 """Set on a Dagster run that was refused: nothing changed, so its partitions keep their colour."""

@@ -21,7 +21,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.live import live_schedule
+from backfill_assets.orchestration.sensor_jobs import live_schedule
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import NextStep

@@ -26,8 +26,8 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.main import app
-from backfill_assets.orchestration.propose import propose_sensor
 from backfill_assets.orchestration.resources import Session
+from backfill_assets.orchestration.sensors import propose_sensor
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.sets import SetManifest

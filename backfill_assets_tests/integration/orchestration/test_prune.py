@@ -21,8 +21,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.partitions import partitions_definition
 from backfill_assets.orchestration.preview import relied_upon
-from backfill_assets.orchestration.prune import prune, prune_history
-from backfill_assets.orchestration.recorder import dagster_recorder
+from backfill_assets.orchestration.recorder import dagster_recorder, prune, prune_history
 from backfill_assets.orchestration.storage import SqliteEventLog
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain

@@ -12,7 +12,7 @@ from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
 from backfill_assets.domain.load import load_domain
-from backfill_assets.orchestration.live import live_schedule
+from backfill_assets.orchestration.sensor_jobs import live_schedule
 
 
 def test_everything_is_below_the_home_by_default(tmp_path: Path) -> None:

@@ -18,9 +18,9 @@ ORCHESTRATION = "backfill_assets.orchestration"
 INTERNALS = f"{ORCHESTRATION}.dagster_internals"
 
 OURS = (
-    f"{ORCHESTRATION}.batches.BatchedEventLog",
-    f"{ORCHESTRATION}.colours.TableColours",
-    f"{ORCHESTRATION}.pools.LivePools",
+    f"{ORCHESTRATION}.event_log.BatchedEventLog",
+    f"{ORCHESTRATION}.event_log.TableColours",
+    f"{ORCHESTRATION}.event_log.LivePools",
     f"{ORCHESTRATION}.storage.SqliteEventLog",
     f"{ORCHESTRATION}.storage.HomeStorage",
     f"{ORCHESTRATION}.postgres.PostgresEventLog",

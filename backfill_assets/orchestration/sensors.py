@@ -1,12 +1,14 @@
-"""Follow sensor: launches the runs that follow publications.
+"""Sensors: what all sensors of Dagster's daemon share, and the two without a job of their own, `follow` and `propose`.
 
-The ledger decides what follows (`application.follow`). What is launched here are manifests that it wrote: a tag
-names one and grants nothing. A run that is launched twice does nothing the second time.
+The ledger decides what follows a publication (`application.follow`). What the sensor launches are manifests that the
+ledger holds: a tag names one and grants nothing, and a run that is launched twice does nothing the second time. The
+proposing sensor launches nothing: a draft waits for a person. Sensors with a job of their own are in `sensor_jobs`.
 """
 
-from __future__ import annotations
+# No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from dagster import (
     DefaultSensorStatus,
@@ -14,21 +16,59 @@ from dagster import (
     SensorDefinition,
     SensorEvaluationContext,
     SensorResult,
+    sensor,
 )
 
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
+from backfill_assets.application.propose import propose as propose_restatements
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import FOLLOWER
 from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import job_name
-from backfill_assets.orchestration.ticks import ticking
-from backfill_assets.report.command_line import explained
+from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.workspace import Workspace
+
+Tick = Callable[[SensorEvaluationContext, Workspace], SensorResult]
+"""What a sensor does at a tick."""
+
+
+def ticking(which: Sensor, **declared: Any) -> Callable[[Tick], SensorDefinition]:
+    """Makes a sensor of what it does at a tick: left out by a setting it does nothing, and an error is a sentence.
+
+    Args:
+        which: The sensor.
+        **declared: As for `dagster.sensor`.
+    """
+
+    def made(looks: Tick) -> SensorDefinition:
+        @sensor(name=str(which), required_resource_keys={SESSION}, **declared)
+        def tick(context: SensorEvaluationContext) -> SensorResult:
+            session: Session = context.resources.session
+            if off := switched_off(session.workspace.settings, which):
+                return SensorResult(skip_reason=off)
+            try:
+                return looks(context, session.workspace)
+            except BackfillError as error:
+                # Shown as the reason of the tick; the next tick asks anew.
+                return SensorResult(skip_reason=explained(error))
+
+        return tick
+
+    return made
+
+
+def switched_off(settings: Settings, sensor: Sensor) -> str:
+    """Why a sensor does nothing in this process, whatever its switch in Dagster says; empty when it may act."""
+    if settings.sensors is None or sensor in settings.sensors:
+        return ""
+    return f"BACKFILL_SENSORS leaves the sensor {sensor} out."
 
 
 def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
@@ -90,3 +130,20 @@ def _run_request(workspace: Workspace, each: Unfinished, tried: Attempts) -> Run
         job_name=job_name(workspace.domain.table(run.manifest.table), each.parts),
         tags={**tags.partition_range(run.manifest.partitions), **tags.of_run(run, FOLLOWER)},
     )
+
+
+def propose_sensor() -> SensorDefinition:
+    """Proposes the restatement of what late and corrected data have changed."""
+
+    @ticking(
+        Sensor.PROPOSE,
+        minimum_interval_seconds=60,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Plans a draft restatement set, once, for late and corrected data behind published output. A "
+        "person approves it.",
+    )
+    def propose(_context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
+        report = propose_restatements(ws, by="sensor")
+        return SensorResult(skip_reason="\n".join(words_of(sentence) for sentence in report.sentences))
+
+    return propose
