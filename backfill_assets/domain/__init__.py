@@ -12,7 +12,8 @@ from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown
 from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
-from backfill_assets.domain.domains import Domain, Reference, ReferenceValue
+from backfill_assets.domain.declarations import Partitioning, daily, monthly
+from backfill_assets.domain.domain import Domain, Reference, ReferenceValue
 from backfill_assets.domain.gates import (
     AcceptedValues,
     ComparedWithAccepted,
@@ -33,11 +34,9 @@ from backfill_assets.domain.gates import (
     unique_key,
     warm_up_proof,
 )
-from backfill_assets.domain.inputs import Input, reads
 from backfill_assets.domain.operations import Operation, Operations
-from backfill_assets.domain.partitioning import Partitioning, daily, monthly
 from backfill_assets.domain.sources import Lateness, SourceTable, days
-from backfill_assets.domain.tables import DerivedTable, Release, Table, Transform, derived_table
+from backfill_assets.domain.tables import DerivedTable, Input, Release, Table, Transform, derived_table, reads
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.windows import Months, Window

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from backfill_assets.domain.declarations import SHORT_NAME, Declared, require_columns, wrong
 from backfill_assets.domain.gates import Moved, columns_in
-from backfill_assets.domain.mistakes import SHORT_NAME, Declared, require_columns, wrong
 
 ROWS = "rows"
 """The measure that every breakdown has: how many rows there are."""

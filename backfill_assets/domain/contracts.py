@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.widening import needs_rule, widens
-from backfill_assets.domain.mistakes import Declared, Kind, wrong
+from backfill_assets.domain.declarations import Declared, Kind, wrong
 
 Record = Mapping[str, Column]
 """The columns of a record, by name."""

@@ -13,9 +13,10 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
 from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
-from backfill_assets.domain.gates import Gate
-from backfill_assets.domain.mistakes import (
+from backfill_assets.domain.declarations import (
+    OF_EVERY_TABLE,
     Kind,
+    Partitioning,
     a,
     check_policy,
     check_table,
@@ -25,8 +26,8 @@ from backfill_assets.domain.mistakes import (
     several,
     wrong,
 )
+from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import POSITION, Operations, Ties
-from backfill_assets.domain.partitioning import OF_EVERY_TABLE, Partitioning
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 

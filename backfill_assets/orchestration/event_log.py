@@ -36,7 +36,7 @@ from dagster import AssetKey, DagsterEventType, DagsterInstance, EventLogEntry, 
 
 from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.lease import this_process
-from backfill_assets.domain.load import load_domain
+from backfill_assets.domain.domain import load_domain
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs
 from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionRecordStatus as Status

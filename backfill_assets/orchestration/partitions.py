@@ -5,18 +5,22 @@ Both are read off the planner's view, so that Dagster's lineage cannot disagree 
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
 from dagster import (
+    BetaWarning,
     DailyPartitionsDefinition,
     MonthlyPartitionsDefinition,
+    PreviewWarning,
     TimeWindowPartitionMapping,
     TimeWindowPartitionsDefinition,
 )
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.workspace import Workspace
@@ -77,3 +81,19 @@ def window_mapping(*edges: TableInput) -> TimeWindowPartitionMapping:
 def key_of(partition: date) -> str:
     """The Dagster partition key of a partition."""
     return partition.isoformat()
+
+
+@contextmanager
+def relied_upon() -> Iterator[None]:
+    """Definitions made inside do not warn about the preview and beta features of Dagster that this package uses.
+
+    - `BackfillPolicy.single_run()`: one run over a range of partitions (beta).
+    - `AssetCheckSpec(partitions_def=...)`: a check status per partition (preview).
+    - `TimeWindowPartitionMapping(allow_nonexistent_upstream_partitions=True)`: windows at the edges of history (beta).
+
+    Tests hold Dagster to each of them, so its warnings would only hide others.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BetaWarning)
+        warnings.simplefilter("ignore", PreviewWarning)
+        yield

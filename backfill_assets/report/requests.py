@@ -6,10 +6,12 @@ page as a button).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import WHY as WHY
 
 NAME = "NAME"
@@ -93,6 +95,9 @@ class NextStep:
 
 Advice = NextStep | Invocation | Option | str
 """The arguments of `step`: steps, requests, options, and text."""
+
+Following = Callable[[BackfillError], NextStep | None]
+"""What a reader can do next about an error, such as the cause of another one: `report.advice.next_step_of`."""
 
 
 def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:

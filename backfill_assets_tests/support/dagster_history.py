@@ -24,8 +24,7 @@ from backfill_assets.ledger.records import Finding, GateResult
 from backfill_assets.orchestration.checks import gate_specs
 from backfill_assets.orchestration.described import Numbers
 from backfill_assets.orchestration.launch import SILENT
-from backfill_assets.orchestration.partitions import partitions_definition
-from backfill_assets.orchestration.preview import relied_upon
+from backfill_assets.orchestration.partitions import partitions_definition, relied_upon
 from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain

@@ -21,7 +21,7 @@ from threading import Lock
 from typing import TypeVar
 
 from backfill_assets.core.crash_points import carry_on
-from backfill_assets.domain.load import load_domain
+from backfill_assets.domain.domain import load_domain
 from backfill_assets.transforms.code import DomainCode
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.lakes import on_a_store

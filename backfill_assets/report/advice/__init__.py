@@ -24,20 +24,10 @@ def next_step_of(error: BackfillError) -> NextStep | None:
     from backfill_assets.report.advice.transforms import of_transforms
     from backfill_assets.report.advice.upkeep import of_upkeep
 
-    of_rooms = (
-        of_candidates,
-        of_core,
-        of_domain,
-        of_lake,
-        of_landing,
-        of_ledger,
-        of_planning,
-        of_publication,
-        of_restatements,
-        of_transforms,
-        of_upkeep,
-    )
-    for advice_of in of_rooms:
+    for advice_of in (of_core, of_domain, of_lake, of_ledger, of_planning, of_transforms, of_upkeep):
         if found := advice_of(error):
+            return step(found)
+    for advice_on in (of_candidates, of_landing, of_publication, of_restatements):
+        if found := advice_on(error, next_step_of):
             return step(found)
     return None

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from backfill_assets.candidates import errors
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.requests import Act, Advice, do, step
+from backfill_assets.report.requests import Act, Advice, Following, do, step
 
 
-def of_candidates(error: BackfillError) -> Advice | None:
-    """The advice for an error of this room; None for others."""
+def of_candidates(error: BackfillError, following: Following) -> Advice | None:
+    """The advice for an error of this room; None for others. That for its cause is `following`'s."""
     match error:
         case errors.InputChanged():
             return do(Act.AUDIT)
@@ -25,7 +24,7 @@ def of_candidates(error: BackfillError) -> Advice | None:
         case errors.SparkStopped():
             return step("fix the cause, then ", do(Act.RUN, error.run_id))
         case errors.LostWhenStopped():
-            return next_step_of(error.cause)
+            return following(error.cause)
         case errors.NotStageable():
             return do(Act.REPORT, error.run_id)
         case errors.TooManyRows():

@@ -7,9 +7,8 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.landing import errors
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import Grain, compress, count_of
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.filling import joined, land_or_declare_empty, loads
-from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, Advice, Option, do, step
+from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, Advice, Following, Option, do, step
 
 _REPLACES = Option("replaces", "DAY..DAY")
 
@@ -43,15 +42,15 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
 }
 
 
-def of_landing(error: BackfillError) -> Advice | None:
-    """The advice for an error of this room; None for others."""
+def of_landing(error: BackfillError, following: Following) -> Advice | None:
+    """The advice for an error of this room; None for others. That for its cause is `following`'s."""
     match error:
         case BadFile(column=str()):
             return _of_a_column(error)
         case BadFile() | NoFile() | FileRefused():
             return _ABOUT_A_FILE.get(error.fault)
         case errors.StoppedAmongFiles():
-            return _about_the_others(error)
+            return _about_the_others(error, following)
         case errors.TiedRecords():
             further = f"declare in {error.source} a further column of its order, or ties='arrival'"
             return f"correct the file, or {further}"
@@ -107,9 +106,9 @@ def _of_a_column(error: BadFile) -> Advice | None:
             return None
 
 
-def _about_the_others(error: errors.StoppedAmongFiles) -> Advice | None:
+def _about_the_others(error: errors.StoppedAmongFiles, following: Following) -> Advice | None:
     """What to do about the file, and the command that lands the files after it, if it can be typed."""
-    first, many = next_step_of(error.cause), len(error.not_tried)
+    first, many = following(error.cause), len(error.not_tried)
     if not many:
         return first
     if many > _MOST_NAMED:

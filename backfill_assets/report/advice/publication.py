@@ -5,7 +5,6 @@ from __future__ import annotations
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.states import RunState
 from backfill_assets.publication import errors
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.filling import plan_again
 from backfill_assets.report.requests import (
     ANOTHER_PERSON,
@@ -14,6 +13,7 @@ from backfill_assets.report.requests import (
     WHY,
     Act,
     Advice,
+    Following,
     comment,
     do,
     step,
@@ -22,8 +22,8 @@ from backfill_assets.report.requests import (
 )
 
 
-def of_publication(error: BackfillError) -> Advice | None:
-    """The advice for an error of this room; None for others."""
+def of_publication(error: BackfillError, following: Following) -> Advice | None:
+    """The advice for an error of this room; None for others. That for its cause is `following`'s."""
     match error:
         case errors.NeverPublished():
             return step("plan a run that is published: ", plan_again(error.manifest))
@@ -60,9 +60,9 @@ def of_publication(error: BackfillError) -> Advice | None:
         case errors.NotAgreed() | errors.CommentMissing():
             return comment(error.subject)
         case errors.ApprovalNotValid():
-            return next_step_of(error.cause)
+            return following(error.cause)
         case errors.NotEnded() | errors.StillUnknown():
-            return next_step_of(error.cause) or do(Act.RECOVER)
+            return following(error.cause) or do(Act.RECOVER)
         case errors.WouldLeaveOrphans():
             together = do(Act.ROLLBACK, error.of, with_dependents=True, by=NAME, reason=WHY)
             return step("roll them back with it: ", together)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.states import RunState
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.advice.left_out import NEW_VERSION, how_to_include
 from backfill_assets.report.requests import (
@@ -14,6 +13,7 @@ from backfill_assets.report.requests import (
     WHY,
     Act,
     Advice,
+    Following,
     Option,
     do,
     step,
@@ -23,8 +23,8 @@ from backfill_assets.report.requests import (
 from backfill_assets.restatements import errors
 
 
-def of_restatements(error: BackfillError) -> Advice | None:
-    """The advice for an error of this room; None for others."""
+def of_restatements(error: BackfillError, following: Following) -> Advice | None:
+    """The advice for an error of this room; None for others. That for its cause is `following`'s."""
     match error:
         case errors.SetIs() | errors.ReproducedOneByOne(published=()):
             return do(Act.STATUS, error.set_id)
@@ -41,7 +41,7 @@ def of_restatements(error: BackfillError) -> Advice | None:
         case errors.SetWouldBeOrphaned():
             return step("a set is undone as a whole, so undo it first: ", undo(error.set_id))
         case errors.HalfPublished():
-            first = next_step_of(error.cause)
+            first = following(error.cause)
             completes = step(do(Act.RECOVER), ", which completes the set or reverses it")
             return step(completes, "; or first ", first) if first else completes
         case errors.HalfRolledBack():
@@ -51,7 +51,7 @@ def of_restatements(error: BackfillError) -> Advice | None:
                 do(Act.PUBLISH, error.set_id, by=NAME),
             )
         case errors.OnlyDependentsRolledBack():
-            return next_step_of(error.cause)
+            return following(error.cause)
         case errors.NoChangeNamed():
             return step("add ", Option("because", "TABLE:DAY..DAY"), ", or ", Option("stale"))
         case errors.StaleNeedsPresent():

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.filling import joined, loads
-from backfill_assets.report.requests import Act, Advice, NextStep, Option, do, step
+from backfill_assets.report.requests import Act, Advice, Following, NextStep, Option, do, step
 from backfill_assets.upkeep import errors
 from backfill_assets.upkeep.errors import Fault
 
@@ -55,11 +54,11 @@ def of_upkeep(error: BackfillError) -> Advice | None:
             return None
 
 
-def after_audit(audit: AuditReport) -> Sequence[NextStep]:
+def after_audit(audit: AuditReport, following: Following) -> Sequence[NextStep]:
     """What to do about tables that cannot be opened, and about publications that are open."""
     if audit.agrees:
         return ()
-    steps = [following for problem in audit.unreadable if (following := next_step_of(problem.error))]
+    steps = [found for problem in audit.unreadable if (found := following(problem.error))]
     return (*steps, *([step(do(Act.RECOVER))] if audit.has_open_publications else []))
 
 

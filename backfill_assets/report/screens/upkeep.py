@@ -64,7 +64,7 @@ def audit_page(audit: AuditReport) -> Page:
         ),
         agrees,
         *(Note(text=f"- {problem}", tone=Tone.BAD) for problem in audit.problems),
-        Steps(steps=tuple(after_audit(audit))),
+        Steps(steps=tuple(after_audit(audit, next_step_of))),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
-from backfill_assets.domain.load import load_domain
+from backfill_assets.domain.domain import load_domain
 from backfill_assets.orchestration.sensor_jobs import live_schedule
 
 

@@ -24,8 +24,8 @@ from backfill_assets.domain import (
     reads,
     unique_key,
 )
-from backfill_assets.domain.load import load_domain
-from backfill_assets.domain.mistakes import check_conditions
+from backfill_assets.domain.declarations import check_conditions
+from backfill_assets.domain.domain import load_domain
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.declared import (

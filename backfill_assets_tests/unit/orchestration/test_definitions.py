@@ -27,8 +27,7 @@ from backfill_assets.orchestration.build import build_definitions, definitions_o
 from backfill_assets.orchestration.checks import evaluations, summaries
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
 from backfill_assets.orchestration.links import REPORT, report_link
-from backfill_assets.orchestration.partitions import first_day_of_data
-from backfill_assets.orchestration.preview import relied_upon
+from backfill_assets.orchestration.partitions import first_day_of_data, relied_upon
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy

@@ -1,4 +1,4 @@
-"""Validation of declarations: every mistake is reported with its table when the domain is loaded.
+"""Declarations: what every table declares, and their mistakes, each reported with its table when the domain is loaded.
 
 Gate conditions are checked apart (`check_conditions`): commands that only look load a domain without parsing SQL.
 """
@@ -24,6 +24,7 @@ from backfill_assets.domain.gates import (
     UniqueKey,
     WarmUpProof,
 )
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
@@ -197,3 +198,34 @@ def _check_accepts(table: Declared, gate: AcceptedValues) -> None:
     column_type: DataType = table.schema[gate.column].dataType
     if not isinstance(column_type, StringType):
         raise wrong(table, f"gate {gate.name} lists strings, but {gate.column!r} is {column_type.simpleString()}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioning:
+    """The date column that a table is partitioned by, and how many days a partition covers."""
+
+    column: str
+    grain: Grain
+
+
+def daily(column: str) -> Partitioning:
+    """One partition per day."""
+    return Partitioning(column=column, grain=Grain.DAILY)
+
+
+def monthly(column: str) -> Partitioning:
+    """One partition per month, named by its first day."""
+    return Partitioning(column=column, grain=Grain.MONTHLY)
+
+
+OF_EVERY_TABLE = {
+    "key": several(str, "column names, such as ('case_id',)"),
+    "partition": Kind(
+        words="daily(COLUMN) or monthly(COLUMN)",
+        test=lambda value: isinstance(value, Partitioning) and isinstance(value.column, str),
+    ),
+    "schema": a(StructType, "a StructType of pyspark.sql.types"),
+    "gates": several(Gate, "gates, such as (unique_key(),)"),
+    "policy": a(Policy, "a Policy"),
+    "description": a(str, "a text"),
+}

@@ -1,18 +1,20 @@
-"""Domain: tables and references that belong together."""
+"""Domain: tables and references that belong together, and loading of the one that the settings name."""
 
 from __future__ import annotations
 
+import importlib
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Protocol
 
-from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain.errors import NotPlanned
-from backfill_assets.domain.inputs import References
-from backfill_assets.domain.mistakes import SHORT_NAME, wrong
+from backfill_assets.core.errors import BackfillError, InvalidDeclaration
+from backfill_assets.domain.breakdown import check_measures
+from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, wrong
+from backfill_assets.domain.errors import DomainNotFound, DomainNotLoaded, NoDomain, NotPlanned
 from backfill_assets.domain.sources import SourceTable
-from backfill_assets.domain.tables import DerivedTable, Table
+from backfill_assets.domain.tables import DerivedTable, References, Table
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.partitions import DayRange
@@ -157,3 +159,39 @@ def _node(table: Table, references: References, contracts: Mapping[str, str], *,
             for argument, source in table.inputs.items()
         ),
     )
+
+
+def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
+    """The `DOMAIN` that a module declares.
+
+    Args:
+        module_name: As BACKFILL_DOMAIN names it.
+        conditions: Check the conditions of gates as well; what only looks does not need them.
+
+    Raises:
+        InvalidDeclaration: No module is named, it cannot be imported, has no `DOMAIN`, or its declarations are invalid.
+    """
+    if not module_name:
+        raise NoDomain()
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            why = f"it imports {error.name!r}, which is not installed"
+            raise DomainNotLoaded(module=module_name, why=why) from error
+        raise DomainNotFound(module=module_name) from error
+    except BackfillError:
+        raise
+    except Exception as error:  # every error of an author's module is shown to the author, in one line
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        why = f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+        raise DomainNotLoaded(module=module_name, why=why) from error
+    domain = getattr(module, "DOMAIN", None)
+    if not isinstance(domain, Domain):
+        raise DomainNotLoaded(module=module_name, why="it defines no DOMAIN of type Domain")
+    if conditions:
+        for table in domain.tables.values():
+            check_conditions(table)
+        for derived in domain.derived:
+            check_measures(derived, derived.breakdown)
+    return domain
