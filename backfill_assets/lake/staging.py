@@ -74,9 +74,9 @@ def write_staged(
     written = re.compile(rf"{re.escape(relative)}/{re.escape(partition_column)}=([^/]*)/[^/]*\.parquet")
     listed = [(match[1], each) for each in files.listed(relative) if (match := written.fullmatch(each.path))]
     with ThreadPoolExecutor(files.at_once) as readers:
-        described = readers.map(lambda state: _described(files, state), (state for _, state in listed))
+        read = readers.map(lambda state: _data_file(files, state), (state for _, state in listed))
     found: dict[str, list[DataFile]] = {}
-    for (value, _), file in zip(listed, described, strict=True):
+    for (value, _), file in zip(listed, read, strict=True):
         found.setdefault(unquote(value), []).append(file)
     return {value: FileSet.of(files) for value, files in found.items()}
 
@@ -99,7 +99,7 @@ def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapp
     return found
 
 
-def _described(files: Files, state: FileState) -> DataFile:
+def _data_file(files: Files, state: FileState) -> DataFile:
     # The stamp is from before the bytes are read: a later write to the file changes it.
     with files.open(state.path) as opened:
         rows = pq.read_metadata(opened).num_rows

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from enum import StrEnum
 from statistics import median
 
 from backfill_assets.planning.errors import CostUnknown, TooCostly
-from backfill_assets.planning.partitions import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +32,14 @@ class Pace:
     slowest: float = 0.0
 
 
+class Basis(StrEnum):
+    """Where the numbers of an estimate come from: rows that readers see, earlier runs, or rows of the inputs."""
+
+    ACCEPTED_ROWS = "ACCEPTED_ROWS"
+    EARLIER_RUNS = "EARLIER_RUNS"
+    INPUT_ROWS = "INPUT_ROWS"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
     """What a run is expected to write.
@@ -42,13 +50,15 @@ class Estimate:
         seconds: To stage it; None when there is no earlier run.
         between: The seconds that it would take at the pace of the fastest and of the slowest of these runs; None where
             there are not two of them, so that nothing is known of how sure `seconds` is.
-        based_on: Where the numbers come from, in words.
+        based_on: Where the numbers come from.
+        runs: Of how many earlier runs the pace is known.
     """
 
     rows: Mapping[date, int]
     size_bytes: int | None
     seconds: float | None
-    based_on: str
+    based_on: Basis
+    runs: int = 0
     between: tuple[float, float] | None = None
 
     @property
@@ -77,13 +87,13 @@ def estimate(
     usual: Mapping[date, int]
     if accepted_rows:
         usual = dict.fromkeys(partitions, int(median(accepted_rows.values())))
-        based_on = "the accepted rows of these partitions"
+        based_on = Basis.ACCEPTED_ROWS
     elif pace is not None and pace.partitions:
         usual = dict.fromkeys(partitions, pace.rows // pace.partitions)
-        based_on = f"the latest {count_of(pace.runs, 'run')} of this table"
+        based_on = Basis.EARLIER_RUNS
     else:
         usual = own_rows
-        based_on = "a guess, one row for every input row of the same days: this table was never built before"
+        based_on = Basis.INPUT_ROWS
     rows = {partition: accepted_rows.get(partition, usual[partition]) for partition in partitions}
     total, known = sum(rows.values()), sum(accepted_rows.values())
     seconds = between = None
@@ -96,6 +106,7 @@ def estimate(
         seconds=seconds,
         between=between,
         based_on=based_on,
+        runs=pace.runs if pace else 0,
     )
 
 

@@ -228,11 +228,6 @@ def lacking(graph: Graph, node: TableNode, partitions: Iterable[date], there: Ac
     return _by_table(graph, missing)
 
 
-def lacks(missing: Iterable[TablePartitions]) -> str:
-    """Input partitions that do not exist, in words."""
-    return "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in missing)
-
-
 def complete_partitions(
     node: TableNode, graph: Graph, partitions: Iterable[date], state: ClaimReader
 ) -> tuple[tuple[date, ...], tuple[date, ...]]:

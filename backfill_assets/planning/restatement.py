@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import StrEnum
 
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
-from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
+from backfill_assets.planning.impact import Rebuild, TablePartitions
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange, MalformedDays, days_between
 from backfill_assets.planning.request import NO_LIMITS_ASKED, AskedLimits, Plan
@@ -59,14 +59,14 @@ class SetRequest:
 class WhyLeftOut(StrEnum):
     """Why a plan does not build partitions."""
 
-    NO_VERSION = "named as changed, and has no accepted version"
-    CODE_CHANGED = "only the code changed, and the version is the same"
-    CHOSEN_REFERENCES = "its references were chosen on purpose"
-    BLOCKED = "an input has no accepted version any more"
-    INCOMPLETE = "never built"
-    DEPENDS = "depends on these days, and was never built"
-    DAYS_NOT_NAMED = "never built, and the days were not named"
-    STALE = "stale for other reasons"
+    NO_VERSION = "NO_VERSION"
+    CODE_CHANGED = "CODE_CHANGED"
+    CHOSEN_REFERENCES = "CHOSEN_REFERENCES"
+    BLOCKED = "BLOCKED"
+    INCOMPLETE = "INCOMPLETE"
+    DEPENDS = "DEPENDS"
+    DAYS_NOT_NAMED = "DAYS_NOT_NAMED"
+    STALE = "STALE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +83,6 @@ class LeftOut(TablePartitions):
     missing: tuple[TablePartitions, ...] = ()
     is_asked: bool = True
     of_code: bool = False
-
-    @property
-    def reason(self) -> str:
-        """Why they are left out, with what is missing."""
-        return f"{self.why}: {lacks(self.missing)}" if self.missing else self.why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

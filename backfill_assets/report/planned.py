@@ -10,7 +10,7 @@ from typing import Literal
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.estimates import Estimate
-from backfill_assets.planning.impact import TablePartitions, lacks
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm, Kind, Limits, Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of, describe
@@ -22,6 +22,7 @@ from backfill_assets.report.releases import LaterRelease
 from backfill_assets.report.report import PolicyDocument, policy_document
 from backfill_assets.report.stages import StageDocument, stage_document
 from backfill_assets.report.version_changes import BroughtAlong
+from backfill_assets.report.words.plans import basis_words, lacks
 from backfill_assets.report.words.stages import proof_words
 
 
@@ -364,5 +365,5 @@ def _cost(expected: Estimate) -> PlannedCost:
         rows=expected.total_rows,
         size_bytes=expected.size_bytes,
         seconds=None if expected.seconds is None else round(expected.seconds, 1),
-        based_on=expected.based_on,
+        based_on=basis_words(expected),
     )

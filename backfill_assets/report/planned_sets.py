@@ -16,6 +16,7 @@ from backfill_assets.report.planned import PlannedRun, SomePartitions, planned_r
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.stages import StageDocument, stage_document
 from backfill_assets.report.version_changes import BroughtAlong
+from backfill_assets.report.words.plans import left_out_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ..
     """What a plan does not build."""
     return tuple(
         LeftOutDocument(
-            some=some_partitions(each), asked_for=each.is_asked, why=each.reason, include=how_to_include(each)
+            some=some_partitions(each), asked_for=each.is_asked, why=left_out_words(each), include=how_to_include(each)
         )
         for each in left_out
     )

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
 from backfill_assets.report.advice.filling import joined, loads, plans
 from backfill_assets.report.advice.left_out import as_recorded, plan_stale
 from backfill_assets.report.requests import Invocation, NextStep
+from backfill_assets.report.words.plans import lacks
 from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
 
 _MOST_FILES = 3

@@ -174,5 +174,10 @@ class OnlyPart(Refused):
     @property
     def named(self) -> str:
         more = len(self.left_out) - _MOST_NAMED
-        named = [f"{each}: {each.reason}" for each in self.left_out[:_MOST_NAMED]]
+        named = [_named(each) for each in self.left_out[:_MOST_NAMED]]
         return "; ".join([*named, *([f"and {more:,} more"] if more > 0 else [])])
+
+
+def _named(left: LeftOut) -> str:
+    lacking = f", lacks {' and '.join(map(str, left.missing))}" if left.missing else ""
+    return f"{left}: {left.why}{lacking}"

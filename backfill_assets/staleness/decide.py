@@ -307,12 +307,12 @@ def _range(
     by_reason: dict[Reason, list[tuple[_Mark, list[date]]]] = {}
     for place, some in by_mark.items():
         by_reason.setdefault(marks[place].reason, []).append((marks[place], some))
-    described = [_described(node, graph, reason, parts) for reason, parts in by_reason.items()]
-    described.sort(key=lambda reason: (_PRESSING[reason.cause], reason.name, reason.was))
-    return StaleRange(partitions=tuple(partitions), reasons=tuple(described))
+    reasons = [_reason_of(node, graph, reason, parts) for reason, parts in by_reason.items()]
+    reasons.sort(key=lambda reason: (_PRESSING[reason.cause], reason.name, reason.was))
+    return StaleRange(partitions=tuple(partitions), reasons=tuple(reasons))
 
 
-def _described(node: TableNode, graph: Graph, reason: Reason, parts: Sequence[tuple[_Mark, list[date]]]) -> Reason:
+def _reason_of(node: TableNode, graph: Graph, reason: Reason, parts: Sequence[tuple[_Mark, list[date]]]) -> Reason:
     """The reason with the days and files that it has for these partitions."""
     if reason.cause is Cause.INPUT_CHANGED and node.is_source:
         files = {name for mark, some in parts for partition in some for name in mark.files[partition]}

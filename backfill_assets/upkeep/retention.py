@@ -29,25 +29,33 @@ Key = tuple[str, date, int]
 class Why(StrEnum):
     """Why a file is kept, or why it goes."""
 
-    ACCEPTED = "readers see it"
-    LIVE = "the table's log names it"
-    CANDIDATE = "candidate of a run that can still be published"
-    WRITING = "its run is being staged or gated"
-    TRIAL = "candidate of a trial run, within the rollback horizon"
-    ROLLED_BACK = "rolled back, within the rollback horizon"
-    REPLACED = "a rollback would bring it back"
-    INPUT = "input of a run that can still be published"
-    EVIDENCE = "published within the reproduction horizon"
-    REPRODUCTION = "input of a run published within the reproduction horizon"
-    IN_USE = "a reproduction may be using it"
-    UNKNOWN = "of no run or landed file of this ledger"
+    ACCEPTED = "ACCEPTED"
+    LIVE = "LIVE"
+    CANDIDATE = "CANDIDATE"
+    WRITING = "WRITING"
+    TRIAL = "TRIAL"
+    ROLLED_BACK = "ROLLED_BACK"
+    REPLACED = "REPLACED"
+    INPUT = "INPUT"
+    EVIDENCE = "EVIDENCE"
+    REPRODUCTION = "REPRODUCTION"
+    IN_USE = "IN_USE"
+    UNKNOWN = "UNKNOWN"
 
-    PAST = "replaced or rolled back, past every horizon"
-    FINISHED = "candidate of a run that is past every horizon"
-    CANCELLED = "candidate of a run that was cancelled"
-    ATTEMPT = "left by staging, and no candidate refers to it"
-    SCRATCH = "left by a reproduction that did not finish"
-    NOT_LIVE = "records that were quarantined again"
+    PAST = "PAST"
+    FINISHED = "FINISHED"
+    CANCELLED = "CANCELLED"
+    ATTEMPT = "ATTEMPT"
+    SCRATCH = "SCRATCH"
+    NOT_LIVE = "NOT_LIVE"
+
+
+class LeftAlone(StrEnum):
+    """Why nothing is decided about a table."""
+
+    OPEN_PUBLICATION = "OPEN_PUBLICATION"
+    UNREADABLE_MANIFEST = "UNREADABLE_MANIFEST"
+    MOVED_ON = "MOVED_ON"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +96,7 @@ class Facts:
     runs: tuple[HeldRun, ...]
     versions: tuple[PartitionVersion, ...]
     live: Mapping[str, Paths]
-    left_alone: Mapping[str, str] = field(default_factory=dict)
+    left_alone: Mapping[str, LeftAlone] = field(default_factory=dict)
     quarantines: frozenset[str] = frozenset()
     imports: Mapping[str, bool] = field(default_factory=dict)
 
@@ -128,9 +136,9 @@ class Decision:
     kept: Mapping[str, Mapping[str, Why]]
     removed: Mapping[str, Mapping[str, Why]]
     versions: tuple[Key, ...]
-    skipped: Mapping[str, str]
+    skipped: Mapping[str, LeftAlone]
 
-    def without(self, tables: Mapping[str, str]) -> Decision:
+    def without(self, tables: Mapping[str, LeftAlone]) -> Decision:
         """The same decision about the other tables; these are left alone, for the given reasons."""
         return Decision(
             kept={table: paths for table, paths in self.kept.items() if table not in tables},

@@ -21,14 +21,12 @@ from backfill_assets.ledger.records import RunHeader
 from backfill_assets.ledger.states import OPEN_STATES, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedInput
-from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, decide
+from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, LeftAlone, decide
 from backfill_assets.upkeep.vacuum_report import Sizes, VacuumReport, counted, vacuum_report
 from backfill_assets.workspace import Workspace
 
 MOST_PLANS = 3
 """How often it is planned when the ledger moves on meanwhile; then the tables that did are left for the next time."""
-
-_MOVED = "it was published or taken up again meanwhile; vacuum it again"
 
 
 def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_run: bool = False) -> VacuumReport:
@@ -53,7 +51,7 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
             moved = _moved(tx, planned)
             if moved and attempt < MOST_PLANS - 1:
                 continue
-            planned = replace(planned, decision=planned.decision.without(dict.fromkeys(moved, _MOVED)))
+            planned = replace(planned, decision=planned.decision.without(dict.fromkeys(moved, LeftAlone.MOVED_ON)))
             _mark(tx, planned, by=by)
         break
     ws.reached(Point.VACUUM_MARKED)
@@ -119,9 +117,9 @@ def _planned(ws: Workspace, quarantines: frozenset[str]) -> _Planned:
     )
 
 
-def _being_published(publications: Mapping[str, Mapping[str, PublicationState]]) -> Mapping[str, str]:
+def _being_published(publications: Mapping[str, Mapping[str, PublicationState]]) -> Mapping[str, LeftAlone]:
     is_open = PublicationState.PUBLISHING
-    return {table: "a publication is open" for table, states in publications.items() if is_open in states.values()}
+    return {table: LeftAlone.OPEN_PUBLICATION for table, states in publications.items() if is_open in states.values()}
 
 
 def _moved(tx: ReadTransaction, planned: _Planned) -> tuple[str, ...]:
@@ -199,7 +197,7 @@ def _facts(
         ),
         versions=tx.versions.every(),
         live=live,
-        left_alone=dict.fromkeys(_needed_by(ws, unread), "a manifest that may need files of it cannot be read"),
+        left_alone=dict.fromkeys(_needed_by(ws, unread), LeftAlone.UNREADABLE_MANIFEST),
         quarantines=quarantines,
         imports={record.import_id: record.state is ImportState.LANDING for record in tx.imports.records()},
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from backfill_assets.core.problems import Problem
-from backfill_assets.upkeep.retention import Decision, Horizons, Why
+from backfill_assets.upkeep.retention import Decision, Horizons, LeftAlone, Why
 
 Sizes = Mapping[str, Mapping[str, int]]
 """Bytes by table and path."""
@@ -58,7 +58,7 @@ class VacuumedTable:
     """
 
     table: str
-    skipped: str | None
+    skipped: LeftAlone | None
     removed: FileCount
     kept: FileCount
     runs: tuple[VacuumedFolder, ...]

@@ -222,6 +222,35 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     assert long == []
 
 
+PROSE = re.compile(r"^_*(sentence|meaning|(\w+_)?described|(\w+_)?in_words)$")
+WORDED_ITSELF = {("core/errors.py", "sentence")}
+ROOMS_OF_FACTS = {room for floor in FLOORS for room in floor if floor_of(room) < floor_of("report")}
+
+
+def test_rooms_below_the_report_keep_no_prose_in_data() -> None:
+    """Records have values, and `report.words` has their words; the docstring of an error is its sentence."""
+    named = [
+        f"{name}:{node.lineno} {word}"
+        for name, path in modules()
+        if room_of(name) in ROOMS_OF_FACTS
+        for node, word in names_given(ast.parse(path.read_text(encoding="utf-8")))
+        if PROSE.match(word) and (name, word) not in WORDED_ITSELF
+    ]
+    assert named == []
+
+
+def names_given(tree: ast.AST) -> Iterator[tuple[ast.FunctionDef | ast.AnnAssign | ast.Attribute, str]]:
+    """Functions and properties, fields of classes, and attributes."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=word):
+                yield node, word
+            case ast.AnnAssign(target=ast.Name(id=word)):
+                yield node, word
+            case ast.Attribute(attr=word):
+                yield node, word
+
+
 def test_only_the_edge_writes_commands() -> None:
     """What to do next is a value of `report.requests`; the help of the command line speaks of its own commands."""
     written = [

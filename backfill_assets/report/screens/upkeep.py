@@ -26,6 +26,7 @@ from backfill_assets.report.screens.run_report import sample_table
 from backfill_assets.report.screens.work import problem_notes
 from backfill_assets.report.vacuumed import Pruned, VacuumDocument
 from backfill_assets.report.values import mebibytes
+from backfill_assets.report.words.upkeep import LEFT_ALONE, WHY
 from backfill_assets.upkeep.audit import AuditReport, SourceAccount
 from backfill_assets.upkeep.doctor import DoctorReport, Health
 from backfill_assets.upkeep.rebuild import Difference
@@ -136,9 +137,13 @@ def vacuum_page(vacuum: VacuumDocument) -> Page:
 
 
 def _vacuumed(found: VacuumedTable, verb: str) -> Sequence[Block | None]:
-    rows = [(f.run_id, "kept" if f.kept else verb, f.files, mebibytes(f.size_bytes), f.reason) for f in found.runs]
+    rows = [(f.run_id, "kept" if f.kept else verb, f.files, mebibytes(f.size_bytes), WHY[f.reason]) for f in found.runs]
     heads, numbers = ["run", "", "files", "size", "why"], ["files", "size"]
-    skipped = Note(text=f"{found.table}: left alone, {found.skipped}", tone=Tone.ATTENTION) if found.skipped else None
+    skipped = (
+        Note(text=f"{found.table}: left alone, {LEFT_ALONE[found.skipped]}", tone=Tone.ATTENTION)
+        if found.skipped
+        else None
+    )
     return (skipped, section(found.table, table(heads, rows, numbers=numbers, whole=["run"])))
 
 

@@ -21,6 +21,7 @@ from backfill_assets.main import app
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.retention import LeftAlone
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
@@ -166,7 +167,7 @@ def test_a_manifest_that_cannot_be_read_is_named_and_everything_else_is_shown(sh
     _names_only(RECENT, vacuumed.problems)
     reasons = {table.table: table.skipped for table in vacuumed.tables}
     # What the run reads cannot be said, so nothing of what its table is built from goes.
-    assert reasons == dict.fromkeys((RECENT, SALES), "a manifest that may need files of it cannot be read")
+    assert reasons == dict.fromkeys((RECENT, SALES), LeftAlone.UNREADABLE_MANIFEST)
 
 
 def test_a_landed_file_that_is_gone_keeps_no_table_from_being_audited(shop: Shop) -> None:

@@ -29,7 +29,7 @@ from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.partition import partition_history
@@ -385,7 +385,7 @@ def test_a_set_because_of_a_change_says_what_is_stale_for_other_reasons_and_left
     (left_out,) = planned.left_out
     assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
     assert (left_out.why, worded(how_to_include(left_out))) == (
-        "stale for other reasons",
+        WhyLeftOut.STALE,
         f"backfill plan {RECENT} --stale --changed-code --reason WHY --by NAME; why: backfill stale {RECENT}",
     )
     assert planned_set(late).left_out == ()

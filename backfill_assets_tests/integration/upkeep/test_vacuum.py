@@ -22,6 +22,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.partition import partition_history
 from backfill_assets.upkeep import vacuum as vacuum_module
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.retention import LeftAlone, Why
 from backfill_assets.upkeep.vacuum_report import FileCount, VacuumReport
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -125,7 +126,7 @@ def test_past_the_rollback_horizon_a_published_run_can_still_be_reproduced(shop:
     assert operations.reproduce(old.ws, first, by="rita").identical
     older = later(shop, spark, PAST_ALL)
     reasons = {run.reason for table in vacuumed(older).tables for run in table.runs if not run.kept}
-    assert reasons == {"replaced or rolled back, past every horizon"}
+    assert reasons == {Why.PAST}
     with pytest.raises(MissingInput) as refusal:
         operations.reproduce(older.ws, first, by="rita")
     removed = (NOON + 2 * ONE_HOUR + PAST_ALL).date()
@@ -188,7 +189,7 @@ def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> 
     found = vacuumed(old)
     assert not unfinished.exists()
     (line,) = [run for table in found.tables for run in table.runs if run.run_id == run_id]
-    assert (line.kept, line.reason, line.files) == (False, "left by staging, and no candidate refers to it", 1)
+    assert (line.kept, line.reason, line.files) == (False, Why.ATTEMPT, 1)
     assert not (folder_of(shop.ws.lake, RECENT) / "_runs" / run_id).exists()
 
 
@@ -205,7 +206,7 @@ def test_a_table_with_an_open_publication_is_left_alone_and_that_is_said(
         with pytest.raises(KeyboardInterrupt):
             old.publish(run_id)
     found = {table.table: table for table in vacuumed(old).tables}
-    assert (found[RECENT].skipped, found[SALES].skipped) == ("a publication is open", None)
+    assert (found[RECENT].skipped, found[SALES].skipped) == (LeftAlone.OPEN_PUBLICATION, None)
     assert old.files() == before
     operations.recover(old.ws, by="vic")
     assert vacuumed(old).versions_removed == 2
@@ -265,7 +266,7 @@ def test_a_table_that_never_stands_still_is_left_for_the_next_vacuum(shop: Shop,
 
     found = operations.vacuum(replace(old.ws, reached=meanwhile), by="vic")
     (skipped,) = [table.skipped for table in found.tables if table.table == RECENT]
-    assert skipped == "it was published or taken up again meanwhile; vacuum it again"
+    assert skipped == LeftAlone.MOVED_ON
     assert (old.files(), found.versions_removed) == (before, 0)
     assert old.amounts()[SIXTH] == 40
 

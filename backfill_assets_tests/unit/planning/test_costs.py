@@ -8,13 +8,13 @@ from decimal import Decimal
 import pytest
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.planning.estimates import Estimate, Pace, estimate, require_affordable
+from backfill_assets.planning.estimates import Basis, Estimate, Pace, estimate, require_affordable
 
 DAY = date(2026, 1, 1)
 
 
 def of_seconds(seconds: float | None) -> Estimate:
-    return Estimate(rows={DAY: 10}, size_bytes=None, seconds=seconds, based_on="the latest run")
+    return Estimate(rows={DAY: 10}, size_bytes=None, seconds=seconds, based_on=Basis.EARLIER_RUNS)
 
 
 def test_what_costs_more_core_seconds_than_allowed_is_refused() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.planning.chunks import chunk_sizes
-from backfill_assets.planning.estimates import Pace
+from backfill_assets.planning.estimates import Basis, Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
@@ -111,7 +111,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
     planned = plan_of(graph_of(Window(days_back=251)), Accepted(rows_a_day=100_000), days, limits=limits)
     assert set(planned.estimate.rows.values()) == {100_000}
     assert len(planned.chunks) == 25
-    assert "one row for every input row of the same days" in planned.estimate.based_on
+    assert planned.estimate.based_on is Basis.INPUT_ROWS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import OPEN_STATES, RunState, VersionState
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
-from backfill_assets.upkeep.retention import Facts, HeldRun, Horizons, Why, decide
+from backfill_assets.upkeep.retention import Facts, HeldRun, Horizons, LeftAlone, Why, decide
 
 TABLES = ("bronze.a", "silver.b")
 DAYS = (date(2026, 1, 1), date(2026, 1, 2))
@@ -105,7 +105,9 @@ def histories(draw: st.DrawFn) -> tuple[Facts, Mapping[str, Sequence[str]]]:
             listed[table] += [f"_runs/{run_id}/0001/_SUCCESS", f"_runs/{run_id}/0001/._SUCCESS.crc"]
             if draw(st.integers(0, 9)) == 0:
                 live[table] |= {path_of(run_id, day)}
-    left_alone = dict.fromkeys(draw(st.sets(st.sampled_from(TABLES), max_size=1)) if draw(st.booleans()) else (), "so")
+    left_alone = dict.fromkeys(
+        draw(st.sets(st.sampled_from(TABLES), max_size=1)) if draw(st.booleans()) else (), LeftAlone.MOVED_ON
+    )
     facts = Facts(runs=tuple(runs), versions=tuple(versions), live=live, left_alone=left_alone)
     return facts, {table: sorted(set(paths)) for table, paths in listed.items()}
 

@@ -1,0 +1,93 @@
+"""Every name that a room returns has words, and no two of a kind have the same."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+import pytest
+
+from backfill_assets.gates.judge import Verdict
+from backfill_assets.ledger.records import Finding
+from backfill_assets.ledger.states import TRANSITIONS
+from backfill_assets.planning.estimates import Basis, Estimate
+from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
+from backfill_assets.planning.windows import Months, Window
+from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
+from backfill_assets.report.recovered import outcome_words
+from backfill_assets.report.words.plans import basis_words, left_out_words
+from backfill_assets.report.words.stages import policy_words, window_words
+from backfill_assets.report.words.states import MEANING
+from backfill_assets.report.words.upkeep import LEFT_ALONE, WHY
+from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.upkeep.retention import LeftAlone, Why
+
+DAY = date(2006, 7, 1)
+MORE = {"rates": {"days_back": 7, "days_ahead": 0}}
+COUNTS = {"added": 1, "removed": 2, "changed": 3, "unchanged": 4, "accepted_rows": 9, "rows": 8}
+OBSERVED: dict[Finding, dict[str, Any]] = {
+    Finding.OTHER_COLUMNS: {"file": "part-0", "differing": "day is missing"},
+    Finding.UNREADABLE: {"reader": "gold.x", "why": "it fails"},
+    Finding.REQUIRED: {"rows": 9, "rows_without_a_required_value": 1},
+    Finding.SHARED_KEYS: {"rows": 9, "violating_rows": 1},
+    Finding.NULLS: {"rows": 9, "violating_rows": 1, "column": "state"},
+    Finding.NOT_ACCEPTED: {"rows": 9, "violating_rows": 1, "column": "state"},
+    Finding.UNSATISFIED: {"rows": 9, "violating_rows": 1, "condition": "n > 0"},
+    Finding.ROW_COUNT: {"rows": 9, "at_least": 1, "at_most": 5},
+    Finding.COMPARED: {**COUNTS, "max_removed_percent": 10, "max_changed_percent": 90},
+    Finding.SAME: {**COUNTS, "more": MORE},
+    Finding.DIFFERENT: {**COUNTS, "more": {}},
+    Finding.UNUSABLE: {**COUNTS, "more": MORE, "surplus": 2},
+    Finding.SAME_ELSEWHERE: {"compared": 6, "first": "2006-07-01", "last": "2006-07-31"},
+    Finding.DIFFERENT_ELSEWHERE: {"shown_by": "2006-07-01"},
+    Finding.UNUSABLE_ELSEWHERE: {"shown_by": "2006-07-01"},
+    Finding.TOO_MANY_GROUPS: {"measure": "amount"},
+    Finding.MOVED: {"measure": "amount", "percent": 5, "month": "2006-07", "groups": 3, "moved_groups": 1},
+}
+"""What each finding is worded from; the others need nothing."""
+
+
+def test_every_name_has_its_own_words() -> None:
+    for words, names in ((MEANING, TRANSITIONS), (WHY, Why), (LEFT_ALONE, LeftAlone)):
+        assert list(words) == list(names)
+        assert len(set(words.values())) == len(words)
+    left_out = [left_out_words(LeftOut(table="t", grain=Grain.DAILY, partitions=(DAY,), why=why)) for why in WhyLeftOut]
+    outcomes = [outcome_words(RecoveryOutcome(ended=ended)) for ended in RecoveryEnd]
+    verdicts = [
+        verdict_words(Verdict(passed=False, finding=finding, observed=OBSERVED.get(finding, {}))) for finding in Finding
+    ]
+    for said in (left_out, outcomes, verdicts):
+        assert all(said) and len(set(said)) == len(said)
+
+
+def test_a_comparison_says_which_of_its_limits_is_exceeded() -> None:
+    verdict = Verdict(passed=False, finding=Finding.COMPARED, observed=OBSERVED[Finding.COMPARED])
+    assert verdict_words(verdict) == (
+        "1 added, 2 removed, 3 changed, 4 unchanged of 9 accepted rows; more than 10 % disappear"
+    )
+
+
+def test_what_is_left_out_names_the_input_that_it_lacks() -> None:
+    lacking = TablePartitions(table="bronze.a", grain=Grain.DAILY, partitions=(DAY,))
+    left = LeftOut(
+        table="silver.b", grain=Grain.DAILY, partitions=(DAY,), why=WhyLeftOut.INCOMPLETE, missing=(lacking,)
+    )
+    assert left_out_words(left) == "never built: bronze.a lacks 2006-07-01, 1 day"
+
+
+@pytest.mark.parametrize(
+    ("basis", "said"), [(Basis.EARLIER_RUNS, "the latest 2 runs of this table"), (Basis.INPUT_ROWS, "a guess, one row")]
+)
+def test_an_estimate_says_what_it_rests_on(basis: Basis, said: str) -> None:
+    assert basis_words(Estimate(rows={}, size_bytes=None, seconds=None, based_on=basis, runs=2)).startswith(said)
+
+
+def test_windows_and_policies_have_words() -> None:
+    assert window_words(Window(days_back=27, days_ahead=1)) == "27 days back and 1 ahead"
+    assert window_words(Months(back=1)) == "1 month back and 0 ahead"
+    assert policy_words(Policy(approvers=("finance", "audit "))) == (
+        "live auto, backfill approve, follow auto; approvers finance or audit"
+    )
