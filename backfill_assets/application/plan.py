@@ -16,10 +16,8 @@ from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.errors import NotOneOf
-from backfill_assets.report.planned import PlanDocument, plan_document
-from backfill_assets.report.planned_sets import NothingPlanned, SetPlan, set_plan_document
-from backfill_assets.report.releases import goes_back
-from backfill_assets.report.version_changes import brought_along
+from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, plan_document, set_plan_document
+from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.restatements.references import Chooser
 from backfill_assets.workspace import Workspace

@@ -7,8 +7,8 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.publication.proposals import situation
 from backfill_assets.report.proposals import ProposeReport, propose_report
+from backfill_assets.report.releases import brought_along
 from backfill_assets.report.requests import Act, NextStep, do, step
-from backfill_assets.report.version_changes import brought_along
 from backfill_assets.restatements.propose import propose as propose_restatements
 from backfill_assets.workspace import Workspace
 

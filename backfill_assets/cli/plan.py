@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from backfill_assets.planning.chosen_references import AskedReferences
     from backfill_assets.planning.request import PlanRequest
     from backfill_assets.planning.restatement import SetRequest
-    from backfill_assets.report.planned import PlanDocument
-    from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
+    from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
 
 Truth = Literal["as-recorded", "corrected", "current"]
 

@@ -36,7 +36,7 @@ from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import Malformed, NotGiven
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.planned_sets import NothingPlanned
+from backfill_assets.report.planned import NothingPlanned
 from backfill_assets.report.requests import Act, NextStep, do
 from backfill_assets.report.screens import page_of
 

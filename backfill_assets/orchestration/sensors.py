@@ -19,6 +19,8 @@ from dagster import (
     sensor,
 )
 
+from backfill_assets.report.values import text_of
+from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.propose import propose as propose_restatements
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
@@ -144,6 +146,6 @@ def propose_sensor() -> SensorDefinition:
     )
     def propose(_context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
         report = propose_restatements(ws, by="sensor")
-        return SensorResult(skip_reason="\n".join(words_of(sentence) for sentence in report.sentences))
+        return SensorResult(skip_reason="\n".join(text_of(line) for line in propose_lines(report)))
 
     return propose

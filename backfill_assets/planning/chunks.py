@@ -21,6 +21,7 @@ class Chunk:
     """A part of the run that is computed in one call of the transform. Numbers begin at 1.
 
     Attributes:
+        number: Its place.
         partitions: What it stages.
         before: The last partitions of its neighbours before it that it computes once more, in order.
         after: The first partitions of its neighbours after it that it computes once more, in order.

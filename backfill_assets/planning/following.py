@@ -21,6 +21,7 @@ class Wanted:
         publication_id: The publication.
         source: The table that it changed.
         table: The dependent.
+        grain: Whether a partition of it is a day or a month.
         partitions: What can be computed now and for which no run is planned yet.
         waiting: What cannot, because input partitions that it needs have no accepted version.
     """

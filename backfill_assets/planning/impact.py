@@ -24,7 +24,13 @@ KEEP_NOTHING: Mapping[str, AbstractSet[date]] = {}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePartitions:
-    """Some partitions of a table, in order."""
+    """Some partitions of a table, in order.
+
+    Attributes:
+        table: The table.
+        grain: Whether a partition is a day or a month.
+        partitions: Which ones.
+    """
 
     table: str
     grain: Grain
@@ -39,6 +45,9 @@ class Rebuild:
     """The partitions of one table that have to be built again.
 
     Attributes:
+        table: The table.
+        grain: Whether a partition is a day or a month.
+        partitions: Which ones.
         because: The changing inputs by table: changed partitions, or those of an earlier rebuild. Empty for partitions
             that only the caller named.
         only_read: What they read and this impact does not build, by table: warm-up, look-ahead, and changed partitions.

@@ -16,6 +16,8 @@ class Reads:
 
     Attributes:
         argument: The argument of the transform.
+        table: The input.
+        grain: Whether a partition of the input is a day or a month.
         partitions: Every partition in the window.
         days: From the first to the last day that the transform may look at, warm-up and look-ahead included.
     """
@@ -29,7 +31,13 @@ class Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreDays:
-    """How many more days than its window one input is read: those that exist, even if the proof asks for more."""
+    """How many more days than its window one input is read: those that exist, even if the proof asks for more.
+
+    Attributes:
+        argument: The argument of the transform.
+        back: Days before the window.
+        ahead: Days after it.
+    """
 
     argument: str
     back: int

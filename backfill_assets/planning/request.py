@@ -119,6 +119,10 @@ class PlannedInput:
     """What a run reads of one input.
 
     Attributes:
+        argument: The argument of the transform.
+        table: The input.
+        grain: Whether a partition of the input is a day or a month.
+        window: How far around an output partition the transform looks.
         partitions: Every partition in the windows, warm-up and look-ahead included.
         warm_up: Those outside the output days: read, not published.
         staged: Those that an earlier run of the same set stages; they are read from its candidate.

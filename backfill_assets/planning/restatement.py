@@ -74,6 +74,10 @@ class LeftOut(TablePartitions):
     """Partitions of a table that a plan does not build.
 
     Attributes:
+        table: The table.
+        grain: Whether a partition is a day or a month.
+        partitions: Which ones.
+        why: Why they are left out.
         missing: With INCOMPLETE: the input partitions that they read and that do not exist, by input.
         is_asked: Whether the request asked for them; otherwise they are stale, or were never built, besides.
         of_code: With STALE: whether only the code changed for some of them, under the same version.

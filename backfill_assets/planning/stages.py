@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Literal
 
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph, TableNode
@@ -28,11 +29,16 @@ class Compute:
     """Spark computes one chunk into files that are staged and not visible to readers.
 
     Attributes:
+        stage: Which stage it is.
+        run_id: The run.
+        table: Its table.
+        grain: Whether a partition is a day or a month.
         chunk: Its number and output partitions, and those of its neighbours that are computed with them.
         chunks: How many there are.
         reads: Its inputs, warm-up and look-ahead included, each read once; empty for landed files.
     """
 
+    stage: Literal["compute"] = "compute"
     run_id: str
     table: str
     grain: Grain
@@ -71,10 +77,15 @@ class Prove:
     """Partitions are recomputed with other windows; the rows must be the same.
 
     Attributes:
+        stage: Which stage it is.
+        run_id: The run.
+        table: Its table.
+        grain: Whether a partition is a day or a month.
         between_chunks: What each chunk computes of its neighbours while it is staged, and again only to show rows.
         ends: The ends of the run, with longer windows.
     """
 
+    stage: Literal["prove"] = "prove"
     run_id: str
     table: str
     grain: Grain
@@ -89,8 +100,18 @@ class Prove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """The staged files are read back, measured against the gates and compared with the accepted rows."""
+    """The staged files are read back, measured against the gates and compared with the accepted rows.
 
+    Attributes:
+        stage: Which stage it is.
+        run_id: The run.
+        table: Its table.
+        grain: Whether a partition is a day or a month.
+        partitions: What is measured.
+        gates: The names of the gates.
+    """
+
+    stage: Literal["measure"] = "measure"
     run_id: str
     table: str
     grain: Grain
@@ -103,9 +124,13 @@ class Agree:
     """Another person than the requester approves the manifest, or the set that it belongs to.
 
     Attributes:
+        stage: Which stage it is.
+        of: The run or the set.
+        requested_by: Who planned it.
         demand: Whose approval it requires; a set always needs a person.
     """
 
+    stage: Literal["agree"] = "agree"
     of: str
     requested_by: str
     demand: Demand = A_PERSON
@@ -113,8 +138,17 @@ class Agree:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swap:
-    """One commit exchanges the files of the partitions whose rows differ; equal ones are recorded as verified."""
+    """One commit exchanges the files of the partitions whose rows differ; equal ones are recorded as verified.
 
+    Attributes:
+        stage: Which stage it is.
+        run_id: The run.
+        table: Its table.
+        grain: Whether a partition is a day or a month.
+        partitions: What may be exchanged.
+    """
+
+    stage: Literal["swap"] = "swap"
     run_id: str
     table: str
     grain: Grain
@@ -123,8 +157,16 @@ class Swap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
-    """Dependents of what was swapped are asked to follow; those in the same set have been built already."""
+    """Dependents of what was swapped are asked to follow; those in the same set have been built already.
 
+    Attributes:
+        stage: Which stage it is.
+        run_id: The run.
+        table: The table that was swapped.
+        dependents: The tables that follow.
+    """
+
+    stage: Literal["notify"] = "notify"
     run_id: str
     table: str
     dependents: tuple[TablePartitions, ...]

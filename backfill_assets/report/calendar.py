@@ -108,7 +108,7 @@ def _table(
 
 def _within(stale: Staleness, of_year: DayRange) -> tuple[StaleRange, ...]:
     return tuple(
-        StaleRange(partitions=inside, reasons=found.reasons)
+        StaleRange(grain=stale.grain, partitions=inside, reasons=found.reasons)
         for found in stale.ranges
         if (inside := tuple(day for day in found.partitions if day in of_year))
     )

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Invocation, NextStep
@@ -20,14 +20,19 @@ INLINE = {"inline": True}
 """Metadata of a field of a document whose own fields stand in its place in JSON: a report is a run and more."""
 
 
+DAYS = "tuple[date, ...]"
+"""The type of a field that holds partitions by their first days."""
+
+
 def as_json(value: object) -> Any:
     """A document, or a part of one, as JSON values.
 
     Args:
         value: A dataclass, which becomes an object with the names of its fields (`from_` without its underscore, which
             only Python needs); a mapping, a tuple, a list; a date or an instant, which becomes ISO 8601; a member of an
-            enum, which becomes its text; partitions, which become their ranges and their count; an error, which becomes
-            its type, message, next step and ids; a number that is not finite, which becomes `NaN`, `Infinity` or
+            enum, which becomes its text; partitions, which become their ranges and their count, and so do the days
+            of an object that has a grain; a range of days, which becomes `FIRST..LAST`; an error, which becomes its
+            type, message, next step and ids; a number that is not finite, which becomes `NaN`, `Infinity` or
             `-Infinity`; or a JSON value, which is left as it is.
 
     Raises:
@@ -43,6 +48,8 @@ def as_json(value: object) -> Any:
         return value
     if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, DayRange):
+        return str(value)
     if isinstance(value, Partitions):
         return {"ranges": list(value.ranges), "count": len(value)}
     if isinstance(value, BackfillError):
@@ -60,8 +67,10 @@ def as_json(value: object) -> Any:
     if not is_dataclass(value) or isinstance(value, type):
         raise TypeError(f"{type(value).__name__} is no document")
     found: dict[str, Any] = {}
+    grain = getattr(value, "grain", None)
     for each in fields(value):
-        part = as_json(getattr(value, each.name))
+        held = getattr(value, each.name)
+        part = as_json(Partitions(grain, held) if isinstance(grain, Grain) and each.type == DAYS else held)
         found |= part if each.metadata == INLINE else {json_name(each.name): part}
     return found
 

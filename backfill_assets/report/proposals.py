@@ -3,38 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
+from enum import StrEnum
 
 from backfill_assets.ledger.records import SetRecord
-from backfill_assets.planning.partitions import Grain, describe
-from backfill_assets.planning.proposals import Area, SourceDay
+from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.changing_files import ChangingFile, changing_file
-from backfill_assets.report.open_proposals import OpenProposal, open_proposal, open_proposal_sentence
-from backfill_assets.report.planned_sets import LeftOutDocument, left_out_documents
+from backfill_assets.report.documents import INLINE
+from backfill_assets.report.open_proposals import OpenProposal, open_proposal
+from backfill_assets.report.planned import LeftOutDocument, left_out_documents
+from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
-from backfill_assets.report.version_changes import BroughtAlong
 from backfill_assets.report.words.news import proposal_words
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProposedRebuild:
-    """What a proposal builds again of a table.
-
-    Attributes:
-        table: The table.
-        partitions: How many partitions.
-        described: The same in words.
-    """
-
-    table: str
-    partitions: int
-    described: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +32,7 @@ class NewProposal:
     Attributes:
         set_id: The set; null in a dry run.
         reason: Why, in words.
-        days_described: The changed days, by source in words.
+        days: The changed days, by source.
         files: The landed files that decide rows of them, in the order of arrival.
         rebuilds: What it builds again, inputs before dependents.
         left_out: What depends on the changed days and is not built; none in a dry run.
@@ -54,9 +42,9 @@ class NewProposal:
 
     set_id: str | None
     reason: str
-    days_described: str
+    days: tuple[TablePartitions, ...]
     files: tuple[ChangingFile, ...]
-    rebuilds: tuple[ProposedRebuild, ...]
+    rebuilds: tuple[TablePartitions, ...]
     left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
     next_step: NextStep
@@ -75,20 +63,34 @@ class ReplacedProposal:
     why: str
 
 
+class WhyNotProposed(StrEnum):
+    """Why changed days are in no new proposal."""
+
+    WITHIN_LATENESS = "WITHIN_LATENESS"
+    INPUT_MISSING = "INPUT_MISSING"
+    ONE_DECISION = "ONE_DECISION"
+    IN_OPEN_PLAN = "IN_OPEN_PLAN"
+    BEHIND_OPEN_PLAN = "BEHIND_OPEN_PLAN"
+    NOT_LOADED = "NOT_LOADED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaysNotProposed:
     """Changed days that are in no new proposal.
 
     Attributes:
-        source: The source table.
-        days_described: The days in words.
-        sentence: Why, and what restates them.
+        days: The days of the source.
+        why: WITHIN_LATENESS: they follow by policy; INPUT_MISSING: an input of what rests on them has no accepted
+            version; ONE_DECISION: keys moved between them and days that wait; IN_OPEN_PLAN: an open plan restates
+            them; BEHIND_OPEN_PLAN: an open plan has some of the same partitions and was made before the change;
+            NOT_LOADED: the source is not built from what has landed.
+        plan: The run or the set for which they wait, or null.
         next_step: What can be done about it; null when nothing has to be.
     """
 
-    source: str
-    days_described: str
-    sentence: str
+    days: TablePartitions = field(metadata=INLINE)
+    why: WhyNotProposed
+    plan: str | None = None
     next_step: NextStep | None
 
 
@@ -130,17 +132,6 @@ class ProposeReport:
     automatic: tuple[DaysNotProposed, ...]
     waiting: tuple[DaysNotProposed, ...]
     not_loaded: tuple[DaysNotProposed, ...]
-
-    @property
-    def sentences(self) -> tuple[NextStep, ...]:
-        """The report in words."""
-        found = [*_new_sentences(self), *map(open_proposal_sentence, self.open)]
-        for back in self.rolled_back:
-            why = f"{back.set_id} restates exactly this, from the same rows, and was rolled back ({back.reason})."
-            found.append(step(f"{why} If these rows are right after all, it only needs its approval: ", back.next_step))
-        for each in (*self.automatic, *self.waiting, *self.not_loaded):
-            found.append(step(each.sentence, *((" Next: ", each.next_step) if each.next_step else ())))
-        return tuple(found) or (step("nothing to propose: no source has changed behind published output"),)
 
 
 def propose_report(
@@ -190,30 +181,29 @@ def _new(
 ) -> NewProposal:
     days, set_id = found.decision.proposed, planned.manifest.set_id if planned else None
     reviewed = [do(Act.RUN, set_id), do(Act.APPROVE, set_id, by=ANOTHER_PERSON)] if set_id else [do(Act.PROPOSE)]
+    area = found.closure(days)
     return NewProposal(
         set_id=set_id,
         reason=reason,
-        days_described="; ".join(f"{source} {described}" for source, described in _by_source(days)),
+        days=tuple(_by_source(days)),
         files=files,
-        rebuilds=tuple(_rebuilds(ws, found.closure(days))),
+        rebuilds=tuple(
+            TablePartitions(table=node.name, grain=node.grain, partitions=tuple(sorted(partitions)))
+            for node in ws.graph.tables.values()
+            if (partitions := area.get(node.name))
+        ),
         left_out=left_out_documents(each for each in planned.left_out if each.is_asked) if planned else (),
         brings=brings,
         next_step=joined(reviewed),
     )
 
 
-def _by_source(days: Iterable[SourceDay]) -> Iterator[tuple[str, str]]:
+def _by_source(days: Iterable[SourceDay]) -> Iterator[TablePartitions]:
     by_source: dict[str, list[date]] = {}
     for source, day in sorted(days):
         by_source.setdefault(source, []).append(day)
-    yield from ((source, describe(Grain.DAILY, some)) for source, some in by_source.items())
-
-
-def _rebuilds(ws: Workspace, area: Area) -> Iterator[ProposedRebuild]:
-    for node in ws.graph.tables.values():
-        if partitions := area.get(node.name):
-            described = describe(node.grain, partitions)
-            yield ProposedRebuild(table=node.name, partitions=len(partitions), described=described)
+    for source, some in by_source.items():
+        yield TablePartitions(table=source, grain=Grain.DAILY, partitions=tuple(some))
 
 
 def _rolled_back(record: SetRecord) -> RolledBackProposal:
@@ -222,74 +212,40 @@ def _rolled_back(record: SetRecord) -> RolledBackProposal:
 
 
 def _automatic(found: Situation) -> Iterator[DaysNotProposed]:
-    for source, described in _by_source(found.decision.automatic):
-        yield DaysNotProposed(
-            source=source,
-            days_described=described,
-            sentence=f"{source} {described} came within the lateness of the source, and follows automatically.",
-            next_step=step(do(Act.FOLLOW), ", unless the sensor of `make dev` runs"),
-        )
+    following = step(do(Act.FOLLOW), ", unless the sensor of `make dev` runs")
+    for days in _by_source(found.decision.automatic):
+        yield DaysNotProposed(days=days, why=WhyNotProposed.WITHIN_LATENESS, next_step=following)
 
 
 def _waiting(found: Situation) -> Iterator[DaysNotProposed]:
     by_names: dict[tuple[bool, tuple[str, ...]], list[SourceDay]] = {}
     for day, names in found.decision.waits.items():
         by_names.setdefault((day in found.decision.together, names), []).append(day)
-    for (_, names), days in by_names.items():
-        for source, described in _by_source(days):
-            sentence, advice = _why_waiting(found, names, source, days)
-            yield DaysNotProposed(
-                source=source, days_described=described, sentence=f"{source} {described} {sentence}", next_step=advice
-            )
+    for (_, names), some in by_names.items():
+        for days in _by_source(some):
+            yield _why_waiting(found, names, days)
 
 
-def _why_waiting(
-    found: Situation, names: tuple[str, ...], source: str, days: list[SourceDay]
-) -> tuple[str, NextStep | None]:
+def _why_waiting(found: Situation, names: tuple[str, ...], days: TablePartitions) -> DaysNotProposed:
     """Why days are not proposed: a plan restates them, it was planned before they changed, or nothing can."""
     if BLOCKED in names:
-        why = "cannot be restated: an input of what rests on it has no accepted version any more."
-        return why, step(do(Act.STALE))
-    own = [day for day in days if day[0] == source]
+        return DaysNotProposed(days=days, why=WhyNotProposed.INPUT_MISSING, next_step=step(do(Act.STALE)))
+    own = [(days.table, day) for day in days.partitions]
     if found.decision.together.issuperset(own):
-        return (
-            f"is not proposed, because keys moved between it and days that wait for {names[0]}: they are one decision.",
-            step(do(Act.STATUS, names[0])),
-        )
+        look = step(do(Act.STATUS, names[0]))
+        return DaysNotProposed(days=days, why=WhyNotProposed.ONE_DECISION, plan=names[0], next_step=look)
     for name in names:
         if all(found.kept[name].reads(*day, found.accepted.get(day, BLOCKED)) for day in own):
-            return f"is in {name}, which is open.", step(do(Act.STATUS, name))
-    return (
-        f"is not proposed, because {names[0]} has some of the same partitions: it was planned before the change, and "
-        f"is kept because a person planned, approved or began it.",
-        step(
-            *("publish it, or ", do(Act.CANCEL, names[0], by=NAME, reason=WHY)),
-            *("; then ", do(Act.PROPOSE)),
-        ),
-    )
+            look = step(do(Act.STATUS, name))
+            return DaysNotProposed(days=days, why=WhyNotProposed.IN_OPEN_PLAN, plan=name, next_step=look)
+    end = step("publish it, or ", do(Act.CANCEL, names[0], by=NAME, reason=WHY), "; then ", do(Act.PROPOSE))
+    return DaysNotProposed(days=days, why=WhyNotProposed.BEHIND_OPEN_PLAN, plan=names[0], next_step=end)
 
 
 def _not_loaded(found: Situation) -> Iterator[DaysNotProposed]:
     for source, days in found.changes.not_loaded.items():
-        described = describe(Grain.DAILY, days)
         yield DaysNotProposed(
-            source=source,
-            days_described=described,
-            sentence=f"{source} {described} is not built from what has landed.",
+            days=TablePartitions(table=source, grain=Grain.DAILY, partitions=tuple(sorted(days))),
+            why=WhyNotProposed.NOT_LOADED,
             next_step=step(joined(loads(source, days)), ", then ", do(Act.PROPOSE)),
         )
-
-
-def _new_sentences(report: ProposeReport) -> Iterator[NextStep]:
-    new = report.proposed
-    if new is not None:
-        rebuilt = ", ".join(f"{each.table} {each.described}" for each in new.rebuilds)
-        named = f"proposed {new.set_id}" if new.set_id else "would propose a set"
-        yield step(f"{named}: {new.reason}")
-        yield step(f"  it builds again {rebuilt}")
-        for left in new.left_out:
-            yield step(f"  left out: {left.some.table} {left.some.described}, {left.why}; ", left.include)
-        yield from (step(f"  {each.sentence}") for each in new.brings)
-        yield step("  next: ", new.next_step)
-    for each in report.replaced:
-        yield step(f"{each.set_id} {'would be' if report.dry_run else 'is'} cancelled: {each.why}")

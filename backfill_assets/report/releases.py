@@ -1,16 +1,50 @@
-"""Warning in plans and reports if a run goes back to an earlier release."""
+"""Releases, references and inputs of a run beside those of the accepted rows: what it brings along, where it goes back,
+what its borders keep, and which inputs it has not read."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.ledger.records import CandidatePartition
+from backfill_assets.ledger.provenance import DerivedProvenance
+from backfill_assets.ledger.records import CandidatePartition, RunRecord
+from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.partitions import Grain, Partitions, compress, next_partition
 from backfill_assets.planning.releases import later_releases, release_order
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
+
+_UNDECIDED = frozenset(RunState) - {
+    RunState.PUBLISHING,
+    RunState.PUBLISHED,
+    RunState.SUPERSEDED,
+    RunState.CANCELLED,
+}
+"""The states of a run that may yet be published, be it after it has run again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BroughtAlong:
+    """A difference between the rows of a run and those that it replaces, besides what made the run necessary.
+
+    Attributes:
+        table: The table.
+        what: `release`, or the name of a reference.
+        was: The version of the accepted rows.
+        now: The version of the run; the same where a reference has other content under it.
+        partitions: In which partitions.
+    """
+
+    table: str
+    what: str
+    was: str
+    now: str
+    partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,21 +54,78 @@ class LaterRelease:
     Attributes:
         accepted_version: The release that made the accepted rows.
         transform_version: The release of the run.
-        partitions: In how many partitions.
-        described: The same partitions in words.
-        sentence: All of it in words.
+        partitions: In which partitions.
     """
 
     accepted_version: str
     transform_version: str
-    partitions: int
-    described: str
-    sentence: str
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftBehind:
+    """Partitions next to those that a run restates, whose rows stay as another release computed them.
+
+    Attributes:
+        table: The table.
+        releases: That release, or several, the earliest first.
+        partitions: Which ones.
+        mixed: Accepted partitions of dependents that read days on both sides of the border.
+        next_step: How they are restated too.
+    """
+
+    table: str
+    releases: tuple[str, ...]
+    partitions: Partitions
+    mixed: tuple[TablePartitions, ...]
+    next_step: Invocation
+
+
+Accepted = Callable[[str, Sequence[date]], Collection[date]]
+"""Those of some partitions of a table that have accepted rows."""
+
+
+def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[BroughtAlong, ...]:
+    """The newer release and the other references that a run brings; an earlier release is in `goes_back`."""
+    versions = tx.versions.accepted(manifest.table, manifest.partitions)
+    recorded = {
+        day: version.provenance
+        for day, version in versions.items()
+        if isinstance(version.provenance, DerivedProvenance)
+    }
+    return tuple(differences(manifest, recorded))
+
+
+def differences(manifest: Manifest, recorded: Mapping[date, DerivedProvenance]) -> Iterator[BroughtAlong]:
+    """What a run brings along, from what the accepted rows were computed with, by partition. Pure."""
+    own = manifest.transform_version
+    found: dict[tuple[str, str, str], list[date]] = {}
+    for partition, was in sorted(recorded.items()):
+        if release_order(was.transform_version) < release_order(own):
+            found.setdefault(("release", was.transform_version, own), []).append(partition)
+        for now in manifest.references:
+            version, sha256 = was.references.get(now.name, ("none", ""))
+            if sha256 != now.sha256:
+                found.setdefault((now.name, version, now.version), []).append(partition)
+    for (what, version, present), days in found.items():
+        partitions = Partitions.of(manifest.grain, days)
+        yield BroughtAlong(table=manifest.table, what=what, was=version, now=present, partitions=partitions)
 
 
 def goes_back(tx: ReadTransaction, manifest: Manifest) -> tuple[LaterRelease, ...]:
     """The later releases whose accepted rows a run would replace, the latest first."""
     return later_than(manifest, releases_of(tx, tx.versions.makers(manifest.table, manifest.partitions)))
+
+
+def later_than(manifest: Manifest, accepted: Mapping[date, str]) -> tuple[LaterRelease, ...]:
+    """The later releases among those of accepted rows, by partition; the latest first. Pure."""
+    own = manifest.transform_version
+    return tuple(
+        LaterRelease(
+            accepted_version=other, transform_version=own, partitions=Partitions.of(manifest.grain, partitions)
+        )
+        for other, partitions in later_releases(own, accepted).items()
+    )
 
 
 def replaced_releases(
@@ -48,14 +139,6 @@ def replaced_releases(
     return releases_of(tx, {day: version.run_id for day, version in compared.items()})
 
 
-def later_than(manifest: Manifest, accepted: Mapping[date, str]) -> tuple[LaterRelease, ...]:
-    """The later releases among those of accepted rows, by partition; the latest first."""
-    return tuple(
-        _later(manifest, other, describe(manifest.grain, partitions), len(partitions))
-        for other, partitions in later_releases(manifest.transform_version, accepted).items()
-    )
-
-
 def in_order(accepted: Mapping[date, str]) -> tuple[str, ...]:
     """The releases of accepted rows, the earliest first."""
     return tuple(sorted(set(accepted.values()), key=release_order))
@@ -67,13 +150,100 @@ def releases_of(tx: ReadTransaction, makers: Mapping[date, str]) -> Mapping[date
     return {partition: found[run_id] for partition, run_id in makers.items()}
 
 
-def _later(manifest: Manifest, other: str, described: str, partitions: int) -> LaterRelease:
-    own = manifest.transform_version
-    return LaterRelease(
-        accepted_version=other,
-        transform_version=own,
-        partitions=partitions,
-        described=described,
-        sentence=f"this run goes back: the accepted rows of {described} come from version {other}, "
-        f"and the run is {own}",
+def inputs_moved_on(graph: Graph, tx: ReadTransaction, run: RunRecord) -> tuple[TablePartitions, ...]:
+    """The input partitions that readers see otherwise than a run that can still be published has read them."""
+    return tuple(_moved_on(graph, tx, run)) if run.state in _UNDECIDED else ()
+
+
+def _moved_on(graph: Graph, tx: ReadTransaction, run: RunRecord) -> Iterator[TablePartitions]:
+    for pinned in run.manifest.inputs:
+        # What another run of the same set stages is compared with that run's candidate when it is published.
+        pins = {pin.partition: pin.digest for pin in pinned.partitions if pin.from_run is None}
+        now = tx.versions.claims(pinned.table, list(pins))
+        moved = tuple(day for day, digest in pins.items() if day not in now or now[day].digest != digest)
+        if moved:
+            yield TablePartitions(table=pinned.table, grain=graph.table(pinned.table).grain, partitions=moved)
+
+
+def left_behind(
+    graph: Graph, tx: ReadTransaction, run: RunRecord, replaced: Mapping[date, str]
+) -> tuple[LeftBehind, ...]:
+    """The stretches that a run which brings another release leaves behind on its borders, in order.
+
+    Args:
+        graph: The tables and their windows.
+        tx: The ledger.
+        run: The run; nothing is left behind by one that was published, or never will be.
+        replaced: The release of the accepted rows that it replaces, by partition.
+    """
+    manifest = run.manifest
+    brings_another = any(release != manifest.transform_version for release in replaced.values())
+    if run.state not in _UNDECIDED or manifest.mode in NEVER_PUBLISHED or not brings_another:
+        return ()
+    others = tx.versions.makers(manifest.table)
+    for partition in _restated_together(tx, run):
+        others.pop(partition, None)
+    other_releases = {p: r for p, r in releases_of(tx, others).items() if r != manifest.transform_version}
+    return beside(graph, manifest, other_releases, lambda table, some: tx.versions.claims(table, some).keys())
+
+
+def beside(graph: Graph, manifest: Manifest, others: Mapping[date, str], accepted: Accepted) -> tuple[LeftBehind, ...]:
+    """The stretches of other releases that border on a run. Pure, but for what is accepted.
+
+    Args:
+        graph: The tables and their windows.
+        manifest: The run's contract.
+        others: The releases of accepted partitions that are not restated with it, other than its own.
+        accepted: What dependents hold.
+    """
+    grain, found = manifest.grain, []
+    own = set(manifest.partitions)
+    after = {next_partition(grain, partition) for partition in own}
+    for stretch in compress(grain, others):
+        partitions = [p for p in others if p in stretch]
+        if after.intersection(partitions) or any(next_partition(grain, p) in own for p in partitions):
+            mixed = tuple(_on_both_sides(graph, manifest, partitions, accepted))
+            found.append(_stretch(manifest, grain, {p: others[p] for p in partitions}, mixed))
+    return tuple(found)
+
+
+def _on_both_sides(
+    graph: Graph, manifest: Manifest, others: Sequence[date], accepted: Accepted
+) -> Iterator[TablePartitions]:
+    """What dependents compute from partitions of the run and of a stretch together."""
+    if manifest.table not in graph.tables:
+        return
+    own = {each.table: each for each in dependents_of(graph, manifest.table, manifest.partitions)}
+    for each in dependents_of(graph, manifest.table, others):
+        both = set(each.partitions).intersection(own[each.table].partitions) if each.table in own else set()
+        if mixed := accepted(each.table, sorted(both)) if both else ():
+            yield TablePartitions(table=each.table, grain=each.grain, partitions=tuple(sorted(mixed)))
+
+
+def _stretch(
+    manifest: Manifest, grain: Grain, others: Mapping[date, str], mixed: tuple[TablePartitions, ...]
+) -> LeftBehind:
+    (days,) = compress(grain, others)
+    return LeftBehind(
+        table=manifest.table,
+        releases=in_order(others),
+        partitions=Partitions.of(grain, others),
+        mixed=mixed,
+        next_step=do(
+            Act.PLAN,
+            manifest.table,
+            first=days.start,
+            last=days.last,
+            transform_version=manifest.transform_version,
+            reason=WHY,
+            by=NAME,
+        ),
     )
+
+
+def _restated_together(tx: ReadTransaction, run: RunRecord) -> frozenset[date]:
+    """The partitions of the run, and of the runs of its set on the same table."""
+    found = tx.sets.of_run(run.run_id)
+    members = found.manifest.members if found else ()
+    runs = tx.runs.named([member.run_id for member in members if member.table == run.manifest.table])
+    return frozenset(run.manifest.partitions).union(*(other.manifest.partitions for other in runs))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.versions import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.records import (
@@ -22,11 +23,12 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED
 from backfill_assets.planning.policy import Policy
-from backfill_assets.publication.authority import open_comments
+from backfill_assets.planning.stages import Stage, stages_of
+from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.breakdown import BreakdownDocument, breakdown_document
-from backfill_assets.report.changed_inputs import InputMovedOn, inputs_moved_on
 from backfill_assets.report.cost import CostDocument, bytes_read, cost_of
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.measured import (
@@ -41,14 +43,20 @@ from backfill_assets.report.measured import (
     state_moves,
     total_moves,
 )
-from backfill_assets.report.mixed_releases import LeftBehind, left_behind
 from backfill_assets.report.publications import PublicationDocument, publication_document
 from backfill_assets.report.reach import DependentMoves, breakdown_of, dependent_moves
-from backfill_assets.report.releases import LaterRelease, in_order, later_than, replaced_releases
+from backfill_assets.report.releases import (
+    LaterRelease,
+    LeftBehind,
+    in_order,
+    inputs_moved_on,
+    later_than,
+    left_behind,
+    replaced_releases,
+)
 from backfill_assets.report.review import Review, Reviewed, review_of
 from backfill_assets.report.run_history import Moment, timeline
 from backfill_assets.report.runs import RunSummary, run_summary
-from backfill_assets.report.stages import plan_in_words
 from backfill_assets.report.words.stages import policy_words
 from backfill_assets.report.words.verdicts import said_of
 from backfill_assets.workspace import Workspace
@@ -129,7 +137,8 @@ class RunReport:
     Attributes:
         run: The run.
         review: What its reviewer asks, answered in words.
-        plan: What is done, step by step, in words; of many chunks only the first.
+        plan: What is done, step by step; nothing while references cannot be read, or for a table that is no longer
+            declared.
         from_versions: The releases whose accepted rows it replaces.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
@@ -168,10 +177,10 @@ class RunReport:
 
     run: RunSummary = field(metadata=INLINE)
     review: Review
-    plan: tuple[str, ...]
+    plan: tuple[Stage, ...]
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
-    moved_on: tuple[InputMovedOn, ...]
+    moved_on: tuple[TablePartitions, ...]
     left_behind: tuple[LeftBehind, ...]
     manifest_digest: str
     policy: PolicyDocument
@@ -216,6 +225,13 @@ def run_report(ws: Workspace, run_id: str) -> RunReport:
         return _report(ws, tx, tx.runs.get(run_id))
 
 
+def _stages(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[Stage, ...]:
+    try:
+        return stages_of([run.manifest], ws.graph, of=run.manifest.member_of, demand=demand_of(ws, tx, run))
+    except Refused:
+        return ()
+
+
 def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     results = tx.candidates.gate_results(run.run_id)
     publications = tx.publications.records(run_id=run.run_id)
@@ -230,7 +246,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     return RunReport(
         run=reviewed.run,
         review=review_of(reviewed),
-        plan=plan_in_words(ws, tx, run),
+        plan=_stages(ws, tx, run),
         from_versions=reviewed.from_versions,
         goes_back=reviewed.goes_back,
         moved_on=reviewed.moved_on,

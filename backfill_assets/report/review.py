@@ -9,14 +9,14 @@ from enum import StrEnum
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.changed_inputs import InputMovedOn
 from backfill_assets.report.measured import PROOF, GateSummary, MovesOfSome
-from backfill_assets.report.mixed_releases import LeftBehind
 from backfill_assets.report.reach import DependentMoves
-from backfill_assets.report.releases import LaterRelease
+from backfill_assets.report.releases import LaterRelease, LeftBehind
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.words.releases import goes_back_words, left_behind_words, moved_on_words
 from backfill_assets.report.words.verdicts import said_of
 
 
@@ -84,7 +84,7 @@ class Reviewed:
     run: RunSummary
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
-    moved_on: tuple[InputMovedOn, ...]
+    moved_on: tuple[TablePartitions, ...]
     left_behind: tuple[LeftBehind, ...]
     totals: Moves | None
     new: MovesOfSome | None
@@ -115,9 +115,9 @@ def _warnings(found: Reviewed) -> tuple[str, ...]:
     commented = {result.gate for result in found.to_comment}
     informing = [g for g in found.gates if g.failed and not g.blocking and g.gate not in commented]
     return (
-        *(_sentence(later.sentence) for later in found.goes_back),
-        *(_sentence(each.sentence) for each in found.moved_on),
-        *(_sentence(each.sentence) for each in found.left_behind),
+        *(_sentence(goes_back_words(each)) for each in found.goes_back),
+        *(_sentence(moved_on_words(each)) for each in found.moved_on),
+        *(_sentence(left_behind_words(each)) for each in found.left_behind),
         *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
         *([f"The approval needs a written comment: {said_of(found.to_comment)}."] if found.to_comment else []),
     )

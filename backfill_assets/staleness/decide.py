@@ -309,7 +309,7 @@ def _range(
         by_reason.setdefault(marks[place].reason, []).append((marks[place], some))
     reasons = [_reason_of(node, graph, reason, parts) for reason, parts in by_reason.items()]
     reasons.sort(key=lambda reason: (_PRESSING[reason.cause], reason.name, reason.was))
-    return StaleRange(partitions=tuple(partitions), reasons=tuple(reasons))
+    return StaleRange(grain=node.grain, partitions=tuple(partitions), reasons=tuple(reasons))
 
 
 def _reason_of(node: TableNode, graph: Graph, reason: Reason, parts: Sequence[tuple[_Mark, list[date]]]) -> Reason:

@@ -29,8 +29,12 @@ class Reason:
     """One reason why a range of partitions is stale.
 
     Attributes:
+        cause: What changed. CODE_CHANGED: the code, while the version is the same, an error to be confirmed;
+            SESSION_CHANGED: the Spark settings that a later release fixes; REFERENCE_KEPT: a person chose the version
+            of a reference.
         name: The input table, the reference, or the version whose code changed; empty for the other causes.
-        was, now: The two versions, digests or settings, in words.
+        was: The version, digest or setting then.
+        now: The same now.
         days: The input days that changed and that the range reads, or the days whose facts changed; None if the cause
             has no days, or any day may be affected.
         files: For a source table, the landed files that the range was built without.
@@ -50,8 +54,15 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaleRange:
-    """Consecutive partitions that are stale for the same reasons."""
+    """Consecutive partitions that are stale for the same reasons.
 
+    Attributes:
+        grain: Whether a partition is a day or a month.
+        partitions: Which ones.
+        reasons: Those of the last run that these rows followed by.
+    """
+
+    grain: Grain
     partitions: tuple[date, ...]
     reasons: tuple[Reason, ...]
 
@@ -61,7 +72,10 @@ class Staleness:
     """What is stale of a table.
 
     Attributes:
+        table: The table.
+        grain: Whether a partition is a day or a month.
         accepted: How many accepted partitions were examined.
+        ranges: Which partitions are stale, and why.
         waiting: Partitions that were never built and cannot be built yet, because an input does not exist.
         waits_for: The input partitions that these read and that do not exist, by input.
         blocked: Stale partitions that cannot be rebuilt, because an input has no accepted version any more.

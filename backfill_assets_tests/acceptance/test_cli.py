@@ -81,9 +81,9 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
 def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
     plan = terminal.does("plan", SILVER, *DAYS, "--reason", "deadlines", "--by", "ana", "--transform-version", "2.4.1")
     run_id = plan["run_id"]
-    assert plan["inputs"][0]["described"] == "2024-12-06..2025-02-08, 65 days"
-    assert plan["inputs"][0]["warm_up_partitions"] == 62
-    assert plan["output"]["partitions"] == 3
+    assert plan["inputs"][0]["partitions"] == {"ranges": ["2024-12-06..2025-02-08"], "count": 65}
+    assert plan["inputs"][0]["warm_up"]["count"] == 62
+    assert plan["output"]["count"] == 3
     assert terminal.does("status", run_id)["state"] == "PLANNED"
     assert terminal.does("approve", run_id, "--by", "ben")["approval"] == "APPROVED"
     report = terminal.does("run", run_id)

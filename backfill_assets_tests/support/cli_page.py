@@ -20,8 +20,9 @@ from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import PROJECT_ROOT
-from backfill_assets.planning.partitions import Partitions
-from backfill_assets.report.documents import INLINE, json_name
+from backfill_assets.planning.partitions import DayRange, Partitions
+from backfill_assets.planning.windows import AnyWindow
+from backfill_assets.report.documents import DAYS, INLINE, json_name
 from backfill_assets.report.requests import Invocation, NextStep
 
 PAGE = PROJECT_ROOT / "docs" / "cli.md"
@@ -37,6 +38,8 @@ _SIMPLE = {
     NextStep: "text",
     Invocation: "text",
     Partitions: "partitions: `ranges`, `count`",
+    DayRange: "`FIRST..LAST`",
+    AnyWindow: "object: `days_back` and `days_ahead`, or `months_back` and `months_ahead`",
     BackfillError: "an error: `type`, `message`, `next_step`, `ids`",
     types.NoneType: "null",
     typing.Any: "any value",
@@ -96,8 +99,10 @@ def _rows(of: object, prefix: str, sections: Mapping[object, str]) -> Iterator[t
         elif field.metadata == INLINE:
             yield from _rows(inner, prefix, sections)
         else:
-            path = f"{prefix}{json_name(field.name)}{'[]' if _is_list(hint) else ''}"
-            yield f"`{path}`", in_words(hint, sections), meaning
+            # The days of an object with a grain are its partitions, as in `as_json`.
+            shown = Partitions if "grain" in hints and field.type == DAYS else hint
+            path = f"{prefix}{json_name(field.name)}{'[]' if _is_list(shown) else ''}"
+            yield f"`{path}`", in_words(shown, sections), re.sub(r"\bNone\b", "null", meaning)
             if inner is not None and inner not in sections:
                 yield from _rows(inner, f"{path}.", sections)
 

@@ -8,7 +8,8 @@ from backfill_assets.ledger.records import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain, Partitions
-from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.policy import A_PERSON, Policy
+from backfill_assets.planning.stages import Agree
 from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.report.cost import CostDocument
 from backfill_assets.report.measured import (
@@ -155,7 +156,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
     return RunReport(
         run=found.run,
         review=review_of(found),
-        plan=(said,),
+        plan=(Agree(of=said, requested_by=said, demand=A_PERSON),),
         from_versions=found.from_versions,
         goes_back=(),
         moved_on=(),

@@ -21,7 +21,6 @@ from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
-from backfill_assets.report.stale import StaleTable, stale_document
 from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -143,8 +142,3 @@ def window(planned: Plan) -> object:
 def stale(ws: Workspace, table: str = CHARGES) -> Staleness:
     (found,) = operations.stale_tables(ws, table=table)
     return found
-
-
-def described(found: Staleness) -> StaleTable:
-    (only,) = stale_document([found], table=found.table, days=None, sources=[SALES]).tables
-    return only

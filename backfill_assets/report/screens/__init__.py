@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.landed import ExtractPreview, LandReport
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.partition import PartitionHistory
-    from backfill_assets.report.planned import PlanDocument
-    from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
+    from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
     from backfill_assets.report.proposals import ProposeReport
     from backfill_assets.report.publications import PublicationDocument, RollbackDocument
     from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
@@ -94,8 +93,7 @@ def _of_history(document: OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep) ->
 
 
 def _of_plan(document: OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
-    from backfill_assets.report.planned import PlanDocument
-    from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
+    from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
     from backfill_assets.report.proposals import ProposeReport
     from backfill_assets.report.screens.plan import nothing_planned_page, plan_page, set_plan_page
     from backfill_assets.report.screens.proposals import propose_page

@@ -30,7 +30,7 @@ from backfill_assets.report.page import (
     section,
     words,
 )
-from backfill_assets.report.stale import in_words
+from backfill_assets.report.words.staleness import stale_words
 
 _CELL = 13
 """The width and height of a day, with the gap between two."""
@@ -114,7 +114,7 @@ def _table(
 
 def _reasons(table: TableCalendar) -> Iterator[str]:
     for found in table.stale:
-        why = "; ".join(in_words(table.table, reason) for reason in found.reasons)
+        why = "; ".join(stale_words(table.table, reason) for reason in found.reasons)
         yield f"{Partitions.of(table.partitions.grain, found.partitions)}: {why}"
 
 

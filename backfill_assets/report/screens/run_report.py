@@ -55,6 +55,7 @@ from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import mebibytes, number_text
+from backfill_assets.report.words.stages import stage_words
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
 _MOST_PARTITIONS = 400
@@ -125,7 +126,7 @@ def _answers(review: Review) -> Facts:
 
 def _also(report: RunReport) -> Iterable[Block]:
     """What restates the partitions on its borders too."""
-    return (Note(text=words(f"To restate {each.described} too: ", each.next_step)) for each in report.left_behind)
+    return (Note(text=words(f"To restate {each.partitions} too: ", each.next_step)) for each in report.left_behind)
 
 
 def _details(report: RunReport) -> Sequence[Block | None]:
@@ -145,7 +146,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         section("Keys of rows that fail", _failing_keys(report), long=True),
         _reach(report.dependents),
         section("Publications", publications_table(report.publications), long=True),
-        section("Plan", Items(items=report.plan, numbered=True), folded=True),
+        section("Plan", Items(items=tuple(map(stage_words, report.plan)), numbered=True), folded=True),
         section("Who and when", _timeline(report), folded=True),
         section("Cost and origin", _origin(report), folded=True),
     ]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import Partitions, count_of, describe
+from backfill_assets.report.advice.filling import joined, plans
 from backfill_assets.report.page import Block, Note, Page, Section, Steps, Tone, facts, page, section, table, words
 from backfill_assets.report.screens.work import problem_notes
-from backfill_assets.report.stale import StaleDocument, StaleRangeDocument, StaleTable
+from backfill_assets.report.stale import StaleDocument
+from backfill_assets.report.words.plans import lacks
+from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.staleness.ranges import Staleness, StaleRange
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.check import CheckedTable, CheckReport
@@ -19,9 +23,9 @@ _READ = {True: "as they are", False: "have to be built again"}
 def stale_page(document: StaleDocument) -> Page:
     """What is stale, by ranges, and what to do about it."""
     tables = document.tables
-    fresh = [each.table for each in tables if not each.ranges and each.accepted_partitions]
-    never = [each.table for each in tables if not each.ranges and not each.accepted_partitions]
-    looked = count_of(sum(each.accepted_partitions for each in tables), "accepted partition")
+    fresh = [each.table for each in tables if not each.ranges and each.accepted]
+    never = [each.table for each in tables if not each.ranges and not each.accepted]
+    looked = count_of(sum(each.accepted for each in tables), "accepted partition")
     return page(
         "What is stale",
         None if document.is_stale else Note(text=f"nothing is stale: {looked} looked at", tone=Tone.GOOD),
@@ -32,33 +36,33 @@ def stale_page(document: StaleDocument) -> Page:
     )
 
 
-def _of_table(found: StaleTable) -> Iterator[Block | None]:
+def _of_table(found: Staleness) -> Iterator[Block | None]:
     name = found.table
-    yield _ranges(f"{name}: {found.stale_partitions:,} stale, {found.accepted_partitions:,} accepted", found.ranges)
-    if found.blocked_described:
+    yield _ranges(found, f"{len(found.partitions):,} stale, {found.accepted:,} accepted", found.ranges)
+    if found.blocked:
         yield Note(
             text="cannot be built again, because an input has no accepted version any more: "
-            f"{name} {found.blocked_described}. Build the input, or roll back what depends on it."
+            f"{name} {describe(found.grain, found.blocked)}. Build the input, or roll back what depends on it."
         )
-    if found.waiting_described:
-        yield Note(text=f"never built, and waiting for inputs: {name} {found.waiting_described}")
-    if found.on_purpose_described:
-        yield Note(
-            text=f"left to a person, because its references were chosen on purpose: {name} {found.on_purpose_described}"
-        )
-    title = f"{name}: {found.kept_partitions:,} not stale, their references were chosen on purpose"
-    yield _ranges(title, found.kept)
-    if found.to_present:
-        yield Note(text=words("with the present references: ", found.to_present))
+    if found.waiting:
+        waiting = f"{name} {describe(found.grain, found.waiting)}: {lacks(found.waits_for)}"
+        yield Note(text=f"never built, and waiting for inputs: {waiting}")
+    if found.on_purpose:
+        chosen = f"{name} {describe(found.grain, found.on_purpose)}"
+        yield Note(text=f"left to a person, because its references were chosen on purpose: {chosen}")
+    kept = [partition for each in found.kept for partition in each.partitions]
+    yield _ranges(found, f"{len(kept):,} not stale, their references were chosen on purpose", found.kept)
+    if chosen_for := (*found.on_purpose, *kept):
+        yield Note(text=words("with the present references: ", joined(plans(name, found.grain, chosen_for))))
 
 
-def _ranges(title: str, ranges: tuple[StaleRangeDocument, ...]) -> Section | None:
+def _ranges(of: Staleness, how_many: str, ranges: Iterable[StaleRange]) -> Section | None:
     rows = [
-        (found.described if place == 0 else "", reason.sentence)
-        for found in ranges
-        for place, reason in enumerate(found.reasons)
+        (Partitions(each.grain, each.partitions) if place == 0 else "", stale_words(of.table, reason))
+        for each in ranges
+        for place, reason in enumerate(each.reasons)
     ]
-    return section(title, table(["partitions", "because"], rows))
+    return section(f"{of.table}: {how_many}", table(["partitions", "because"], rows))
 
 
 def check_page(report: CheckReport) -> Page:

@@ -64,8 +64,8 @@ def runs_of(shop: Shop) -> Sequence[str]:
         return [run.run_id for run in tx.runs.records()]
 
 
-def left_out(document: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    return [(each["table"], each["described"], each["asked_for"]) for each in document["left_out"]]
+def left_out(document: Mapping[str, Any]) -> list[tuple[str, list[str], bool]]:
+    return [(each["table"], each["partitions"]["ranges"], each["is_asked"]) for each in document["left_out"]]
 
 
 def test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted(shop: Shop) -> None:
@@ -77,7 +77,7 @@ def test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted(shop: Sh
     assert "--partial" in sentence
     document = planned(*words, "--partial")
     assert (document["planned_partitions"], document["asked_partitions"]) == (3, 11)
-    assert left_out(document) == [(RECENT, "2026-01-10..2026-01-17, 8 days", True)]
+    assert left_out(document) == [(RECENT, ["2026-01-10..2026-01-17"], True)]
     assert "3 of 11 partitions asked for" in backfill("plan", *words, "--partial", *BY[:-1]).stdout
 
 
@@ -92,8 +92,8 @@ def test_nothing_of_a_named_range_is_no_success(shop: Shop) -> None:
 def test_without_days_what_was_never_built_is_listed_with_what_it_lacks(shop: Shop) -> None:
     document = planned("--stale", RECENT)
     assert left_out(document) == [
-        (RECENT, "2026-01-07..2026-01-09, 3 days", False),
-        (RECENT, "2026-01-10..2026-01-17, 8 days", False),
+        (RECENT, ["2026-01-07..2026-01-09"], False),
+        (RECENT, ["2026-01-10..2026-01-17"], False),
     ]
     gold = planned("--stale", TOTALS)
     assert (gold["set_id"], left_out(gold)) == (None, [])
@@ -102,9 +102,9 @@ def test_without_days_what_was_never_built_is_listed_with_what_it_lacks(shop: Sh
 def test_a_month_that_was_never_built_says_which_days_of_silver_it_lacks(shop: Shop) -> None:
     shop.land("rest.jsonl", [sale(january(day)) for day in (*range(11, 15), *range(18, 32))])
     document = planned("--stale", TOTALS)
-    ((table, described, _),) = left_out(document)
-    assert (table, described) == (TOTALS, "2026-01, 1 month")
-    assert "silver.recent_sales lacks" in document["left_out"][0]["why"]
+    ((table, ranges, _),) = left_out(document)
+    assert (table, ranges) == (TOTALS, ["2026-01"])
+    assert [each["table"] for each in document["left_out"][0]["missing"]] == ["silver.recent_sales"]
 
 
 def test_days_that_are_named_as_changed_and_do_not_exist_are_refused(shop: Shop) -> None:
@@ -121,8 +121,8 @@ def test_the_list_of_what_is_stale_says_what_waits_and_advises_what_can_be_plann
     answer = backfill("stale", RECENT, "--from", "2026-01-04", "--to", "2026-01-12", "--json")
     document = json.loads(answer.stdout)
     (table,) = document["tables"]
-    assert table["waiting_partitions"] == 3
-    assert table["waiting_described"].startswith("2026-01-10..2026-01-12, 3 days: bronze.sales lacks")
+    assert table["waiting"] == {"ranges": ["2026-01-10..2026-01-12"], "count": 3}
+    assert [each["table"] for each in table["waits_for"]] == ["bronze.sales"]
     (advice,) = document["next_steps"]
     assert "--partial" in advice
     text = backfill("stale", RECENT, "--from", "2026-01-10", "--to", "2026-01-12").stdout
@@ -133,6 +133,6 @@ def test_a_part_of_one_table_is_planned_where_that_is_asked_for(shop: Shop) -> N
     words = (RECENT, "--from", "2026-01-07", "--to", "2026-01-12")
     assert "needs input days that have never been built" in refused(shop, *words)
     document = planned(*words, "--partial")
-    assert (document["output"]["partitions"], document["asked_partitions"]) == (3, 6)
-    assert document["left_out"].startswith("2026-01-10..2026-01-12, 3 days: bronze.sales lacks")
-    assert date.fromisoformat(document["output"]["to"]) == january(9)
+    assert document["output"] == {"ranges": ["2026-01-07..2026-01-09"], "count": 3}
+    assert (document["left_out"]["ranges"], document["asked_partitions"]) == (["2026-01-10..2026-01-12"], 6)
+    assert [each["table"] for each in document["lacks"]] == ["bronze.sales"]

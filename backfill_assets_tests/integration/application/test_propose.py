@@ -34,10 +34,12 @@ from backfill_assets.planning.sets import SetManifest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.proposals import ProposeReport
+from backfill_assets.report.proposals import NewProposal, ProposeReport, WhyNotProposed
+from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.screens.run_report import set_page
 from backfill_assets.report.set_report import set_report
 from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.values import text_of
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains.example import DOMAIN, recent_sales, sales, sales_monthly
@@ -53,6 +55,10 @@ TENTH = date(2026, 2, 10)
 @pytest.fixture
 def shop(late: Shop) -> Shop:
     return late
+
+
+def days_of(proposal: NewProposal) -> list[str]:
+    return list(map(str, proposal.days))
 
 
 def propose(shop: Shop, **how: bool) -> ProposeReport:
@@ -97,9 +103,9 @@ def test_a_late_sale_is_proposed_once_with_the_reason_in_words(shop: Shop) -> No
         f"changed behind published output: late.jsonl (imp-000002, landed by ana on 2026-03-10): "
         f"1 row of {SALES} 2026-02-16, 1 day, {LATE} days late"
     )
-    assert [(each.table, each.described) for each in found.proposed.rebuilds] == [
-        (RECENT, "2026-02-15..2026-02-18, 4 days"),
-        (TOTALS, "2026-02, 1 month"),
+    assert list(map(str, found.proposed.rebuilds)) == [
+        f"{RECENT} 2026-02-15..2026-02-18, 4 days",
+        f"{TOTALS} 2026-02, 1 month",
     ]
     (file,) = found.proposed.files
     assert (file.rows, file.least_days_late, file.most_days_late, file.landed_by) == (1, LATE, LATE, "ana")
@@ -179,7 +185,7 @@ def test_a_newer_file_replaces_the_draft_and_the_last_one_is_published(shop: Sho
     assert is_fresh(shop)
     assert total(shop) == 28 * 40 + 4 * (5 + 7)
     nothing = propose(shop)
-    assert worded(nothing.sentences[0]).startswith("nothing to propose")
+    assert propose_lines(nothing) == ("nothing to propose: no source has changed behind published output",)
     assert (nothing.proposed, nothing.open, nothing.replaced) == (None, (), ())
     assert audit(shop.ws).problems == ()
 
@@ -205,11 +211,11 @@ def test_a_draft_that_a_person_has_begun_keeps_its_partitions(shop: Shop, begun:
         staged(shop, set_id)
     kept = propose(shop)
     assert (kept.proposed, kept.replaced) == (None, ())
-    assert f"is in {set_id}" in kept.waiting[0].sentence
+    assert (kept.waiting[0].why, kept.waiting[0].plan) == (WhyNotProposed.IN_OPEN_PLAN, set_id)
     one_more(shop, "later", CARNIVAL)
     found = propose(shop)
     assert (found.proposed, found.replaced) == (None, ())
-    assert f"because {set_id} has some of the same partitions" in found.waiting[0].sentence
+    assert (found.waiting[0].why, found.waiting[0].plan) == (WhyNotProposed.BEHIND_OPEN_PLAN, set_id)
     assert found.waiting[0].next_step and f"backfill cancel {set_id}" in words_of(found.waiting[0].next_step)
     operations.cancel(shop.ws, set_id, by="ben", reason="a later file has come")
     assert record(shop, proposed(shop)).manifest.proposed is not None
@@ -223,16 +229,16 @@ def test_the_rest_is_proposed_beside_what_is_approved(late: Shop) -> None:
     operations.approve_set(shop.ws, first, by="ben")
     one_more(shop, "other", TENTH)
     found = propose(shop)
-    assert found.proposed is not None and found.proposed.days_described == f"{SALES} 2026-02-10, 1 day"
+    assert found.proposed is not None and days_of(found.proposed) == [f"{SALES} 2026-02-10, 1 day"]
     assert set_state(shop, first) is SetState.PLANNED
-    assert [each.days_described for each in found.waiting] == ["2026-02-16, 1 day"]
+    assert [str(each.days) for each in found.waiting] == [f"{SALES} 2026-02-16, 1 day"]
 
 
 def test_what_a_person_planned_for_the_same_days_is_not_proposed_beside_it(shop: Shop) -> None:
     own = planned_set(shop).manifest.set_id
     found = propose(shop)
     assert found.proposed is None
-    assert f"is in {own}" in found.waiting[0].sentence
+    assert (found.waiting[0].why, found.waiting[0].plan) == (WhyNotProposed.IN_OPEN_PLAN, own)
 
 
 @pytest.mark.long
@@ -255,7 +261,7 @@ def test_what_is_proposed_again_after_a_rollback_names_the_set_that_only_needs_i
     assert again.proposed is not None and again.proposed.set_id is not None
     for found in (again, propose(shop)):
         assert [(each.set_id, each.reason) for each in found.rolled_back] == [(first, "too early")]
-        (said,) = [worded(each) for each in found.sentences if "rolled back (too early)" in worded(each)]
+        (said,) = [said for said in map(text_of, propose_lines(found)) if "rolled back (too early)" in said]
         assert f"backfill approve {first}" in said
     operations.approve_set(shop.ws, first, by="ben")
     operations.publish_set(shop.ws, first, by="ben")
@@ -290,7 +296,7 @@ def with_lateness(shop: Shop, most: int) -> Shop:
 def test_within_the_lateness_policy_restates_alone(late: Shop) -> None:
     shop = with_lateness(late, LATE)
     found = propose(shop)
-    assert (found.proposed, [each.days_described for each in found.automatic]) == (None, ["2026-02-16, 1 day"])
+    assert (found.proposed, [str(each.days) for each in found.automatic]) == (None, [f"{SALES} 2026-02-16, 1 day"])
     assert worded(step_after_landing(shop.ws)).startswith("backfill follow restates what came within the lateness")
     done = follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).done
     assert [(each.run.manifest.table, each.run.state) for each in done] == [
@@ -316,7 +322,7 @@ def test_a_planned_follow_up_and_a_draft_are_never_about_the_same_days(late: Sho
     (run,) = operations.plan_follow_ups(shop.ws, by="ops").runs
     found = propose(shop)
     assert found.proposed is None
-    assert f"is in {run.run_id}" in found.waiting[0].sentence
+    assert (found.waiting[0].why, found.waiting[0].plan) == (WhyNotProposed.IN_OPEN_PLAN, run.run_id)
 
 
 @pytest.mark.long
@@ -325,7 +331,7 @@ def test_a_day_within_the_lateness_that_meets_an_older_one_is_proposed_with_it(l
     one_more(shop, "old", TENTH)
     found = propose(shop)
     assert found.proposed is not None
-    assert found.proposed.days_described == f"{SALES} 2026-02-10, 2026-02-16, 2 days"
+    assert days_of(found.proposed) == [f"{SALES} 2026-02-10, 2026-02-16, 2 days"]
     assert found.automatic == ()
     assert operations.plan_follow_ups(shop.ws, by="ops").runs == ()
 
@@ -365,7 +371,7 @@ def moved_in_part(shop: Shop) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("act", "days_described"),
+    ("act", "days"),
     [
         (corrected, "2026-02-16, 1 day"),
         (moved, "2026-02-10, 2026-02-16, 2 days"),
@@ -375,7 +381,7 @@ def moved_in_part(shop: Shop) -> None:
     ],
 )
 def test_what_changes_a_row_that_was_there_is_proposed_however_recent_its_day(
-    late: Shop, act: Callable[[Shop], None], days_described: str
+    late: Shop, act: Callable[[Shop], None], days: str
 ) -> None:
     shop = with_lateness(late, LATE)
     # Without gold, whose month all days of silver share.
@@ -385,7 +391,7 @@ def test_what_changes_a_row_that_was_there_is_proposed_however_recent_its_day(
     assert follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).done == ()
     found = propose(shop)
     assert found.proposed is not None
-    assert (found.proposed.days_described, found.automatic) == (f"{SALES} {days_described}", ())
+    assert (days_of(found.proposed), found.automatic) == ([f"{SALES} {days}"], ())
     assert shop.amounts() == before
 
 

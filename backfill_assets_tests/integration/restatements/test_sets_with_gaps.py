@@ -15,11 +15,11 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.launch import open_instance
 from backfill_assets.orchestration.recorder import dagster_recorder
-from backfill_assets.planning.partitions import DayRange, partitions_over
+from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.stages import Compute
 from backfill_assets.report.errors import NotAsPlanned
-from backfill_assets.report.planned_sets import SetPlan, set_plan_document
+from backfill_assets.report.planned import SetPlan, set_plan_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledgers import copy_home
@@ -66,7 +66,7 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     assert (compute.chunk.partitions, compute.reads[0].partitions) == (REACHED, READ), "not what lies between"
     document = set_plan_document(planned)
     assert isinstance(document, SetPlan)
-    assert document.runs[0].output.described == ("2026-02-04..2026-02-07, 2026-02-19..2026-02-22, 8 days")
+    assert describe(Grain.DAILY, document.runs[0].output) == "2026-02-04..2026-02-07, 2026-02-19..2026-02-22, 8 days"
     set_id = planned.manifest.set_id
     silver = planned.manifest.members[0].run_id
     before = ws.lake.open(RECENT).version()

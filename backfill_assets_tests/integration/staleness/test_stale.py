@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from backfill_assets.report.words.plans import left_out_words
 from backfill_assets.core.errors import InvalidRange, UnknownName
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.main import app
@@ -21,7 +22,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.planned_sets import set_plan_document
+from backfill_assets.report.planned import set_plan_document
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
@@ -155,9 +156,9 @@ def test_a_gap_that_was_not_named_is_listed_as_left_out_even_when_nothing_else_i
     planned = operations.plan_set(shop.ws, SetRequest(reason="why not", by="ana", stale=True))
     assert isinstance(planned, NothingToRebuild)
     left_out, waiting = set_plan_document(planned).left_out
-    assert (left_out.some.table, left_out.some.described) == (RECENT, "2026-01-05, 1 day")
-    assert (waiting.some.described, waiting.why) == (
-        "2026-01-10, 1 day",
+    assert str(left_out.some) == f"{RECENT} 2026-01-05, 1 day"
+    assert (str(waiting.some), left_out_words(waiting.some)) == (
+        f"{RECENT} 2026-01-10, 1 day",
         f"never built: {SALES} lacks 2026-01-11, 1 day",
     )
     named = SetRequest(
@@ -201,7 +202,7 @@ def test_the_command_says_what_is_stale_and_what_to_do(shop: Shop, work_in: Work
     assert document["next_steps"] == [step]
     (table,) = document["tables"]
     (found,) = table["ranges"]
-    assert (found["from"], found["to"], found["partitions"]) == ("2026-01-04", "2026-01-05", 2)
+    assert found["partitions"] == {"ranges": ["2026-01-04..2026-01-05"], "count": 2}
     assert [reason["cause"] for reason in found["reasons"]] == ["VERSION_CHANGED"]
     fresh = CliRunner().invoke(app, ["stale", SALES])
     assert (fresh.exit_code, fresh.stdout) == (0, "nothing is stale: 10 accepted partitions looked at\n")

@@ -22,6 +22,7 @@ from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.report.run_list import RunChoice
+from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.desk_reader import PATIENCE_S, Answer, get
 from backfill_assets_tests.support.ledger_examples import dumped
@@ -231,10 +232,10 @@ def test_the_calendar_says_what_is_stale_and_for_which_reason(app: Starlette, ws
     page = get(app, "/calendar?year=2024")
     assert "is being found out" not in page.words
     for table in stale.tables:
-        assert f"{table.stale_partitions} stale" in page.words.partition(table.table)[2][:120]
+        assert f"{len(table.partitions)} stale" in page.words.partition(table.table)[2][:120]
         for found in table.ranges:
             for reason in found.reasons:
-                assert reason.sentence in page.words
+                assert stale_words(table.table, reason) in page.words
 
 
 def test_a_calendar_without_patience_says_that_staleness_comes_later(ws: Workspace) -> None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.ledger.provenance import DerivedProvenance
-from backfill_assets.report.version_changes import differences
+from backfill_assets.report.releases import differences
+from backfill_assets.report.words.releases import brought_along_words
 from backfill_assets_tests.unit.planning.test_manifest import FIRST, MANIFEST
 
 SECOND = date(2006, 7, 2)
@@ -29,7 +30,7 @@ def test_a_run_of_the_same_release_and_references_brings_nothing_along() -> None
 def test_a_newer_release_and_another_reference_are_named_with_their_partitions() -> None:
     older = replace(SAME, transform_version="3.0.0", references={"sla_policy": ("0", "f" * 64)})
     found = list(differences(MANIFEST, {FIRST: older, SECOND: replace(SAME, transform_version="2.4.1")}))
-    assert [each.sentence for each in found] == [
+    assert [brought_along_words(each) for each in found] == [
         "silver.case_sla_daily also gets release 3.1.0 in place of 3.0.0: 2006-07-01, 1 day",
         "silver.case_sla_daily also gets sla_policy 1 in place of 0: 2006-07-01, 1 day",
         "silver.case_sla_daily also gets release 3.1.0 in place of 2.4.1: 2006-07-02, 1 day",
@@ -39,7 +40,7 @@ def test_a_newer_release_and_another_reference_are_named_with_their_partitions()
 def test_other_content_of_the_same_version_counts_and_a_later_release_is_no_newer_one() -> None:
     edited = replace(SAME, transform_version="3.2.0", references={"sla_policy": ("1", "f" * 64)})
     (only,) = differences(MANIFEST, {FIRST: edited})
-    assert only.sentence == (
+    assert brought_along_words(only) == (
         "silver.case_sla_daily also gets sla_policy 1 with other content in place of 1: 2006-07-01, 1 day"
     )
     (first,) = differences(MANIFEST, {FIRST: replace(SAME, references={})})

@@ -13,7 +13,8 @@ from backfill_assets.cli.terminal import view
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.screens.staleness import stale_page
-from backfill_assets.report.stale import in_words, stale_document
+from backfill_assets.report.stale import stale_document
+from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
 
 DAYS = (DayRange.inclusive(date(2006, 3, 15), date(2006, 3, 16)),)
@@ -27,6 +28,7 @@ def stale(*ranges: tuple[int, int, Cause], table: str = SILVER) -> Staleness:
         accepted=31,
         ranges=tuple(
             StaleRange(
+                grain=Grain.DAILY,
                 partitions=tuple(DayRange.inclusive(date(2024, 3, first), date(2024, 3, last))),
                 reasons=(Reason(cause=cause, name=table),),
             )
@@ -79,7 +81,7 @@ def steps(*found: Staleness, table: str | None = None, days: DayRange | None = N
     ],
 )
 def test_every_reason_is_said_in_words(reason: Reason, words: str) -> None:
-    assert in_words(SILVER, reason) == words
+    assert stale_words(SILVER, reason) == words
 
 
 def test_what_is_stale_is_planned_as_a_set_and_a_source_is_loaded() -> None:

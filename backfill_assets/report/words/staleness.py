@@ -1,0 +1,55 @@
+"""Words of what is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from backfill_assets.planning.manifest_parts import ReferenceSemantics
+from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
+from backfill_assets.staleness.ranges import Cause, Reason
+
+_MOST_FILES = 3
+
+
+def stale_words(table: str, reason: Reason) -> str:
+    """Why partitions of a table are stale, in words."""
+    match reason.cause:
+        case Cause.CODE_CHANGED:
+            return (
+                f"the code changed and {reason.name} is still its version, an error to be confirmed "
+                f"(sha256 {reason.was}, now {reason.now})"
+            )
+        case Cause.SESSION_CHANGED:
+            return f"session settings changed: what this release fixes of Spark (sha256 {reason.was}, now {reason.now})"
+        case Cause.VERSION_CHANGED:
+            return f"computed by {reason.was}; now it is {reason.now}"
+        case Cause.CONFIGURATION_CHANGED:
+            return f"configured otherwise: {reason.was}; now {reason.now}"
+        case Cause.REFERENCE_CHANGED:
+            which = "it could be any day" if reason.days is None else f"facts of {_ranges_text(reason.days)}"
+            return f"{reason.name} was {reason.was}, now {reason.now}: {which}"
+        case Cause.REFERENCE_KEPT:
+            which = "it could be any day" if reason.days is None else f"facts of {_ranges_text(reason.days)} differ"
+            how = "as recorded" if reason.semantics is ReferenceSemantics.AS_RECORDED else "corrected"
+            return (
+                f"computed with {reason.name} {reason.was} ({how}) on purpose, by run {reason.run_id}; "
+                f"now {reason.now}: {which}"
+            )
+        case Cause.INPUT_CHANGED if reason.name == table:
+            return f"has yet to be built {_from_files(reason.files)}"
+        case Cause.INPUT_CHANGED:
+            return f"{reason.name} changed: {_ranges_text(reason.days or ())}"
+        case Cause.NEVER_BUILT:
+            return "never built, and everything it needs is there"
+
+
+def _from_files(files: Sequence[str]) -> str:
+    if not files:
+        return "as an empty day: files have landed for days before and after it"
+    more = len(files) - _MOST_FILES
+    rest = f" and {count_of(more, 'more file')}" if more > 0 else ""
+    return f"from {', '.join(files[:_MOST_FILES])}{rest}"
+
+
+def _ranges_text(ranges: Sequence[DayRange]) -> str:
+    return describe(Grain.DAILY, (day for days in ranges for day in days))
