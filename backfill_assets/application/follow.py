@@ -15,6 +15,13 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
+from backfill_assets.report.follow import (
+    FollowCancellation,
+    FollowReport,
+    followed_run,
+    unplanned_run,
+    waiting_publication,
+)
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
@@ -88,6 +95,17 @@ def follow(ws: Workspace, acting: Acting) -> FollowedAll:
                 done[run_id] = _executed(ws, each, acting)
 
 
+def follow_document(found: FollowedAll) -> FollowReport:
+    """The results of the follow-ups as a document."""
+    followed = (*(followed_run(each.run, each.error) for each in found.done), *map(unplanned_run, found.failed))
+    return FollowReport(
+        followed=followed,
+        elsewhere=tuple(map(followed_run, found.elsewhere)),
+        waiting=tuple(map(waiting_publication, found.waiting)),
+        failed=any(each.failed for each in followed),
+    )
+
+
 def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> Followed:
     run_id, error = each.run.run_id, None
     try:
@@ -141,7 +159,7 @@ def step_after_change(ws: Workspace) -> NextStep | None:
     return step(do(Act.FOLLOW), " computes again what depends on it, unless the sensor of `make dev` runs")
 
 
-def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> None:
+def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> FollowCancellation:
     """Decides that dependents do not follow a publication; runs that followed it already are kept.
 
     Raises:
@@ -150,3 +168,4 @@ def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: st
     """
     with ws.ledger.write() as tx:
         tx.outbox.cancel(publication_id, by=by, reason=reason)
+    return FollowCancellation(publication_id=publication_id, cancelled_by=by, reason=reason)

@@ -10,7 +10,6 @@ from backfill_assets.core.sensors import Sensor
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stuck import (
     ClearedDocument,
-    cleared_document,
     still_stuck,
     stuck_document,
     stuck_sentence,
@@ -59,4 +58,4 @@ def clear(ws: Workspace, subject: str, *, by: str) -> ClearedDocument:
     require_person("the one who clears", by)
     with ws.ledger.write() as tx:
         cleared = tx.stuck.clear(subject, by=by)
-    return cleared_document(subject, cleared, by=by)
+    return ClearedDocument(subject=subject, sensors=tuple(work.sensor for work in cleared), cleared_by=by)

@@ -118,7 +118,6 @@ def follow(
     """Compute again what depends on new publications, as the sensor of the daemon does."""
     with answering(as_json) as console:
         from backfill_assets.application import follow as following
-        from backfill_assets.application.follow_document import cancelled_document, follow_document
 
         with opened(quiet=as_json) as session:
             if reason and not cancel:
@@ -126,11 +125,16 @@ def follow(
                     why="--reason goes with --cancel", leave="--reason", instead="add --cancel PUBLICATION"
                 )
             if cancel:
-                following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=given_reason(reason))
-                cancelled = cancelled_document(cancel, by=by, reason=reason)
-                answer(console, cancelled, as_json=as_json)
+                why = given_reason(reason)
+                answer(
+                    console,
+                    following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=why),
+                    as_json=as_json,
+                )
                 return
-            document = follow_document(following.follow(session.ws, session.acting(by or "follow", on="follow")))
+            document = following.follow_document(
+                following.follow(session.ws, session.acting(by or "follow", on="follow"))
+            )
         answer(console, document, as_json=as_json)
         if document.failed:
             raise typer.Exit(1)

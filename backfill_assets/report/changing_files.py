@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.sets import ProposedBecause
-from backfill_assets.report.words.news import file_words
 from backfill_assets.staleness.landed_news import FileNews
 
 
@@ -22,14 +21,13 @@ class ChangingFile:
         file: Where it came from, as it was typed.
         landed_at: When it landed.
         landed_by: Who landed it.
-        days_described: The changed days that it decides something of, in words.
+        days: The changed days that it decides something of.
         rows: The accepted rows of these days that are its records.
         moved_away: Rows of these days whose keys it has on other days.
         taken_back: Rows of these days that it deleted or withdrew.
         restored: Rows of these days whose withdrawal it undid.
         least_days_late: The fewest days between such a day and the landing.
         most_days_late: The most.
-        sentence: All of it in words.
     """
 
     import_id: str
@@ -37,14 +35,13 @@ class ChangingFile:
     file: str
     landed_at: datetime | None
     landed_by: str
-    days_described: str
+    days: Partitions
     rows: int
     moved_away: int
     taken_back: int
     restored: int
     least_days_late: int
     most_days_late: int
-    sentence: str
 
 
 def changing_file(file: FileNews) -> ChangingFile:
@@ -57,14 +54,13 @@ def changing_file(file: FileNews) -> ChangingFile:
         file=record.original_path,
         landed_at=record.landed_at,
         landed_by=record.landed_by,
-        days_described=describe(Grain.DAILY, changed.days),
+        days=Partitions.of(Grain.DAILY, changed.days),
         rows=changed.rows,
         moved_away=changed.moved_away,
         taken_back=changed.taken_back,
         restored=changed.restored,
         least_days_late=least,
         most_days_late=most,
-        sentence=file_words(file),
     )
 
 

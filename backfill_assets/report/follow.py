@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.report.advice import next_step_of
+from backfill_assets.planning.following import Wanted
+from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 
 if TYPE_CHECKING:
-    from backfill_assets.planning.following import Wanted
     from backfill_assets.publication.follow import Asking, FailedFollowUp
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WaitingDependent:
-    """A table that has to be computed again after a publication of one of its inputs.
-
-    Attributes:
-        table: The dependent.
-        partitions_described: What of it can be computed now, in words; null when nothing can.
-        waiting_described: What of it waits for input partitions, in words; null when nothing does.
-    """
-
-    table: str
-    partitions_described: str | None
-    waiting_described: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +36,7 @@ class WaitingPublication:
     publication_id: str
     table: str
     run_id: str
-    dependents: tuple[WaitingDependent, ...]
+    dependents: tuple[Wanted, ...]
     set_id: str | None
     failed_attempts: int
     last_failure: str | None
@@ -66,23 +50,23 @@ class FollowedRun:
 
     Attributes:
         table: The dependent.
+        grain: Whether a partition of it is a day or a month.
+        partitions: What of it follows.
         run_id: The run; null when it could not be planned.
         state: How far it came; null when it could not be planned.
-        partitions_described: Its partitions in words.
         publications: What it follows.
         failed: Whether a person has to look.
         error: Why it failed, or null.
-        next_step: What to do about it, or null.
     """
 
     table: str
+    grain: Grain
+    partitions: tuple[date, ...]
     run_id: str | None
     state: RunState | None
-    partitions_described: str
     publications: tuple[str, ...]
     failed: bool
-    error: str | None
-    next_step: NextStep | None
+    error: BackfillError | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,14 +74,16 @@ class FollowReport:
     """What became of everything that publications asked for.
 
     Attributes:
-        followed: One per run.
-        failed: Whether one of them failed; the exit code is then 1.
-        sentences: The same in words, and what waits for input partitions, which is no failure.
+        followed: One per run that this process executed, or that could not be planned.
+        elsewhere: Runs that another process is executing.
+        waiting: The publications that still waited when this began; what waits for input partitions is no failure.
+        failed: Whether a run failed; the exit code is then 1.
     """
 
     followed: tuple[FollowedRun, ...]
+    elsewhere: tuple[FollowedRun, ...]
+    waiting: tuple[WaitingPublication, ...]
     failed: bool
-    sentences: tuple[NextStep, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,13 +94,11 @@ class FollowCancellation:
         publication_id: Names it.
         cancelled_by: Who decided it.
         reason: Why.
-        sentences: The same in words.
     """
 
     publication_id: str
     cancelled_by: str
     reason: str
-    sentences: tuple[str, ...]
 
 
 def waiting_publication(asking: Asking) -> WaitingPublication:
@@ -124,20 +108,12 @@ def waiting_publication(asking: Asking) -> WaitingPublication:
         publication_id=entry.publication_id,
         table=entry.table,
         run_id=entry.run_id,
-        dependents=tuple(_dependent(wanted) for wanted in asking.wanted),
+        dependents=asking.wanted,
         set_id=asking.set_id,
         failed_attempts=entry.attempts,
         last_failure=entry.note or None,
         try_again=do(Act.FOLLOW),
         cancel=do(Act.FOLLOW, cancel=entry.publication_id, by=NAME, reason=WHY),
-    )
-
-
-def _dependent(wanted: Wanted) -> WaitingDependent:
-    return WaitingDependent(
-        table=wanted.table,
-        partitions_described=describe(wanted.grain, wanted.partitions) if wanted.partitions else None,
-        waiting_described=describe(wanted.grain, wanted.waiting) if wanted.waiting else None,
     )
 
 
@@ -152,39 +128,26 @@ def waiting_publication_sentence(waiting: WaitingPublication) -> NextStep:
             *(f"{what} was not followed, {failed} To try again: ", waiting.try_again),
             *(". To let dependents be as they are: ", waiting.cancel),
         )
-    ready = [f"{each.table} {each.partitions_described}" for each in waiting.dependents if each.partitions_described]
-    if not ready:
-        blocked = [f"{each.table} {each.waiting_described}" for each in waiting.dependents]
-        return step(f"{what}: {', '.join(blocked)} wait for input partitions that have no accepted version")
-    return step(f"{what} asks for {', '.join(ready)}: ", waiting.try_again)
+    if ready := [
+        f"{each.table} {Partitions(each.grain, each.partitions)}" for each in waiting.dependents if each.partitions
+    ]:
+        return step(f"{what} asks for {', '.join(ready)}: ", waiting.try_again)
+    blocked = ", ".join(f"{each.table} {Partitions(each.grain, each.waiting)}" for each in waiting.dependents)
+    return step(f"{what}: {blocked} wait for input partitions that have no accepted version")
 
 
-def waiting_sentences(asking: Asking) -> Iterator[str]:
-    """What cannot follow yet; the publication that completes its inputs asks for it again."""
-    if asking.set_id:
-        yield f"what depends on {asking.entry.table} follows when set {asking.set_id} is done"
-    for wanted in asking.wanted:
-        if wanted.waiting:
-            ready, asked = len(wanted.partitions), len(wanted.partitions) + len(wanted.waiting)
-            yield (
-                f"{wanted.table}: {ready:,} of {count_of(asked, 'partition')} asked for can follow. "
-                f"{describe(wanted.grain, wanted.waiting)} waits: it needs input partitions that have no accepted "
-                f"version; what readers see of it, if anything, is from before"
-            )
-
-
-def followed_run(run: RunRecord, error: BackfillError | None) -> FollowedRun:
+def followed_run(run: RunRecord, error: BackfillError | None = None) -> FollowedRun:
     """A run that follows publications; `error` is why it stopped."""
     manifest = run.manifest
     return FollowedRun(
         table=manifest.table,
+        grain=manifest.grain,
+        partitions=manifest.partitions,
         run_id=run.run_id,
         state=run.state,
-        partitions_described=describe(manifest.grain, manifest.partitions),
         publications=manifest.cause.publications,
         failed=error is not None or run.state in (RunState.FAILED, RunState.BLOCKED),
-        error=error.message if error else None,
-        next_step=next_step_of(error) if error else None,
+        error=error,
     )
 
 
@@ -193,40 +156,11 @@ def unplanned_run(failed: FailedFollowUp) -> FollowedRun:
     wanted = failed.follow_up
     return FollowedRun(
         table=wanted.table,
+        grain=wanted.grain,
+        partitions=wanted.partitions,
         run_id=None,
         state=None,
-        partitions_described=describe(wanted.grain, wanted.partitions),
         publications=wanted.publications,
         failed=True,
-        error=failed.error.message,
-        next_step=next_step_of(failed.error),
+        error=failed.error,
     )
-
-
-def follow_report(
-    runs: tuple[FollowedRun, ...], elsewhere: Iterable[RunRecord], waiting: Iterable[str]
-) -> FollowReport:
-    """What became of everything that publications asked for.
-
-    Args:
-        runs: What was executed, and what could not be planned.
-        elsewhere: Runs that another process is executing.
-        waiting: Sentences about what cannot follow yet.
-    """
-    at_work = [f"{run.manifest.table}: {run.run_id} is under way in another process" for run in elsewhere]
-    sentences = (*map(_followed_sentence, runs), *map(step, at_work), *map(step, waiting))
-    return FollowReport(
-        followed=runs,
-        failed=any(each.failed for each in runs),
-        sentences=sentences or (step("no publication waits for its dependents"),),
-    )
-
-
-def _followed_sentence(each: FollowedRun) -> NextStep:
-    """One line about a run."""
-    became = f"{each.state} as {each.run_id}" if each.run_id else "was not planned"
-    said = f"{each.table} {each.partitions_described}: {became}"
-    if each.error is None:
-        return step(said)
-    following = (" Next: ", each.next_step) if each.next_step else ()
-    return step(f"{said} ({each.error}", *following, ")")

@@ -13,6 +13,7 @@ from backfill_assets.report.measured import MovesOfSome
 from backfill_assets.report.report import RunReport, run_report
 from backfill_assets.report.review import Level, Review, moves_in_words, share_of_accepted, worst
 from backfill_assets.report.sets import SetDocument, set_document
+from backfill_assets.report.words.states import MEANING
 from backfill_assets.workspace import Workspace
 
 
@@ -125,7 +126,7 @@ def _headline(
         return f"Every blocking gate of every run passed: {waits}{concerned}{with_warnings}"
     is_published = found.state is SetState.PUBLISHED
     concerned = _shares(tables, "of the rows accepted before changed or disappeared") if is_published else ""
-    return f"{found.state.replace('_', ' ').capitalize()}: {found.meaning}{concerned}{with_warnings}"
+    return f"{found.state.replace('_', ' ').capitalize()}: {MEANING[found.state]}{concerned}{with_warnings}"
 
 
 def _shares(tables: Sequence[TableTotals], verb: str) -> str:
@@ -148,5 +149,5 @@ def _on_yes(found: SetDocument, reports: Sequence[RunReport], outside: Sequence[
     order = ", then ".join(dict.fromkeys(report.run.table for report in reports))
     follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
     if found.state in (SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.CANCELLED):
-        return f"It is {found.state}: {found.meaning}.{follow}"
+        return f"It is {found.state}: {MEANING[found.state]}.{follow}"
     return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"

@@ -1,4 +1,4 @@
-"""Documents of restatement sets: their progress, and the versions at which their tables can be read together."""
+"""Documents of restatement sets: how far they are, and the versions at which their tables can be read together."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of, versions_of
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.changing_files import ChangingFile, files_behind
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.what_next import next_step_of_set, outdated_partitions
-from backfill_assets.report.words.states import MEANING
 from backfill_assets.workspace import Workspace
 
 
@@ -29,14 +28,14 @@ class SetMember:
         run: The run.
         changed_partitions: How many partitions its publication swapped; null before it.
         verified_partitions: How many it found equal and left as they are; null before it.
-        outdated_described: What has to be staged again by `backfill run SET`, because what it was computed from was;
-            null when nothing has to.
+        outdated: What has to be staged again by `backfill run SET`, because what it was computed from was; null when
+            nothing has to.
     """
 
     run: RunSummary = field(metadata=INLINE)
     changed_partitions: int | None
     verified_partitions: int | None
-    outdated_described: str | None
+    outdated: Partitions | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +46,6 @@ class SetDocument:
         set_id: Names it.
         name: What its requester called it; its id by default.
         state: How far it is.
-        meaning: The same in words.
         note: What is to be known of its state; empty when there is nothing.
         because: What changed, in words.
         reason: Why, in the words of the requester.
@@ -56,7 +54,6 @@ class SetDocument:
         requested_at: When.
         approved_by: Who approved it; null until every run is approved.
         manifest_digest: sha256 of its manifest: what an approval approves.
-        progress: How many runs are staged, have passed and are published, in words.
         versions: By table, the Delta version at which the set can be read as one.
         runs: In the order of publication.
         next_step: What moves it on; null when there is nothing to do.
@@ -65,7 +62,6 @@ class SetDocument:
     set_id: str
     name: str
     state: SetState
-    meaning: str
     note: str
     because: str
     reason: str
@@ -74,7 +70,6 @@ class SetDocument:
     requested_at: datetime
     approved_by: str | None
     manifest_digest: str
-    progress: str
     versions: Mapping[str, int]
     runs: tuple[SetMember, ...]
     next_step: NextStep | None
@@ -103,7 +98,6 @@ def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> SetD
         set_id=record.set_id,
         name=manifest.name,
         state=record.state,
-        meaning=MEANING[record.state],
         note=record.note,
         because=manifest.because,
         reason=manifest.reason,
@@ -112,7 +106,6 @@ def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> SetD
         requested_at=manifest.requested_at,
         approved_by=_approver(members),
         manifest_digest=record.digest,
-        progress=_progress(members),
         versions=versions_of(tx.publications, record),
         runs=tuple(_member(ws, tx, member, landed.get(member.run_id)) for member in members),
         next_step=next_step_of_set(ws, tx, record, members),
@@ -124,19 +117,11 @@ def _approver(members: Sequence[RunRecord]) -> str | None:
     return approved[0] if len(approved) == len(members) else None
 
 
-def _progress(members: Sequence[RunRecord]) -> str:
-    not_staged = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.CANCELLED)
-    staged = sum(m.state not in not_staged for m in members)
-    passed = sum(m.state in (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED) for m in members)
-    published = sum(m.state is RunState.PUBLISHED for m in members)
-    return f"of {len(members)} runs {staged} are staged, {passed} have passed, {published} are published"
-
-
 def _member(ws: Workspace, tx: ReadTransaction, member: RunRecord, landing: StandingPublication | None) -> SetMember:
     outdated = outdated_partitions(ws, tx, member)
     return SetMember(
         run=run_summary(ws, tx, member),
         changed_partitions=None if landing is None else landing.changed,
         verified_partitions=None if landing is None else landing.verified,
-        outdated_described=describe(member.manifest.grain, outdated) if outdated else None,
+        outdated=Partitions.of(member.manifest.grain, outdated) if outdated else None,
     )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from backfill_assets.capture.drop_folder import dropped_files
@@ -14,6 +13,7 @@ from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import is_set
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
@@ -33,18 +33,12 @@ class StuckDocument:
     """Something that a sensor has given up.
 
     Attributes:
-        sensor: Which one.
-        subject: The run, set, publication or file.
-        why: Why it failed, in words.
-        since: When it was given up.
+        work: What, and why.
         clear: What lets the sensor try again; a blocked run of the LIVE path is only listed no longer.
         leave: What else can be done.
     """
 
-    sensor: Sensor
-    subject: str
-    why: str
-    since: datetime
+    work: StuckWork = field(metadata=INLINE)
     clear: Invocation
     leave: NextStep
 
@@ -57,13 +51,11 @@ class ClearedDocument:
         subject: The run, set, publication or file.
         sensors: The sensors that had given it up.
         cleared_by: Who cleared it.
-        sentences: The same in words.
     """
 
     subject: str
     sensors: tuple[Sensor, ...]
     cleared_by: str
-    sentences: tuple[str, ...]
 
 
 def still_stuck(ws: Workspace, tx: ReadTransaction, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
@@ -75,40 +67,16 @@ def still_stuck(ws: Workspace, tx: ReadTransaction, sensor: Sensor | None = None
 
 def stuck_document(work: StuckWork) -> StuckDocument:
     """One piece of stuck work as a document."""
-    return StuckDocument(
-        sensor=work.sensor,
-        subject=work.subject,
-        why=work.why,
-        since=work.since_at,
-        clear=do(Act.CLEAR, work.subject, by=NAME),
-        leave=_leave(work),
-    )
+    return StuckDocument(work=work, clear=do(Act.CLEAR, work.subject, by=NAME), leave=_leave(work))
 
 
 def stuck_sentence(stuck: StuckDocument) -> NextStep:
     """One line about it."""
     # The LIVE path does not try a blocked run again: its rows are what the gates have found them to be.
-    to_clear = "To list it no longer" if stuck.sensor is Sensor.LIVE else "To try again"
-    again = step(f"{stuck.sensor} has given up {stuck.subject} ({stuck.why.rstrip('.')}). {to_clear}: ", stuck.clear)
+    work = stuck.work
+    to_clear = "To list it no longer" if work.sensor is Sensor.LIVE else "To try again"
+    again = step(f"{work.sensor} has given up {work.subject} ({work.why.rstrip('.')}). {to_clear}: ", stuck.clear)
     return step(again, ". ", stuck.leave)
-
-
-def cleared_document(subject: str, cleared: tuple[StuckWork, ...], *, by: str) -> ClearedDocument:
-    """That sensors try something again."""
-    return ClearedDocument(
-        subject=subject,
-        sensors=tuple(work.sensor for work in cleared),
-        cleared_by=by,
-        sentences=tuple(map(_what_now, cleared)),
-    )
-
-
-def _what_now(cleared: StuckWork) -> str:
-    if cleared.sensor is Sensor.LIVE:
-        return (
-            f"{cleared.subject} is listed no longer, unless a gate blocks it again; the days after it still wait for it"
-        )
-    return f"{cleared.sensor} tries {cleared.subject} again at its next tick"
 
 
 def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[str, str]]) -> bool:

@@ -27,6 +27,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.words.states import MEANING
 
 _TONES = {
     "PUBLISHED": Tone.GOOD,
@@ -46,6 +47,8 @@ _SPECIAL_MODES = {
     Mode.DRY_RUN: "DRY_RUN: staged and gated, never published",
     Mode.RECONCILIATION: "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
 }
+_NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.CANCELLED)
+_PASSED = (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED)
 _MOST_FILES = 40
 _MOST_RUNS = 4
 
@@ -122,19 +125,28 @@ def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
 
 def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
     """A set in a few lines, and the versions at which its tables can be read as one."""
-    outdated = [f"{each.run.table} {each.outdated_described}" for each in found.runs if each.outdated_described]
+    outdated = [f"{each.run.table} {each.outdated}" for each in found.runs if each.outdated]
     return facts(
         ("set", set_ref(found.set_id, found.name)),
-        ("state", state_of(found.state, found.meaning)),
+        ("state", state_of(found.state, MEANING[found.state])),
         ("note", found.note),
         ("because", found.because),
         ("reason", f"{found.reason} (asked by {found.requested_by})"),
         ("approval", f"APPROVED by {found.approved_by}" if found.approved_by else str(ApprovalState.DRAFT)),
-        ("done", found.progress),
+        ("done", progress_words(found)),
         ("outdated", f"{'; '.join(outdated)}: what it was computed from was staged again" if outdated else None),
         ("read it at", ", ".join(f"{name} version {version}" for name, version in found.versions.items())),
         ("next", found.next_step if following else None),
     )
+
+
+def progress_words(found: SetDocument) -> str:
+    """How many runs of a set are staged, have passed and are published."""
+    states = [each.run.state for each in found.runs]
+    staged = sum(each not in _NOT_STAGED for each in states)
+    passed = sum(each in _PASSED for each in states)
+    published = sum(each is RunState.PUBLISHED for each in states)
+    return f"of {len(states)} runs {staged} are staged, {passed} have passed, {published} are published"
 
 
 def set_summary_page(found: SetDocument) -> Page:
@@ -155,7 +167,7 @@ def set_files(found: SetDocument) -> Section | None:
             each.import_id,
             each.file.rpartition("/")[2],
             each.landed_by,
-            f"{each.source} {each.days_described}",
+            f"{each.source} {each.days}",
             each.rows,
             each.moved_away,
             each.taken_back,
@@ -179,7 +191,7 @@ def set_runs(found: SetDocument) -> Section | None:
             state(each.run),
             each.changed_partitions,
             each.verified_partitions,
-            each.outdated_described,
+            each.outdated,
         )
         for each in found.runs
     ]

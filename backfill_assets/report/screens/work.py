@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from backfill_assets.core.problems import Problem
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.core.sensors import Sensor
+from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.follow import FollowCancellation, FollowReport
+from backfill_assets.report.follow import FollowCancellation, FollowedRun, FollowReport, WaitingPublication
 from backfill_assets.report.page import Items, Note, Page, Tone, Value, page, words
 from backfill_assets.report.recovered import ErasedSamples, RecoveredWork, RecoveryReport
 from backfill_assets.report.requests import NextStep
@@ -16,7 +17,35 @@ from backfill_assets.report.stuck import ClearedDocument
 
 def follow_page(report: FollowReport) -> Page:
     """What became of everything that publications asked for."""
-    return page("Follow-ups", Items(items=report.sentences))
+    lines = (
+        *map(_followed, report.followed),
+        *(f"{each.table}: {each.run_id} is under way in another process" for each in report.elsewhere),
+        *(line for each in report.waiting for line in _waiting(each)),
+    )
+    return page("Follow-ups", Items(items=lines or ("no publication waits for its dependents",)))
+
+
+def _followed(run: FollowedRun) -> Value:
+    became = f"{run.state} as {run.run_id}" if run.run_id else "was not planned"
+    said = f"{run.table} {Partitions(run.grain, run.partitions)}: {became}"
+    if run.error is None:
+        return said
+    following = next_step_of(run.error)
+    return words(f"{said} ({run.error.message}", *((" Next: ", following) if following else ()), ")")
+
+
+def _waiting(publication: WaitingPublication) -> Iterator[str]:
+    """What cannot follow yet; the publication that completes its inputs asks for it again."""
+    if publication.set_id:
+        yield f"what depends on {publication.table} follows when set {publication.set_id} is done"
+    for wanted in publication.dependents:
+        if wanted.waiting:
+            ready, asked = len(wanted.partitions), len(wanted.partitions) + len(wanted.waiting)
+            yield (
+                f"{wanted.table}: {ready:,} of {count_of(asked, 'partition')} asked for can follow. "
+                f"{Partitions(wanted.grain, wanted.waiting)} waits: it needs input partitions that have no accepted "
+                "version; what readers see of it, if anything, is from before"
+            )
 
 
 def cancelled_page(cancelled: FollowCancellation) -> Page:
@@ -27,7 +56,13 @@ def cancelled_page(cancelled: FollowCancellation) -> Page:
 
 def cleared_page(cleared: ClearedDocument) -> Page:
     """That sensors try something again."""
-    return page("Cleared", Items(items=cleared.sentences))
+    return page("Cleared", Items(items=tuple(_cleared(cleared.subject, sensor) for sensor in cleared.sensors)))
+
+
+def _cleared(subject: str, sensor: Sensor) -> str:
+    if sensor is Sensor.LIVE:
+        return f"{subject} is listed no longer, unless a gate blocks it again; the days after it still wait for it"
+    return f"{sensor} tries {subject} again at its next tick"
 
 
 def recovered_page(report: RecoveryReport) -> Page:

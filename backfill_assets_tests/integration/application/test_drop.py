@@ -56,7 +56,7 @@ class Folder:
             return tx.imports.records()
 
     def stuck(self) -> dict[str, str]:
-        return {each.subject: each.why for each in status(self.ws).stuck}
+        return {each.work.subject: each.work.why for each in status(self.ws).stuck}
 
     def names(self) -> list[str]:
         return sorted(path.relative_to(self.drop / "sales").as_posix() for path in self.drop.rglob("*.jsonl"))

@@ -89,7 +89,7 @@ def test_a_month_follows_its_days_and_policy_publishes_it(hand: Hand) -> None:
     assert worded(step_after_change(hand.ws)).startswith("backfill follow computes again what depends on it")
     (asked,) = status(hand.ws).to_follow
     assert asked.publication_id == publication
-    assert asked.dependents[0].partitions_described == "2026-01, 1 month"
+    assert asked.dependents[0].partitions == (date(2026, 1, 1),)
     (run_id,) = planned(hand)
     run = operations.run_named(hand.ws, run_id)
     assert run.manifest.cause == RunCause(kind=CauseKind.FOLLOW_UP, publications=(publication,))
@@ -268,11 +268,13 @@ def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
     document = json.loads(failed.stdout)
     (found,) = document["followed"]
     assert (found["publications"], found["failed"], found["run_id"]) == ([publication], True, None)
-    assert (found["error"], found["next_step"]) == (
+    error = found["error"]
+    assert (error["message"], error["next_step"]) == (
         "the reference calendar cannot be read from /references.",
         "put calendar.yaml there, or set BACKFILL_REFERENCE to the place that has it",
     )
-    assert document["sentences"][0].endswith(f"was not planned ({found['error']} Next: {found['next_step']})")
+    shown = CliRunner().invoke(app, ["follow"]).stdout
+    assert f"was not planned ({error['message']} Next: {error['next_step']})" in shown
     (asked,) = json.loads(backfill("status").stdout)["to_follow"]
     assert asked["cancel"] == f"backfill follow --cancel {publication} --by NAME --reason WHY"
     assert "who is acting" in backfill("follow", "--cancel", publication, "--reason", "retired").output

@@ -52,7 +52,7 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
             f"backfill follow --cancel {publication} --by NAME --reason WHY."
         )
         (stuck,) = status(hand.ws).stuck
-        assert (stuck.subject, worded(stuck.clear)) == (publication, f"backfill clear {publication} --by NAME")
+        assert (stuck.work.subject, worded(stuck.clear)) == (publication, f"backfill clear {publication} --by NAME")
         with pytest.raises(Refused, match="reserved for the system"):
             clear(hand.ws, publication, by="sensor")
         # Cleared, it is tried three times more; nothing else can be cleared.
@@ -63,7 +63,7 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
         for _ in range(3):
             assert status(hand.ws).stuck == ()
             ticks.asked("follow")
-        assert [each.subject for each in status(hand.ws).stuck] == [publication]
+        assert [each.work.subject for each in status(hand.ws).stuck] == [publication]
     with ticks.open():
         clear(hand.ws, publication, by="ben")
         assert [request.job_name for request in ticks.asked("follow")] == ["sales_monthly_follow"]
@@ -90,7 +90,7 @@ def test_what_was_tried_in_vain_is_listed_also_by_a_tick_that_cannot_plan(
         assert f"follow has given up {publication}" in ticks.said
     with hand.ws.ledger.read() as reader:
         assert [work.subject for work in reader.stuck.work(Sensor.FOLLOW)] == [publication]
-    assert [each.subject for each in status(hand.ws).stuck] == [publication]
+    assert [each.work.subject for each in status(hand.ws).stuck] == [publication]
     # A person has computed the month meanwhile: the next tick that can plan finds that nothing is asked for any more.
     run_id = operations.plan(hand.ws, PlanRequest(table=GOLD, days=JANUARY, reason="by hand", by="ana")).manifest.run_id
     operations.approve(hand.ws, run_id, by="ben")

@@ -122,8 +122,8 @@ def test_what_cannot_be_published_is_given_up_with_the_reason_and_tried_again_wh
         assert not result.success
     assert carried_out(ticks, "publish") == []
     (stuck,) = status(hand.ws).stuck
-    assert (stuck.sensor, stuck.subject) == ("publish", early)
-    assert f"changed since run {early} was compared with it" in stuck.why
+    assert (stuck.work.sensor, stuck.work.subject) == ("publish", early)
+    assert f"changed since run {early} was compared with it" in stuck.work.why
     assert ticks.said.startswith(f"publish has given up {early} (")
     clear(hand.ws, early, by="ben")
     assert len(ticks.asked("publish")) == 1

@@ -18,6 +18,7 @@ from backfill_assets.domain import Policy
 from backfill_assets.ledger.records import PublicationIntent
 from backfill_assets.ledger.states import SetState
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
+from backfill_assets.report.screens.runs import progress_words
 from backfill_assets.report.sets import set_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains.example import recent_sales, sales_monthly
@@ -216,7 +217,7 @@ def test_the_runs_of_a_set_are_reproduced_one_by_one(late: Shop) -> None:
 def test_a_cancelled_set_has_staged_nothing_and_stages_nothing(late: Shop) -> None:
     set_id = planned_set(late).manifest.set_id
     operations.cancel(late.ws, set_id, by="ana", reason="not now")
-    assert set_document(late.ws, set_id).progress == "of 2 runs 0 are staged, 0 have passed, 0 are published"
+    assert progress_words(set_document(late.ws, set_id)) == "of 2 runs 0 are staged, 0 have passed, 0 are published"
     with pytest.raises(IllegalTransition, match=f"set {set_id} is CANCELLED; it cannot be staged") as refusal:
         subject_of(late.ws, set_id).stage(ANA)
     assert advised(refusal.value) == f"backfill status {set_id}"

@@ -66,7 +66,7 @@ def digests(shop: Shop, run_id: str) -> Mapping[date, str]:
 
 
 def outdated(shop: Shop, set_id: str) -> list[str | None]:
-    return [member.outdated_described for member in set_document(shop.ws, set_id).runs]
+    return [str(member.outdated) if member.outdated else None for member in set_document(shop.ws, set_id).runs]
 
 
 def next_steps(shop: Shop, set_id: str) -> set[str | None]:

@@ -200,7 +200,10 @@ def test_what_sensors_have_given_up_is_counted_and_shown_by_the_desk_as_status_l
         tx.stuck.give_up(Sensor.PUBLISH, "a", why="it was published by hand since")
     status = look.status(ws, None)
     assert isinstance(status, StatusDocument)
-    assert [(each.sensor, each.subject) for each in status.stuck] == [("follow", publication_id), ("publish", "b")]
+    assert [(each.work.sensor, each.work.subject) for each in status.stuck] == [
+        ("follow", publication_id),
+        ("publish", "b"),
+    ]
     found = look.metrics(ws, None, ())
     assert {sensor: n for (sensor,), n in values(found, "backfill_given_up").items() if n} == {
         "follow": 1,
