@@ -25,7 +25,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.landing import imports_table
-from backfill_assets.report.screens.runs import state, state_of
+from backfill_assets.report.screens.runs import progress_words, state, state_of
 from backfill_assets.report.screens.work import problem_notes
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
@@ -88,7 +88,7 @@ def _sets(sets: Sequence[SetDocument]) -> Table:
             each.because,
             state_of(each.state),
             ApprovalState.APPROVED if each.approved_by else ApprovalState.DRAFT,
-            each.progress,
+            progress_words(each),
         )
         for each in sets
     ]
