@@ -256,7 +256,7 @@ def test_a_reviewer_reads_numbers_the_worst_partitions_and_the_report_at_the_val
     worst = metadata["worst partitions"]
     assert isinstance(worst, TableMetadataValue)
     assert [(row.data["partition"], row.data["violations"]) for row in worst.records] == [(day, 1)]
-    assert str(metadata["in short"].value).startswith("**")
+    assert str(metadata["in short"].value).startswith("#### Verdict")
     assert metadata["report"].value == f"backfill report {run.run_id}"
     assert (metadata["candidate"].value, metadata["published"].value) == (candidate_key(table), published_key(table))
     found = latest_check(instance, AssetCheckKey(validation_key(table), "plausible"), day)

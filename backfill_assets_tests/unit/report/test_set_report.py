@@ -8,6 +8,7 @@ import pytest
 
 from backfill_assets.ledger.states import SetState
 from backfill_assets.report.set_report import review_of_set, totals_by_table
+from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.report_examples import report, restatement
 
 PASSED = "Every blocking gate of every run passed: ready to publish"
@@ -19,9 +20,9 @@ AFTER = "of the rows accepted before changed or disappeared 10.0% of silver.orde
     ("state", "headline"),
     [
         (SetState.PLANNED, f"{PASSED}; {BEFORE}"),
-        (SetState.PUBLISHED, f"Published: it is so; {AFTER}"),
-        (SetState.ROLLED_BACK, "Rolled back: it is so"),
-        (SetState.CANCELLED, "Cancelled: it is so"),
+        (SetState.PUBLISHED, f"Published: {MEANING[SetState.PUBLISHED]}; {AFTER}"),
+        (SetState.ROLLED_BACK, f"Rolled back: {MEANING[SetState.ROLLED_BACK]}"),
+        (SetState.CANCELLED, f"Cancelled: {MEANING[SetState.CANCELLED]}"),
     ],
 )
 def test_the_headline_of_a_set_has_the_share_of_rows_before_and_after_it_is_published(
