@@ -19,8 +19,6 @@ from dagster import (
     sensor,
 )
 
-from backfill_assets.report.values import text_of
-from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.propose import propose as propose_restatements
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
@@ -34,7 +32,9 @@ from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, atte
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import job_name
 from backfill_assets.orchestration.resources import SESSION, Session
-from backfill_assets.report.command_line import explained, words_of
+from backfill_assets.report.command_line import explained
+from backfill_assets.report.screens.proposals import propose_lines
+from backfill_assets.report.values import text_of
 from backfill_assets.workspace import Workspace
 
 Tick = Callable[[SensorEvaluationContext, Workspace], SensorResult]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState, SetState
 from backfill_assets.report.at_work import WorkInProgress
 from backfill_assets.report.follow import waiting_publication_sentence
 from backfill_assets.report.open_proposals import open_proposal_sentence
@@ -25,7 +25,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.landing import imports_table
-from backfill_assets.report.screens.runs import progress_words, state, state_of
+from backfill_assets.report.screens.runs import state, state_of
 from backfill_assets.report.screens.work import problem_notes
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
@@ -88,11 +88,11 @@ def _sets(sets: Sequence[SetDocument]) -> Table:
             each.because,
             state_of(each.state),
             ApprovalState.APPROVED if each.approved_by else ApprovalState.DRAFT,
-            progress_words(each),
+            f"{sum(of.run.state is RunState.PUBLISHED for of in each.runs):,} of {len(each.runs):,}",
         )
         for each in sets
     ]
-    return table(["set", "because", "state", "approval", "done"], rows, whole=["set", "state"])
+    return table(["set", "because", "state", "approval", "published"], rows, whole=["set", "state"])
 
 
 def _next(status: StatusDocument) -> Iterable[NextStep]:

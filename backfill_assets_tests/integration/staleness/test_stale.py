@@ -13,7 +13,6 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.report.words.plans import left_out_words
 from backfill_assets.core.errors import InvalidRange, UnknownName
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.main import app
@@ -23,6 +22,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.planned import set_plan_document
+from backfill_assets.report.words.plans import left_out_words
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
