@@ -32,9 +32,10 @@ from backfill_assets.landing.conformed import conformed_folder, rejected_rows, w
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.errors import SparkStopped
 from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.together import conform_together
 from backfill_assets.landing.turn import fail_abandoned, landing_turn
-from backfill_assets.landing.versions import Archived, Probed, probe_versions, records_by_version
+from backfill_assets.landing.versions import Archived, probe_versions, records_by_version
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -98,12 +99,12 @@ class Landing:
     def captured(self, capture: Capture) -> Iterator[Archived]:
         """The landed files of a capture, each found to be readable as records of the source before it is kept."""
 
-        def check(copy: Path, kind: FileKind) -> Probed:
+        def check(copy: Path, kind: FileKind) -> Probe:
             return probe_versions(copy, kind, self.source, name=capture.name)
 
-        for file, probed in capture.read(self.place, check):
+        for file, probe in capture.read(self.place, check):
             self.reached(Point.LAND_ARCHIVED)
-            yield Archived(file=file, probed=probed)
+            yield Archived(file=file, probe=probe)
 
     def begun(self, files: Sequence[LandedFile], on_duplicate: OnDuplicate) -> list[ImportRecord]:
         """Landed files as imports in progress, in the order of their arrival."""
@@ -128,7 +129,7 @@ class Landing:
         """Judges the records of a file and writes them beside the archive, as the present contract has them."""
         stored = for_spark(self.landing.place, archived.file.stored_path)
         raw = records_by_version(
-            self.spark, stored, kind=archived.file.kind, probed=archived.probed, source=self.source, name=record.name
+            self.spark, stored, kind=archived.file.kind, probe=archived.probe, source=self.source, name=record.name
         )
         bounds = Bounds(first_day=self.settings.first_day, landed_at=record.first_seen_at)
         folder = conformed_folder(self.source, record.import_id)

@@ -34,8 +34,7 @@ from backfill_assets.lake.checksums import row_hash
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.errors import LandedWithLaterContract
-from backfill_assets.landing.formats import IGNORED, RAW, ROW
-from backfill_assets.landing.versions import VersionedRecords
+from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
 from backfill_assets.ledger.import_records import ImportRecord
 
 IMPORT_ID = "_import_id"
@@ -77,7 +76,7 @@ def conformed_folder(source: SourceTable, import_id: str = "") -> str:
 
 
 def write_conformed(
-    found: Sequence[VersionedRecords], folder: str, *, source: SourceTable, record: ImportRecord, bounds: Bounds
+    found: Sequence[Records], folder: str, *, source: SourceTable, record: ImportRecord, bounds: Bounds
 ) -> None:
     """Judges every record of a landed file by its version of the contract, and writes them all as the present one.
 
@@ -99,7 +98,7 @@ def owner_of(import_id: str, arrival: int, file_name: str) -> Mapping[str, Colum
 
 
 def conformed(
-    found: Sequence[VersionedRecords], *, source: SourceTable, owner: Mapping[str, Column], bounds: Bounds
+    found: Sequence[Records], *, source: SourceTable, owner: Mapping[str, Column], bounds: Bounds
 ) -> DataFrame:
     """Judged records of files, in the columns of a conformed folder, without writing them."""
     frames = [_conformed(part, source, owner, bounds) for part in found]
@@ -108,15 +107,15 @@ def conformed(
     return frame.select(*(F.col(column.name).cast(column.dataType).alias(column.name) for column in columns))
 
 
-def _conformed(part: VersionedRecords, source: SourceTable, owner: Mapping[str, Column], bounds: Bounds) -> DataFrame:
+def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], bounds: Bounds) -> DataFrame:
     """The judged records of one version, lifted to the present one."""
-    own, found = source.at(part.version), part.records
+    own = source.at(part.version)
     rejected = F.col(REASON).isNotNull()
     filled = {FILE_NAME: owner[FILE_NAME], ROW_NUMBER: F.col(ROW)} if own.row_number else {}
-    frame = judged(found.frame.withColumns(filled), own, bounds=bounds).withColumns(
+    frame = judged(part.frame.withColumns(filled), own, bounds=bounds).withColumns(
         {
             **{name: owner[name] for name in (IMPORT_ID, ARRIVAL)},
-            RAW: F.when(rejected, first_characters(found.text, MOST_RAW_CHARACTERS + 1)),
+            RAW: F.when(rejected, first_characters(part.text, MOST_RAW_CHARACTERS + 1)),
             RESTORES: F.lit(None).cast(StringType()),
         }
     )

@@ -208,9 +208,9 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     others = work.others(())
     arrivals = count(max((record.arrival for record in others), default=0) + 1)
     bounds = Bounds(first_day=work.settings.first_day, landed_at=now)
-    for capture, kind, probed in zip(captures, kinds, probes, strict=True):
+    for capture, kind, probe in zip(captures, kinds, probes, strict=True):
         path, name = str(capture.path.absolute()), capture.name
-        raw = records_by_version(work.spark, path, kind=kind, probed=probed, source=work.source, name=name)
+        raw = records_by_version(work.spark, path, kind=kind, probe=probe, source=work.source, name=name)
         owner = owner_of("not landed", next(arrivals), name)
         each = conformed(raw, source=work.source, owner=owner, bounds=bounds)
         frame = each if frame is None else frame.unionByName(each)
@@ -304,7 +304,7 @@ def _finished(
     extract: Extract,
 ) -> list[ImportRecord]:
     with work.ledger.write() as tx:
-        ignored = [each.probed.found.ignored_columns for each in archived]
+        ignored = [each.probe.ignored_columns for each in archived]
         confirmed = f"confirmed by {extract.confirmed_by}" if extract.confirmed_by else ""
         work.finish(tx, imports, found, ignored=ignored, note="; ".join(filter(None, (statement.reason, confirmed))))
         record_statement(

@@ -33,7 +33,7 @@ _BLOCK, _ID = "_block", "_id"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
-    """The records of one file.
+    """Records of one file that are in one version of the contract.
 
     Attributes:
         frame: Those of the contract's columns that the file has, and `_row`, `_broken`, `_ignored`, `_raw`.
@@ -42,6 +42,7 @@ class Records:
 
     frame: DataFrame
     text: Column
+    version: int
 
 
 _PARTITION_BITS = 33
@@ -102,7 +103,7 @@ def _json_lines(spark: SparkSession, stored: Sequence[str], kind: FileKind, sour
         F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
         *_which(stored),
     )
-    return Records(frame=frame, text=F.make_valid_utf8(RAW))
+    return Records(frame=frame, text=F.make_valid_utf8(RAW), version=source.contract_version)
 
 
 def _of_files(frame: DataFrame, stored: Sequence[str]) -> DataFrame:
@@ -185,7 +186,11 @@ def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: Sourc
         _no_names().alias(IGNORED),
         *_which(stored),
     )
-    return Records(frame=chosen, text=F.coalesce(F.col(f"{RAW}.line"), F.to_csv(F.col(f"{RAW}.values"), _CSV_TEXT)))
+    return Records(
+        frame=chosen,
+        text=F.coalesce(F.col(f"{RAW}.line"), F.to_csv(F.col(f"{RAW}.values"), _CSV_TEXT)),
+        version=source.contract_version,
+    )
 
 
 def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: SourceTable) -> Records:
@@ -204,7 +209,7 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
         _no_names().alias(IGNORED),
         *([F.col("_metadata.file_name").alias(FILE)] if len(stored) > 1 else []),
     )
-    return Records(frame=chosen, text=F.to_json(F.col(RAW), JSON_OF_PARQUET))
+    return Records(frame=chosen, text=F.to_json(F.col(RAW), JSON_OF_PARQUET), version=source.contract_version)
 
 
 def _nothing(frame: DataFrame, source: SourceTable) -> Records:
@@ -216,7 +221,7 @@ def _nothing(frame: DataFrame, source: SourceTable) -> Records:
         nothing.alias(BROKEN),
         _no_names().alias(IGNORED),
     )
-    return Records(frame=chosen, text=F.col(RAW))
+    return Records(frame=chosen, text=F.col(RAW), version=source.contract_version)
 
 
 def _no_names() -> Column:

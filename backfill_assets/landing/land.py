@@ -145,7 +145,7 @@ def _land_new(
                 landed(Landed(record=record, days=tuple(day.event_date for day in days), is_new=True))
             return
         with work.ledger.write() as tx:
-            work.finish(tx, begun, found, ignored=[each.probed.found.ignored_columns for each in archived])
+            work.finish(tx, begun, found, ignored=[each.probe.ignored_columns for each in archived])
             records = [tx.imports.get(record.import_id) for record in begun]
     work.reached(Point.LAND_FINISHED)
     for record in records:
@@ -166,7 +166,7 @@ def _take_in(
         file = replace(file, days=_with_old_days(record, file.days, old_days))
         with work.ledger.write() as tx:
             found = replace(found, files={record.import_id: file})
-            work.finish(tx, [record], found, ignored=[archived.probed.found.ignored_columns])
+            work.finish(tx, [record], found, ignored=[archived.probe.ignored_columns])
             if recounted:
                 tx.imports.recount(recounted, because=record.import_id, actor=work.by)
             return tx.imports.get(record.import_id), file.days

@@ -62,6 +62,8 @@ class Probe:
         columns: The columns of a Parquet file that Spark can read.
         ignored_columns: Columns of a CSV or Parquet file that the contract does not know, sorted. A JSONL file has no
             header; its columns are found while it is read.
+        version: The version of the contract that every record is in; None when each record, or the lines of the file,
+            have to be read for it.
     """
 
     empty: bool = False
@@ -70,6 +72,7 @@ class Probe:
     line_end: str = "\n"
     columns: tuple[PhysicalColumn, ...] = ()
     ignored_columns: tuple[str, ...] = ()
+    version: int | None = None
 
 
 def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:

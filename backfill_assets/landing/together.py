@@ -26,7 +26,7 @@ from backfill_assets.files.port import Files
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder, conformed_schema
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.formats import FILE, records
-from backfill_assets.landing.versions import Archived, VersionedRecords
+from backfill_assets.landing.versions import Archived
 from backfill_assets.ledger.import_records import ImportRecord
 
 MOST_FILES = 250
@@ -55,7 +55,7 @@ def batches(captures: Sequence[Capture]) -> Iterator[Sequence[Capture]]:
 
 def can_land_together(archived: Archived) -> bool:
     """Whether it is known without Spark which version of the contract the records are in."""
-    return archived.probed.version is not None
+    return archived.probe.version is not None
 
 
 def conform_together(
@@ -86,8 +86,8 @@ def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
     found: dict[object, list[_File]] = {}
     for file in files:
         archived = file[0]
-        probe, kind = archived.probed.found, archived.file.kind
-        how = (kind.format, kind.compression, archived.probed.version) + (
+        probe, kind = archived.probe, archived.file.kind
+        how = (kind.format, kind.compression, archived.probe.version) + (
             probe.header,
             probe.line_end,
             probe.columns,
@@ -102,20 +102,20 @@ def _part(
     spark: SparkSession, landing: Files, source: SourceTable, files: Sequence[_File], bounds: Bounds
 ) -> DataFrame:
     first = files[0][0]
-    version = first.probed.version
+    version = first.probe.version
     assert version is not None
     found = records(
         spark,
         [for_spark(landing.place, archived.file.stored_path) for archived, _ in files],
         kind=first.file.kind,
-        probe=first.probed.found,
+        probe=first.probe,
         source=source.at(version),
     )
     import_id = _by_file(files, [record.import_id for _, record in files])
     arrival = _by_file(files, [record.arrival for _, record in files])
     name = _by_file(files, [record.name for _, record in files])
     owner = {IMPORT_ID: import_id, ARRIVAL: arrival, FILE_NAME: name}
-    return conformed([VersionedRecords(records=found, version=version)], source=source, owner=owner, bounds=bounds)
+    return conformed([found], source=source, owner=owner, bounds=bounds)
 
 
 def _by_file(files: Sequence[_File], values: Sequence[str | int]) -> Column:

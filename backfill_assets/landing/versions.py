@@ -30,50 +30,29 @@ SCHEMA_VERSION = "schema_version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Probed:
-    """A probed file, and what its header says of the versions of its records.
-
-    Attributes:
-        found: The result of probing it.
-        version: The version of every record; None when each record, or the lines of the file, have to be read for it.
-    """
-
-    found: Probe
-    version: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
     """A landed file with the result of probing it."""
 
     file: LandedFile
-    probed: Probed
+    probe: Probe
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionedRecords:
-    """Records of a file that are in one version of the contract."""
-
-    records: Records
-    version: int
-
-
-def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probed:
+def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
     """Probes a file as the versions that it can be of, the latest first.
 
     Raises:
         UnreadableFile: It cannot be read as any of them, or as several that do not give the same rows.
     """
     if not source.earlier:
-        return Probed(found=probe(path, kind, source, name=name), version=source.contract_version)
+        return replace(probe(path, kind, source, name=name), version=source.contract_version)
     found = _probe_any(path, kind, source, name)
     if kind.format is Format.JSONL and not found.empty:
-        return Probed(found=found, version=None)
+        return found
     columns = {*found.header, *(column.name for column in found.columns), *found.ignored_columns}
     if SCHEMA_VERSION in columns:
-        return Probed(found=found, version=None)
+        return found
     version = version_of_columns(source, columns, name=name) if columns else source.contract_version
-    return Probed(found=probe(path, kind, source.at(version), name=name), version=version)
+    return replace(probe(path, kind, source.at(version), name=name), version=version)
 
 
 def _probe_any(path: Path, kind: FileKind, source: SourceTable, name: str) -> Probe:
@@ -134,8 +113,8 @@ def _give_other_rows(source: SourceTable, fitting: Sequence[int], known: Collect
 
 
 def records_by_version(
-    spark: SparkSession, stored: str, *, kind: FileKind, probed: Probed, source: SourceTable, name: str
-) -> tuple[VersionedRecords, ...]:
+    spark: SparkSession, stored: str, *, kind: FileKind, probe: Probe, source: SourceTable, name: str
+) -> tuple[Records, ...]:
     """The records of a landed file, unchanged, by the version that they are in.
 
     Records that name no version of the contract are among those of the present one, with the reason.
@@ -143,15 +122,14 @@ def records_by_version(
     Raises:
         UnreadableFile: The columns of the file fit no version, or several that do not give the same rows.
     """
-    if probed.version is None and kind.format is Format.JSONL:
+    version = probe.version
+    if version is None and kind.format is Format.JSONL:
         columns = _names_in(spark, stored, source)
         if SCHEMA_VERSION not in columns:
-            probed = replace(probed, version=version_of_columns(source, columns, name=name))
-    if probed.version is not None:
-        table = source.at(probed.version)
-        found = records(spark, [stored], kind=kind, probe=probed.found, source=table)
-        return (VersionedRecords(records=found, version=probed.version),)
-    return tuple(_by_record(spark, stored, kind, probed.found, source, name))
+            version = version_of_columns(source, columns, name=name)
+    if version is not None:
+        return (records(spark, [stored], kind=kind, probe=probe, source=source.at(version)),)
+    return tuple(_by_record(spark, stored, kind, probe, source, name))
 
 
 def _names_in(spark: SparkSession, stored: str, source: SourceTable) -> set[str]:
@@ -167,7 +145,7 @@ def _every(source: SourceTable) -> range:
 
 def _by_record(
     spark: SparkSession, stored: str, kind: FileKind, found: Probe, source: SourceTable, name: str
-) -> Iterable[VersionedRecords]:
+) -> Iterable[Records]:
     read = {
         version: records(spark, [stored], kind=kind, probe=found, source=_reading(source, version))
         for version in _every(source)
@@ -178,10 +156,9 @@ def _by_record(
     for version in sorted(present):
         if kind.format is Format.PARQUET:  # its columns have types, which each version has to be able to take
             require_types(found, _reading(source, version), name=name)
-        frame = read[version].frame.where(_named() == version)
-        yield VersionedRecords(records=replace(read[version], frame=frame), version=version)
+        yield replace(read[version], frame=read[version].frame.where(_named() == version))
     others = latest.frame.where(~F.coalesce(_named().isin(list(read)), F.lit(False)))
-    yield VersionedRecords(records=replace(latest, frame=_refused(others, source)), version=source.contract_version)
+    yield replace(latest, frame=_refused(others, source))
 
 
 def _named() -> Column:

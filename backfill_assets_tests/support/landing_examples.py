@@ -123,7 +123,7 @@ class LandingRoom:
             self.spark,
             [for_spark(self.settings.landing, found.file.stored_path)],
             kind=found.file.kind,
-            probe=found.probed.found,
+            probe=found.probe,
             source=self.source,
         )
         frame = judged(raw.frame, self.source, bounds=BOUNDS).withColumn("text", raw.text)

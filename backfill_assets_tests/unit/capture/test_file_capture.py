@@ -14,13 +14,14 @@ from backfill_assets.capture.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.versions import Probed, probe_versions
+from backfill_assets.landing.probe import Probe
+from backfill_assets.landing.versions import probe_versions
 from backfill_assets_tests.support.landing_examples import EVENTS, event, json_lines
 
 HEADER = b"event_id,event_time,place,attributes\n"
 
 
-Captured = tuple[LandedFile, Probed]
+Captured = tuple[LandedFile, Probe]
 
 
 def offer(tmp_path: Path, content: bytes, name: str) -> Captured:
@@ -34,7 +35,7 @@ def place_of(tmp_path: Path) -> LandingPlace:
 
 
 def offer_path(tmp_path: Path, path: Path) -> Captured:
-    def check(copy: Path, kind: FileKind) -> Probed:
+    def check(copy: Path, kind: FileKind) -> Probe:
         return probe_versions(copy, kind, EVENTS, name=path.name)
 
     (captured,) = FileCapture(path).read(place_of(tmp_path), check)
@@ -168,13 +169,13 @@ def test_a_parquet_file_without_a_required_column_is_refused_whole(tmp_path: Pat
 
 def test_an_unreadable_column_outside_the_contract_is_ignored(tmp_path: Path) -> None:
     table = pa.table({"event_id": ["a"], "event_time": ["2024-05-01T10:00:00Z"], "at": pa.array([1], pa.time64("ns"))})
-    assert offer(tmp_path, parquet(tmp_path, table), "a.parquet")[1].found.ignored_columns == ("at",)
+    assert offer(tmp_path, parquet(tmp_path, table), "a.parquet")[1].ignored_columns == ("at",)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\r\n"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
 def test_a_blank_text_file_has_no_records(tmp_path: Path, content: bytes, name: str) -> None:
-    assert offer(tmp_path, content, name)[1].found.empty
+    assert offer(tmp_path, content, name)[1].empty
 
 
 def test_what_a_killed_copy_left_behind_is_removed(tmp_path: Path) -> None:
