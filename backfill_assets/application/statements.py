@@ -50,19 +50,20 @@ def land_as_extract(
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     found = land_extract(landing(ws, table, acting.by), captures, extract)
+    withdrawn = found.withdrawn
     statement = Landed(record=found.statement, days=found.days, is_new=found.is_new)
     if not found.is_new:
         sentences = [f"this extract landed before as {found.statement.import_id}, and nothing after it; nothing new."]
     else:
         sentences = [sentence for landed in found.files for sentence in about_import(ws, table, landed)]
         sentences.append(
-            f"{found.withdrawn:,} of {count_of(found.current, 'key')} of {extract.scope} withdrawn by "
+            f"{withdrawn.keys:,} of {count_of(withdrawn.current, 'key')} of {extract.scope} withdrawn by "
             f"{found.statement.import_id}: the extract lacks them"
         )
-        if found.outside:
+        if withdrawn.outside:
             sentences.append(
-                f"{found.outside:,} of {count_of(found.records, 'record')} of the extract are not of {extract.scope}; "
-                f"they landed as those of any file"
+                f"{withdrawn.outside:,} of {count_of(withdrawn.records, 'record')} of the extract are not of "
+                f"{extract.scope}; they landed as those of any file"
             )
     return landed_report(ws, table, [*found.files, statement], sentences, acting, builds=builds)
 

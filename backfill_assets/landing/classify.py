@@ -11,15 +11,17 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, IntegralType, StringType
 
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.files.port import Files
 from backfill_assets.lake.row_values import texts
-from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, affected_versions
+from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.errors import TiedRecords, Values
@@ -43,6 +45,12 @@ from backfill_assets.landing.key_versions import (
 )
 from backfill_assets.landing.versions import SCHEMA_VERSION
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
+
+PHASE, WITHOUT, WITH = "_phase", "without", "with"
+"""Of a version: whether the landed files are there; those of earlier files are in both phases."""
+
+_MANY = 200_000
+"""Of so many earlier records it is worth a job to leave out what cannot be of the same keys."""
 
 MOST_NAMES = 100
 """At most so many schema versions, and sets of ignored columns, are recorded for one import."""
@@ -116,18 +124,11 @@ def account(
 ) -> Account:
     """Counts the conformed records of some imports against those of the other live imports of their source.
 
-    Args:
-        spark: The session.
-        landing: The landing folder.
-        source: The source table.
-        imports: The imports, whose conformed folders are written.
-        others: The other imports that count.
-
     Raises:
         AmbiguousOrder: Nothing declared decides between two versions of a key.
     """
     ids = [record.import_id for record in imports]
-    versions = affected_versions(spark, landing, source, imports, others)
+    versions = _affected_versions(spark, landing, source, imports, others)
     present = standing(versions, source, (*imports, *others), apart=(PHASE,))
     states = len(imports) > 1 and not any(record.format == STATEMENT for record in imports)
     counted = _contents(read_conformed(spark, landing, source, imports), source).unionByName(
@@ -137,6 +138,65 @@ def account(
     if any(line.what == _TIED for line in lines) and source.ties == Ties.REFUSE:
         raise _ambiguous(present, source, ids)
     return _account(ids, lines)
+
+
+def _affected_versions(
+    spark: SparkSession,
+    landing: Files,
+    source: SourceTable,
+    imports: Sequence[ImportRecord],
+    others: Sequence[ImportRecord],
+) -> DataFrame:
+    """All versions of the keys that imports can affect, and once more those without these imports."""
+    mine = valid_rows(spark, landing, source, imports).select(*version_columns(source))
+    if not others:
+        return mine.withColumn(PHASE, F.lit(WITH))
+    theirs = earlier_versions(spark, landing, source, others)
+    truncates = source.operation is not None and source.operation.truncate is not None
+    many = sum(record.counts.landed for record in others) > _MANY
+    first, last, is_ended = _reach(mine, source) if truncates or many else (None, None, False)
+    if truncates and is_ended:
+        return _in_both_phases(mine, theirs)
+    near = None if first is None else F.col(source.key[0]).between(F.lit(first), F.lit(last))
+    return with_and_without(mine, theirs, source, near=near)
+
+
+def with_and_without(
+    mine: DataFrame, theirs: DataFrame, source: SourceTable, *, near: Column | None = None
+) -> DataFrame:
+    """The versions of landed files, and those of the same keys that others have, with these files and without them.
+
+    Args:
+        mine: The versions of the files.
+        theirs: All other versions.
+        source: The source table.
+        near: True for every version of one of the keys; it need not be for others.
+    """
+    keys = mine.select(*source.key).distinct()
+    chosen = theirs if near is None else theirs.where(near)
+    affected = chosen.join(keys, on=list(source.key), how="left_semi").select(*mine.columns)
+    if source.operation is not None and source.operation.truncate is not None:
+        affected = affected.unionByName(theirs.where(_is_truncate()))
+    return _in_both_phases(mine, affected)
+
+
+def _in_both_phases(mine: DataFrame, affected: DataFrame) -> DataFrame:
+    phases = F.explode(F.array(F.lit(WITHOUT), F.lit(WITH)))
+    return mine.withColumn(PHASE, F.lit(WITH)).unionByName(affected.withColumn(PHASE, phases))
+
+
+def _is_truncate() -> Column:
+    return F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
+
+
+def _reach(mine: DataFrame, source: SourceTable) -> tuple[Any, Any, bool]:
+    """The smallest and the largest value of the first key column, by which files of earlier versions are left out, and
+    whether there is a truncate."""
+    name = source.key[0]
+    is_plain = isinstance(source.schema[name].dataType, (StringType, IntegralType, DateType))
+    key = F.col(name) if is_plain else F.lit(None)
+    found = mine.agg(F.min(key), F.max(key), F.max(_is_truncate())).collect()[0]
+    return found[0], found[1], bool(found[2])
 
 
 def _line(what: Column, of: Column, day: Column, n: Column, phase: Column | None = None) -> tuple[Column, ...]:
@@ -152,11 +212,7 @@ def _line(what: Column, of: Column, day: Column, n: Column, phase: Column | None
 def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
     """Records of each import per event date, rejected ones and truncates, and ignored columns and schema versions."""
     nothing, valid = F.lit(None), F.col(REASON).isNull()
-    kind = (
-        F.when(~valid, F.lit(_REJECTED))
-        .when(F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False)), F.lit(_TRUNCATES))
-        .otherwise(F.lit(_RECORDS))
-    )
+    kind = F.when(~valid, F.lit(_REJECTED)).when(_is_truncate(), F.lit(_TRUNCATES)).otherwise(F.lit(_RECORDS))
     day = F.when(valid, F.col(source.partition.column))
     lines = (
         found.groupBy(kind.alias("kind"), IMPORT_ID, day.alias("event_day"))
@@ -195,7 +251,7 @@ def _lines(
     """
     day = F.col(source.partition.column)
     is_mine = F.col(IMPORT_ID).isin(list(ids))
-    is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
+    is_truncate = _is_truncate()
     restores = F.when(is_mine & (F.col(OPERATION) == Operation.RESTORE), F.col(IMPORT_ID))
     found = found.withColumn("_restored_by", F.max(restores).over(Window.partitionBy(*apart, *source.key)))
     if states:

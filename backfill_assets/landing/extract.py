@@ -7,7 +7,7 @@ either all of it counts or nothing does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from itertools import count
 
@@ -20,12 +20,11 @@ from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation
-from backfill_assets.domain.operations import OPERATION, is_current
+from backfill_assets.domain.operations import is_current
 from backfill_assets.lake.row_values import Texts, texts
-from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, in_both_phases
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.classify import Account
+from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, with_and_without
 from backfill_assets.landing.conformed import (
     CONTENT_HASH,
     conformed,
@@ -36,11 +35,10 @@ from backfill_assets.landing.conformed import (
 )
 from backfill_assets.landing.contract import REASON, Bounds
 from backfill_assets.landing.errors import WithdrawsTooMuch
-from backfill_assets.landing.file_names import require_whole_files
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing, version_columns
-from backfill_assets.landing.land import Landed
+from backfill_assets.landing.land import Landed, require_whole_files
 from backfill_assets.landing.statements import (
     Statement,
     columns_condition,
@@ -81,11 +79,7 @@ def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord])
     source = work.source
     mine = offered.where(F.col(REASON).isNull()).select(*version_columns(source))
     theirs = valid_rows(work.spark, work.landing, source, others).select(*version_columns(source))
-    affected = theirs.join(mine.select(*source.key).distinct(), on=list(source.key), how="left_semi")
-    affected = affected.select(*mine.columns)
-    if source.operation is not None and source.operation.truncate is not None:
-        affected = affected.unionByName(theirs.where(F.col(OPERATION).eqNullSafe(F.lit(str(Operation.TRUNCATE)))))
-    found = standing(in_both_phases(mine, affected), source, others, apart=(PHASE,))
+    found = standing(with_and_without(mine, theirs, source), source, others, apart=(PHASE,))
     current = found.where(F.col(DECIDES) & (key_state() == F.lit(str(KeyState.CURRENT))))
     day, content = F.col(source.partition.column).alias("day"), F.col(CONTENT_HASH).alias("content")
     in_phase = {phase: F.max(F.when(F.col(PHASE) == phase, F.struct(day, content))) for phase in (WITHOUT, WITH)}
@@ -139,12 +133,12 @@ class Withdrawn:
         effect: What the keys that its files have are; None where it lands.
     """
 
-    keys: int
-    current: int
-    records: int
-    outside: int
-    by_day: Mapping[date, int]
-    sample: tuple[Texts, ...]
+    keys: int = 0
+    current: int = 0
+    records: int = 0
+    outside: int = 0
+    by_day: Mapping[date, int] = field(default_factory=dict)
+    sample: tuple[Texts, ...] = ()
     effect: Effect | None = None
 
     @property
@@ -164,20 +158,14 @@ class LandedExtract:
     Attributes:
         files: The files, as `land` gives them.
         statement: The import that withdraws what they lack.
-        withdrawn: How many keys that are.
-        current: How many there were in its days and scope.
-        records: How many valid records the files have.
-        outside: How many of them are of other days, or not in the scope.
+        withdrawn: What it withdraws.
         days: The event dates that have to be built again, in order.
         is_new: Whether something was landed: the same extract, with nothing landed since, changes nothing.
     """
 
     files: tuple[Landed, ...]
     statement: ImportRecord
-    withdrawn: int
-    current: int
-    records: int
-    outside: int
+    withdrawn: Withdrawn
     days: tuple[date, ...]
     is_new: bool
 
@@ -256,9 +244,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
         statement = _statement(extract, archived)
         kept = statement.kept(work)
         if (known := _landed_last(work, kept.sha256)) is not None:
-            return LandedExtract(
-                files=(), statement=known, withdrawn=0, current=0, records=0, outside=0, days=(), is_new=False
-            )
+            return LandedExtract(files=(), statement=known, withdrawn=Withdrawn(), days=(), is_new=False)
         imports = work.begun([*(each.file for each in archived), kept], OnDuplicate.CORRECT)
         work.reached(Point.LAND_BEGUN)
         with work.attempting(imports):
@@ -277,10 +263,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
             for record, of_file in zip(imports[:-1], days[:-1], strict=True)
         ),
         statement=imports[-1],
-        withdrawn=withdrawn.keys,
-        current=withdrawn.current,
-        records=withdrawn.records,
-        outside=withdrawn.outside,
+        withdrawn=withdrawn,
         days=tuple(sorted({day for of_file in days for day in of_file})),
         is_new=True,
     )
@@ -393,8 +376,6 @@ def _withdraw(
         current=before.count(),
         records=records,
         outside=outside,
-        by_day={},
-        sample=(),
     )
     require_plausible(work, found, extract)
     return found

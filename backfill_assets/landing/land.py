@@ -8,6 +8,7 @@ steps together.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -16,14 +17,16 @@ from backfill_assets.capture.errors import Fault, FileRefused
 from backfill_assets.capture.landed_files import Capture, LandedFile
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing, is_about_a_file
 from backfill_assets.landing.classify import Account, recount
-from backfill_assets.landing.file_names import landed_names, require_own_name
-from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.landing.together import batches, can_land_together
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.landing.versions import Archived
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import DayRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ def land_files(
         landed: Called for each file that has landed, in their order.
 
     Raises:
-        MissingInput, UnreadableFile, AmbiguousOrder, Refused: As `land`, about one of the files.
+        MissingInput, UnreadableFile, AmbiguousOrder, Refused: About one of the files.
     """
     for batch in batches(captures):
         own = replace(work, lease=new_lease(work.settings))
@@ -70,22 +73,22 @@ def _land_batch(
     new: list[Archived] = []
     refused: BackfillError | None = None
     with work.ledger.read() as tx:
-        names = landed_names(tx, work.source)
-    files = (archived for capture in captures for archived in work.captured(capture))
-    while True:
+        names = _landed_names(tx, work.source)
+    for capture in captures:
         try:
-            if (archived := next(files, None)) is None:
-                break
-            require_own_name(archived.file, names, [each.file for each in new], work.source, on_duplicate)
+            files = list(work.captured(capture))
+            for each in files:
+                _require_own_name(each.file, names, [other.file for other in new], work.source, on_duplicate)
         except BackfillError as error:
             refused = error
             break
-        if _is_new(work, archived, on_duplicate) and archived.file.sha256 not in {each.file.sha256 for each in new}:
-            new.append(archived)
-            continue
-        _land_new(work, new, on_duplicate, landed)
-        new = []
-        landed(_land_one(work, archived, on_duplicate))
+        for each in files:
+            if _is_new(work, each, on_duplicate) and each.file.sha256 not in {other.file.sha256 for other in new}:
+                new.append(each)
+                continue
+            _land_new(work, new, on_duplicate, landed)
+            new = []
+            landed(_land_one(work, each, on_duplicate))
     _land_new(work, new, on_duplicate, landed)
     if refused is not None:
         raise refused
@@ -225,3 +228,70 @@ def _with_old_days(
     left = {day.event_date for day in old_days} - present
     gone = [ImportDay(import_id=record.import_id, event_date=day, events=0) for day in left]
     return tuple(sorted((*days, *gone), key=lambda day: day.event_date))
+
+
+def _landed_names(tx: ReadTransaction, source: SourceTable) -> Mapping[str, ImportRecord]:
+    """By file name the last import that counts; nothing for a source whose records have keys.
+
+    Records without a key are known by the name of their file with their number in it. So another file of a name that
+    has landed would replace records of the first one, number by number: that is stated with a complete extract.
+    """
+    if not source.row_number:
+        return {}
+    files = (record for record in tx.imports.records(source.name, LIVE) if record.format != STATEMENT)
+    return {record.name: record for record in files}
+
+
+def _require_own_name(
+    file: LandedFile,
+    landed: Mapping[str, ImportRecord],
+    before: Sequence[LandedFile],
+    source: SourceTable,
+    on_duplicate: OnDuplicate,
+) -> None:
+    """Refuses a file that would replace records of another one without that being stated.
+
+    Args:
+        file: The file.
+        landed: What `_landed_names` gives.
+        before: The files that land before it and are not in the ledger yet.
+        source: The source.
+        on_duplicate: What to do with content that was landed before.
+
+    Raises:
+        Refused: Another file of this name has landed or is landing, or it is to correct records that have no key.
+    """
+    if not source.row_number:
+        return
+    if on_duplicate is OnDuplicate.CORRECT:
+        why = f"records of {source.name} have no key, so that no file can correct those of another one"
+        raise FileRefused(fault=Fault.NO_KEY, why=why, source=source.name)
+    others = {each.original_path: each.sha256 for each in before if each.name == file.name}
+    if (record := landed.get(file.name)) is not None and on_duplicate is not OnDuplicate.REPROCESS:
+        others[record.import_id] = record.sha256
+    for other, sha256 in others.items():
+        if sha256 != file.sha256:
+            why = f"{file.name} has the name of {other}, and other content"
+            raise FileRefused(fault=Fault.SAME_NAME, why=why, path=file.name)
+
+
+def require_whole_files(tx: ReadTransaction, source: SourceTable, captures: Sequence[Capture], days: DayRange) -> None:
+    """Refuses an extract that would replace records of other days than its own, which it does not withdraw.
+
+    Raises:
+        Refused: It is so, or two of its files have one name.
+    """
+    if not source.row_number:
+        return
+    for name, many in Counter(each.name for each in captures).items():
+        if many > 1:
+            why = f"{many} files of the extract are named {name}"
+            raise FileRefused(fault=Fault.NAMED_TWICE, why=why, path=name)
+    landed = _landed_names(tx, source)
+    for each in captures:
+        record = landed.get(each.name)
+        if record is not None and any(
+            day.events and day.event_date not in days for day in tx.imports.days([record.import_id])
+        ):
+            why = f"{each.name} has the name of {record.import_id}, which has records of other days than {days}"
+            raise FileRefused(fault=Fault.OTHER_DAYS, why=why, path=each.name)

@@ -293,7 +293,6 @@ COUNTS = {
     "gates/measure.py": "rows and checksums by partition",
     "lake/checksums.py": "rows and checksums by partition",
     "lake/tables.py": "paths and sizes of files",
-    "landing/affected.py": "the ends of a range of keys, which a filter is built with",
     "landing/formats.py": "lines by split",
     "landing/statements.py": "the state of a key that a person typed",
     "landing/together.py": "ids of imports, by which rows are written to files again",

@@ -88,7 +88,7 @@ class Story:
         stated = Extract(days=scope, where={}, reason="complete", confirmed_by="bea")
         found = operations.land_extract(self.shop.ws, SALES, paths, stated, by="ana")
         gone = {key: each for key, each in inside.items() if key not in new}
-        assert found.withdrawn == len(gone)
+        assert found.withdrawn.keys == len(gone)
         self.sales = {key: each for key, each in self.sales.items() if key not in gone} | new
         if gone:
             self.taken[found.statement.import_id] = gone

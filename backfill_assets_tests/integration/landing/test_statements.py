@@ -78,7 +78,7 @@ def keys(room: LandingRoom) -> KeyCounts:
 def test_what_an_extract_lacks_is_withdrawn_with_its_reason(room: LandingRoom) -> None:
     room.land(content(on(1), on(2), on(3, 1), on(4, 3)))
     found = extract(room, content(on(1), on(5)), content(on(3, 2)), days=DayRange(DAYS[0], DAYS[2]))
-    assert (found.withdrawn, found.current, found.days) == (1, 3, DAYS[:3])
+    assert (found.withdrawn.keys, found.withdrawn.current, found.days) == (1, 3, DAYS[:3])
     assert rows(room) == [("k1", DAYS[0], "p0"), ("k3", DAYS[2], "p0"), ("k4", DAYS[3], "p0"), ("k5", DAYS[0], "p0")]
     assert keys(room) == KeyCounts(current=4, withdrawn=1)
     assert (found.statement.note, found.statement.format, found.statement.counts.accepted) == (
@@ -125,7 +125,7 @@ def test_too_much_is_refused_unless_a_person_confirms_it(room: LandingRoom) -> N
     assert len(rows(room)) == 10
     assert {record.state for record in room.imports()[1:]} == {ImportState.FAILED}
     assert room.imports()[1].note == "landing stopped: the extract lacks 3 of 10 keys (30.0 %)"
-    assert extract(room, content(*(on(key) for key in range(8))), confirmed_by=None).withdrawn == 2
+    assert extract(room, content(*(on(key) for key in range(8))), confirmed_by=None).withdrawn.keys == 2
 
 
 @pytest.mark.long
@@ -147,7 +147,7 @@ def test_a_preview_counts_what_the_files_bring_as_landing_them_does(room: Landin
         unchanged=sum(was == now for was, now in kept),
     )
     assert min(found.new, found.moved, found.changed, found.unchanged) > 0
-    assert (landed.withdrawn, len(after)) == (5, 45)
+    assert (landed.withdrawn.keys, len(after)) == (5, 45)
 
 
 @pytest.mark.long
@@ -172,7 +172,7 @@ def test_a_preview_says_what_would_be_withdrawn_and_keeps_nothing(room: LandingR
 def test_a_rejected_record_withdraws_nothing_and_one_without_key_refuses_the_extract(room: LandingRoom) -> None:
     room.land(content(on(1), on(2)))
     bad = json_lines(event("k1", "never"), event("k2", f"{DAYS[0]}T10:00:00Z", place="p0"))
-    assert extract(room, bad).withdrawn == 0
+    assert extract(room, bad).withdrawn.keys == 0
     assert [key for key, *_ in rows(room)] == ["k1", "k2"]
     for nameless in ({}, {"event_id": ""}, {"event_id": " "}):
         with pytest.raises(Refused, match="no readable key"):
@@ -263,8 +263,8 @@ def test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed(
         found = extract(room, *(content(*file) for file in later))
         assert rows(room) == as_rows(stated.values())
         assert keys(room) == KeyCounts(current=len(stated), withdrawn=len(latest.keys() - stated.keys()))
-        assert found.withdrawn == len(latest.keys() - stated.keys())
-        if found.withdrawn:
+        assert found.withdrawn.keys == len(latest.keys() - stated.keys())
+        if found.withdrawn.keys:
             restore(room.work(), found.statement.import_id, {}, reason="undo")
         assert rows(room) == as_rows((latest | stated).values())
         assert keys(room) == KeyCounts(current=len(latest | stated))

@@ -111,7 +111,7 @@ def test_another_file_of_a_name_that_has_landed_is_refused_and_replaces_its_days
         extract(room, corrected, FIRST, page="home")
     assert [record.import_id for record in room.imports()] == ["imp-000001"]
     found = extract(room, corrected, FIRST)
-    assert found.withdrawn == 1
+    assert found.withdrawn.keys == 1
     assert found.files[0].record.counts == ImportCounts(landed=2, accepted=1, duplicate=1)
     assert kept(room) == [("day.jsonl", 1, "home"), ("day.jsonl", 2, "cart")]
     assert sum((record.keys for record in room.imports()), KeyCounts()) == KeyCounts(current=2, withdrawn=1)
