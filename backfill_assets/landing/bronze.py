@@ -48,11 +48,7 @@ def bronze_rows(
     """The rows of some days of a source table.
 
     Args:
-        spark: The session.
-        settings: Where the landing place is.
-        source: The source table.
         imports: What `imports_for_days` gives for these days.
-        days: The days to build.
 
     Returns:
         The contract's columns, the partition column, those of the changelog if the source has one, `_import_id` and

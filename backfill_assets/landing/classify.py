@@ -169,7 +169,6 @@ def with_and_without(
     Args:
         mine: The versions of the files.
         theirs: All other versions.
-        source: The source table.
         near: True for every version of one of the keys; it need not be for others.
     """
     keys = mine.select(*source.key).distinct()
@@ -245,7 +244,6 @@ def _lines(
     Args:
         found: What `standing` gives.
         ids: The imports that are accounted for.
-        source: The source table.
         apart: As for `standing`: the phase, if there are two.
         states: Also count by import which keys it made what they became.
     """
@@ -394,9 +392,6 @@ def recount(
     """The counts of these imports and of the keys, all over again: for when an import in their midst has changed.
 
     Args:
-        spark: The session.
-        landing: The landing folder.
-        source: The source table.
         imports: Every import that counts. What they landed and rejected stays as it is.
     """
     versions = valid_rows(spark, landing, source, imports).select(*version_columns(source))

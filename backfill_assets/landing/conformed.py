@@ -146,7 +146,13 @@ def read_conformed(
         return spark.createDataFrame([], conformed_schema(source))
     parts: dict[tuple[int, bool], list[ImportRecord]] = {}
     for record in imports:
-        _require_known(source, record)
+        if record.contract > source.contract_version:
+            raise LandedWithLaterContract(
+                import_id=record.import_id,
+                table=source.name,
+                landed_with=record.contract,
+                version=source.contract_version,
+            )
         is_present = record.contract == source.contract_version
         parts.setdefault((source.read_as(record.contract), is_present), []).append(record)
     frames = [
@@ -154,16 +160,6 @@ def read_conformed(
         for (version, is_present), some in parts.items()
     ]
     return reduce(DataFrame.unionByName, frames)
-
-
-def _require_known(source: SourceTable, record: ImportRecord) -> None:
-    if record.contract > source.contract_version:
-        raise LandedWithLaterContract(
-            import_id=record.import_id,
-            table=source.name,
-            landed_with=record.contract,
-            version=source.contract_version,
-        )
 
 
 def _read_part(

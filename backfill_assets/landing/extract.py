@@ -69,13 +69,7 @@ class Effect:
 
 
 def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord]) -> Effect:
-    """What conformed records would do.
-
-    Args:
-        work: The landing.
-        offered: The records, which arrive after all others.
-        others: The imports that count.
-    """
+    """What conformed records would do, if they arrived after all others."""
     source = work.source
     mine = offered.where(F.col(REASON).isNull()).select(*version_columns(source))
     theirs = valid_rows(work.spark, work.landing, source, others).select(*version_columns(source))
@@ -174,9 +168,7 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     """What an extract would withdraw and bring; nothing is kept of it.
 
     Args:
-        work: The landing.
         captures: The files; together they are the extract.
-        extract: The days and the scope.
         now: Records of later than this are in the future.
 
     Raises:
@@ -223,11 +215,6 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
 
 def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -> LandedExtract:
     """Lands files that are everything there is for some days, and withdraws what they lack.
-
-    Args:
-        work: The landing.
-        captures: The files; together they are the extract.
-        extract: The days and the scope.
 
     Raises:
         MissingInput, UnreadableFile, AmbiguousOrder: As for `land`; then none of the files lands.
@@ -382,11 +369,7 @@ def _withdraw(
 
 
 def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> None:
-    """Refuses an extract that withdraws more than its source allows, unless another person confirms it.
-
-    Raises:
-        Refused: It is so.
-    """
+    """Refuses an extract that withdraws more than its source allows, unless another person confirms it."""
     allowed = work.source.most_withdrawn_percent
     if withdrawn.percent <= allowed or extract.confirmed_by:
         return

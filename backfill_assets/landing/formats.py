@@ -55,12 +55,9 @@ def records(
     """The records of landed files, unchanged.
 
     Args:
-        spark: The session.
         stored: The raw copies, as Spark names them. Several are read in one pass, and their records say in `_file`
             which they are from.
-        kind: Their format and compression.
         probe: The result of probing them, which is the same for all of them.
-        source: The contract, for the names of its columns.
 
     Returns:
         Their records; values are strings, except those of a Parquet file. `_row` counts from 1: the line of a JSONL

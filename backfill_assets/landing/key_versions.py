@@ -76,7 +76,6 @@ def standing(
 
     Args:
         versions: At least `version_columns` of all valid records of some keys, and of the truncates.
-        source: The source table.
         imports: Where they are from: without a statement among them there is nothing to look for that withdraws.
         apart: Columns of `versions`; versions that differ in them are not of one key.
 
@@ -151,13 +150,7 @@ def _with_withdrawals(versions: DataFrame, every: WindowSpec, *, is_stated: bool
 
 
 def with_states(found: DataFrame, source: SourceTable, *, apart: Sequence[str]) -> DataFrame:
-    """Adds what the key of each version was before that version arrived, and what it was when it had.
-
-    Args:
-        found: What `standing` gives.
-        source: The source table.
-        apart: As for `standing`.
-    """
+    """Adds to what `standing` gives what the key of each version was before that version arrived, and when it had."""
     arrived = Window.partitionBy(*apart, *source.key).orderBy(ARRIVAL, ROW)
     so_far = arrived.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     operation = F.col(OPERATION)

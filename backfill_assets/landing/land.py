@@ -52,8 +52,6 @@ def land_files(
     A refused file stops the rest; files before it land.
 
     Args:
-        work: The landing, whose `by` lands them.
-        captures: The files.
         on_duplicate: What to do when content was landed before: leave it (`ignore`), refuse (`reject`), judge and count
             it again in its place (`reprocess`), or land it as a new arrival whose records win (`correct`).
         landed: Called for each file that has landed, in their order.
@@ -249,17 +247,11 @@ def _require_own_name(
     source: SourceTable,
     on_duplicate: OnDuplicate,
 ) -> None:
-    """Refuses a file that would replace records of another one without that being stated.
+    """Refuses a file that would replace records of another one of its name without that being stated.
 
     Args:
-        file: The file.
         landed: What `_landed_names` gives.
         before: The files that land before it and are not in the ledger yet.
-        source: The source.
-        on_duplicate: What to do with content that was landed before.
-
-    Raises:
-        Refused: Another file of this name has landed or is landing, or it is to correct records that have no key.
     """
     if not source.row_number:
         return
@@ -276,11 +268,8 @@ def _require_own_name(
 
 
 def require_whole_files(tx: ReadTransaction, source: SourceTable, captures: Sequence[Capture], days: DayRange) -> None:
-    """Refuses an extract that would replace records of other days than its own, which it does not withdraw.
-
-    Raises:
-        Refused: It is so, or two of its files have one name.
-    """
+    """Refuses an extract that would replace records of other days than its own, which it does not withdraw, and one
+    with two files of a name."""
     if not source.row_number:
         return
     for name, many in Counter(each.name for each in captures).items():

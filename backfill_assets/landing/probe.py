@@ -76,13 +76,7 @@ class Probe:
 
 
 def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
-    """Probes a file.
-
-    Args:
-        path: The file.
-        kind: The kind by its name.
-        source: The contract.
-        name: The file's name in messages.
+    """Probes a file, which messages call by this name.
 
     Raises:
         UnreadableFile: It cannot be read at all, or lacks a required column.
@@ -348,12 +342,7 @@ def require_types(found: Probe, source: SourceTable, *, name: str, columns: tupl
 
     Args:
         found: The result of probing it, by this contract or another version of it.
-        source: The contract.
-        name: The file's name in messages.
         columns: Its columns in their order; by default those that can be read before the others.
-
-    Raises:
-        UnreadableFile: It is so.
     """
     readable = {column.name: column.data_type for column in found.columns}
     names = columns or (*readable, *(column for column in found.ignored_columns if column not in readable))

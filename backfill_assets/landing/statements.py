@@ -85,11 +85,6 @@ class Statement:
 def withdraw(work: Landing, key: Mapping[str, str], *, reason: str) -> Landed:
     """Takes one key back: whatever landed of it before counts no more, until it is restored or lands again.
 
-    Args:
-        work: The landing, whose `by` withdraws it.
-        key: A value for every key column, as text.
-        reason: Why.
-
     Raises:
         Refused: The key is not current, or columns are missing or not those of the key.
     """
@@ -107,13 +102,7 @@ def withdraw(work: Landing, key: Mapping[str, str], *, reason: str) -> Landed:
 
 
 def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: str) -> Landed:
-    """Undoes a withdrawal, of all its keys or of those with some values.
-
-    Args:
-        work: The landing, whose `by` restores them.
-        import_id: The withdrawal or the complete extract.
-        key: Values of key columns, as text; empty for all that it withdrew.
-        reason: Why.
+    """Undoes a withdrawal or that of a complete extract, of all its keys or of those with some values.
 
     Raises:
         UnknownName: There is no such import.
@@ -199,11 +188,7 @@ def _state(
 
 
 def require_key(source: SourceTable, key: Mapping[str, str], *, complete: bool) -> None:
-    """Refuses columns that are not those of the key of a source.
-
-    Raises:
-        Refused: A column is not of the key or, when all are needed, one is missing.
-    """
+    """Refuses columns that are not of the key of a source or, when all are needed, a key that lacks one."""
     if strange := [name for name in key if name not in source.key]:
         why = f"{strange[0][:_QUOTED]} is not of the key of {source.name}, which is {', '.join(source.key)}"
         raise WrongKey(table=source.name, key=source.key, why=why)
@@ -213,11 +198,7 @@ def require_key(source: SourceTable, key: Mapping[str, str], *, complete: bool) 
 
 
 def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:
-    """Refuses columns that a source does not have.
-
-    Raises:
-        UnknownName: The contract has no such column.
-    """
+    """Refuses columns that a source does not have."""
     if strange := [name for name in values if name not in source.schema.fieldNames()]:
         columns = tuple(source.schema.fieldNames())
         raise UnknownColumn(table=source.name, column=strange[0][:_QUOTED], columns=columns, key=source.key)

@@ -61,16 +61,7 @@ def can_land_together(archived: Archived) -> bool:
 def conform_together(
     spark: SparkSession, landing: Files, source: SourceTable, files: Sequence[_File], *, bounds: Bounds, attempt: str
 ) -> None:
-    """Judges the records of files and writes the conformed folder of each.
-
-    Args:
-        spark: The session.
-        landing: The landing place.
-        source: The contract.
-        files: The archived files, no content twice, with their imports, which are new.
-        bounds: The event times that their records can have.
-        attempt: Names what is written until it is whole.
-    """
+    """Judges the records of files, no content twice, with new imports, and writes the conformed folder of each."""
     whole = conformed_folder(source, f".building-{attempt}")
     parts = [_part(spark, landing, source, alike, bounds) for alike in _alike(files)]
     if parts:

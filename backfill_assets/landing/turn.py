@@ -43,16 +43,16 @@ def landing_turn(
     """Holds the turn to land files of a source.
 
     Args:
-        ledger: The ledger.
-        source: The source table.
         lease: Names the attempt; whatever is written to the ledger about landed files requires that it has the turn.
-        by: On whose behalf.
         wait: Wait until another process gives the turn back, instead of raising an error.
 
     Raises:
         TurnTaken: Another process has the turn, and `wait` is False.
     """
-    while not _taken(ledger, source, lease, by):
+    while True:
+        with ledger.write() as tx:
+            if tx.turns.take(source.name, lease, holder=by):
+                break
         if not wait:
             raise TurnTaken(source=source.name)
         time.sleep(_PAUSE_S)
@@ -69,11 +69,6 @@ def new_lease(settings: Settings) -> LeaseTerms:
     return LeaseTerms(attempt=secrets.token_hex(4), length=settings.lease)
 
 
-def _taken(ledger: Ledger, source: SourceTable, lease: LeaseTerms, by: str) -> bool:
-    with ledger.write() as tx:
-        return tx.turns.take(source.name, lease, holder=by)
-
-
 def clean_up_landing(
     ledger: Ledger,
     settings: Settings,
@@ -86,12 +81,7 @@ def clean_up_landing(
     """Fails the imports whose process has stopped, and removes what they left; imports in progress are skipped.
 
     Args:
-        ledger: The ledger.
-        settings: Where the landing folder is.
-        sources: The source tables.
-        by: Who cleans up.
         now: An import that is failed even if the lease of another machine has not ended, with those of its extract.
-        reached: Called after every durable step.
 
     Returns:
         The imports that were failed. Landing their files again works; `landed_at` of one that was being reprocessed

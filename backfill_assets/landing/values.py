@@ -101,8 +101,6 @@ def can_become(target: DataType, found: DataType, *, as_json: bool = False, has_
     """Whether values of a Parquet type can become the contract's type exactly, or be recognized if they cannot.
 
     Args:
-        target: The contract's type.
-        found: The type in the file.
         as_json: Whether structs, maps and arrays become JSON texts.
         has_zone: Whether the source declares a time zone, so that local times can become instants.
     """
@@ -142,10 +140,7 @@ def typed(value: Column, found: DataType, target: DataType, how: Reading = EXACT
     """A raw value as the contract's type; null when it is null, blank, or no value of that type.
 
     Args:
-        value: The raw value.
-        found: Its type; anything but a string comes from a Parquet file and has passed `can_become`.
-        target: The contract's type.
-        how: What the source states of its files.
+        found: The type of the raw value; anything but a string is of a Parquet file and has passed `can_become`.
     """
     match target:
         case StringType():

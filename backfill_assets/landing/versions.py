@@ -77,9 +77,7 @@ def version_of_columns(source: SourceTable, columns: Collection[str], *, name: s
     """The version of a file by its columns.
 
     Args:
-        source: The contract.
         columns: What the file has; columns that no version knows do not count.
-        name: The file's name in messages.
 
     Raises:
         UnreadableFile: No version fits, or several that do not give the same rows.
