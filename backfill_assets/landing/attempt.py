@@ -28,7 +28,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.files.port import Files
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
-from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
+from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.errors import SparkStopped
 from backfill_assets.landing.imports import LIVE, OnDuplicate
@@ -78,6 +78,11 @@ class Landing:
     def spark(self) -> SparkSession:
         """The session that reads files."""
         return self.open_session()
+
+    @property
+    def records(self) -> ConformedRecords:
+        """The conformed records of the source."""
+        return ConformedRecords(spark=self.spark, landing=self.landing, source=self.source)
 
     @property
     def place(self) -> LandingPlace:
@@ -132,27 +137,27 @@ class Landing:
             self.spark, stored, kind=archived.file.kind, probe=archived.probe, source=self.source, name=record.name
         )
         bounds = Bounds(first_day=self.settings.first_day, landed_at=record.first_seen_at)
-        folder = conformed_folder(self.source, record.import_id)
-        write_conformed(raw, for_spark(self.landing.place, folder), source=self.source, record=record, bounds=bounds)
+        owner = owner_of(record.import_id, record.arrival, record.name)
+        frame = conformed(raw, source=self.source, owner=owner, bounds=bounds)
+        frame.write.mode("overwrite").parquet(self.records.folder(record.import_id))
         self.reached(Point.LAND_CONFORMED)
 
     def conform_together(self, archived: Sequence[Archived], imports: Sequence[ImportRecord]) -> None:
         """The same for several files of the same moment, in one Spark job."""
         bounds = Bounds(first_day=self.settings.first_day, landed_at=imports[0].first_seen_at)
         files = list(zip(archived, imports, strict=True))
-        conform_together(self.spark, self.landing, self.source, files, bounds=bounds, attempt=self.lease.attempt)
+        conform_together(self.records, files, bounds=bounds, attempt=self.lease.attempt)
         self.reached(Point.LAND_CONFORMED)
 
     def account(self, imports: Sequence[ImportRecord]) -> Account:
         """Counts the records of these imports among all others, and quarantines those that are rejected."""
         imports, others = [self.present(record) for record in imports], self.others(imports)
-        compact(self.spark, self.landing, self.source, others, attempt=self.lease.attempt)
-        found = account(self.spark, self.landing, self.source, imports, others)
+        compact(self.records, others, attempt=self.lease.attempt)
+        found = account(self.records, imports, others)
         for record in imports:
             # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
             if found.files[record.import_id].counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
-                rejected = rejected_rows(self.spark, self.landing, self.source, record)
-                self.quarantine(rejected, record.import_id)
+                self.quarantine(self.records.rejected(record), record.import_id)
                 self.reached(Point.LAND_QUARANTINED)
         return found
 

@@ -17,7 +17,7 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL
-from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, valid_rows
+from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, ConformedRecords
 from backfill_assets.landing.contract import happened_at
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import (
@@ -54,7 +54,8 @@ def bronze_rows(
         The contract's columns, the partition column, those of the changelog if the source has one, `_import_id` and
         `_row`: one row per key, or per key and position.
     """
-    versions = valid_rows(spark, landing_files(settings), source, imports)
+    records = ConformedRecords(spark=spark, landing=landing_files(settings), source=source)
+    versions = records.valid(imports)
     found = standing(versions.withColumn(HAPPENED, happened_at(source)), source, imports)
     found = found.where(_on(F.col(source.partition.column), days))
     kept = [*source.schema.fieldNames(), source.partition.column]

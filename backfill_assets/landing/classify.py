@@ -13,16 +13,15 @@ from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, IntegralType, StringType
 
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
-from backfill_assets.files.port import Files
 from backfill_assets.lake.row_values import texts
 from backfill_assets.landing.compacted import earlier_versions
-from backfill_assets.landing.conformed import IMPORT_ID, read_conformed, valid_rows
+from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords
 from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.errors import TiedRecords, Values
 from backfill_assets.landing.formats import IGNORED, ROW
@@ -115,23 +114,17 @@ class _Line:
 _BECOMES, _IS_NO_MORE = "becomes ", "is no more "
 
 
-def account(
-    spark: SparkSession,
-    landing: Files,
-    source: SourceTable,
-    imports: Sequence[ImportRecord],
-    others: Sequence[ImportRecord],
-) -> Account:
+def account(records: ConformedRecords, imports: Sequence[ImportRecord], others: Sequence[ImportRecord]) -> Account:
     """Counts the conformed records of some imports against those of the other live imports of their source.
 
     Raises:
         AmbiguousOrder: Nothing declared decides between two versions of a key.
     """
-    ids = [record.import_id for record in imports]
-    versions = _affected_versions(spark, landing, source, imports, others)
+    source, ids = records.source, [record.import_id for record in imports]
+    versions = _affected_versions(records, imports, others)
     present = standing(versions, source, (*imports, *others), apart=(PHASE,))
     states = len(imports) > 1 and not any(record.format == STATEMENT for record in imports)
-    counted = _contents(read_conformed(spark, landing, source, imports), source).unionByName(
+    counted = _contents(records.read(imports), source).unionByName(
         _lines(present, ids, source, apart=(PHASE,), states=states)
     )
     lines = [_Line(row["phase"], row["what"], row["of"] or "", row["day"], row["n"]) for row in counted.collect()]
@@ -141,17 +134,14 @@ def account(
 
 
 def _affected_versions(
-    spark: SparkSession,
-    landing: Files,
-    source: SourceTable,
-    imports: Sequence[ImportRecord],
-    others: Sequence[ImportRecord],
+    records: ConformedRecords, imports: Sequence[ImportRecord], others: Sequence[ImportRecord]
 ) -> DataFrame:
     """All versions of the keys that imports can affect, and once more those without these imports."""
-    mine = valid_rows(spark, landing, source, imports).select(*version_columns(source))
+    source = records.source
+    mine = records.valid(imports).select(*version_columns(source))
     if not others:
         return mine.withColumn(PHASE, F.lit(WITH))
-    theirs = earlier_versions(spark, landing, source, others)
+    theirs = earlier_versions(records, others)
     truncates = source.operation is not None and source.operation.truncate is not None
     many = sum(record.counts.landed for record in others) > _MANY
     first, last, is_ended = _reach(mine, source) if truncates or many else (None, None, False)
@@ -386,15 +376,14 @@ def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Tie
     return TiedRecords(source=source.name, key=key, order=order, row=first[ROW])
 
 
-def recount(
-    spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord]
-) -> tuple[Mapping[str, ImportCounts], KeyCounts]:
+def recount(records: ConformedRecords, imports: Sequence[ImportRecord]) -> tuple[Mapping[str, ImportCounts], KeyCounts]:
     """The counts of these imports and of the keys, all over again: for when an import in their midst has changed.
 
     Args:
         imports: Every import that counts. What they landed and rejected stays as it is.
     """
-    versions = valid_rows(spark, landing, source, imports).select(*version_columns(source))
+    source = records.source
+    versions = records.valid(imports).select(*version_columns(source))
     lines = _lines(standing(versions, source, imports), [], source).collect()
     found = {(row["of"], row["what"]): row["n"] for row in lines if row["day"] is None}
     counts = {

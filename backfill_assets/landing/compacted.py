@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
@@ -30,9 +30,9 @@ from backfill_assets.landing.conformed import (
     CONTENT_HASH,
     IMPORT_ID,
     RESTORES,
+    ConformedRecords,
     conformed_folder,
     conformed_schema,
-    valid_rows,
 )
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import HAPPENED, version_columns
@@ -114,10 +114,9 @@ def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozense
     return merged
 
 
-def earlier_versions(
-    spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord]
-) -> DataFrame:
+def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord]) -> DataFrame:
     """The version columns of all valid records of these imports. Called with the turn of the source."""
+    spark, landing, source = records.spark, records.landing, records.source
     choice = choose(_segments(landing, source), _named(landing, source, imports))
     where = {segment.path: for_spark(landing.place, segment.path) for segment, _ in choice.segments}
     folders = set(choice.folders)
@@ -125,7 +124,7 @@ def earlier_versions(
     schema = _schema(source)
     parts: list[DataFrame] = []
     if directly or not imports:
-        parts.append(valid_rows(spark, landing, source, directly).select(*version_columns(source)))
+        parts.append(records.valid(directly).select(*version_columns(source)))
     whole = [segment for segment, chosen in choice.segments if len(chosen) == len(segment.imports)]
     if whole:
         parts.append(spark.read.schema(schema).parquet(*(where[segment.path] for segment in whole)))
@@ -136,20 +135,19 @@ def earlier_versions(
     return reduce(DataFrame.unionByName, parts)
 
 
-def compact(
-    spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord], *, attempt: str
-) -> None:
+def compact(records: ConformedRecords, imports: Sequence[ImportRecord], *, attempt: str) -> None:
     """Makes a segment of the newest of these imports when they are many, and removes segments that are not needed.
 
     Called with the turn of the source. A process that stops here leaves what the next one removes or uses.
     """
+    landing, source = records.landing, records.source
     named = _named(landing, source, imports)
     choice = choose(_segments(landing, source), named)
     rows = {record.import_id: record.counts.landed - record.counts.rejected for record in imports}
     declared = frozenset(record.import_id for record in imports if _is_declared(source, record))
     if merged := to_merge(choice, rows, declared):
         of_them = [record for record in imports if record.import_id in merged]
-        _build(spark, landing, source, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
+        _build(records, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
         choice = choose(_segments(landing, source), named)
     _remove_but(landing, source, {segment.path for segment, _ in choice.segments})
 
@@ -168,19 +166,18 @@ def _remove_but(landing: Files, source: SourceTable, needed: Collection[str]) ->
 
 
 def _build(
-    spark: SparkSession,
-    landing: Files,
-    source: SourceTable,
+    records: ConformedRecords,
     imports: Sequence[ImportRecord],
     named: Mapping[str, str],
     rows: Mapping[str, int],
     attempt: str,
 ) -> None:
     """Writes a segment; it counts from when the file that says what it stands for is there."""
+    landing, source = records.landing, records.source
     folder = f"{_folder(source)}/{document_digest({'imports': dict(named)})[:16]}-{attempt}"
     many = sum(rows[import_id] for import_id in named)
     files = 1 + many // ROWS_OF_A_FILE
-    found = earlier_versions(spark, landing, source, imports)
+    found = earlier_versions(records, imports)
     spread = found.repartitionByRange(files, *source.key) if files > 1 else found.coalesce(1)
     written = for_spark(landing.place, folder)
     spread.sortWithinPartitions(*source.key).write.mode("overwrite").parquet(written)

@@ -9,6 +9,7 @@ and is overwritten when the file is landed again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -75,23 +76,6 @@ def conformed_folder(source: SourceTable, import_id: str = "") -> str:
     return f"{source.short_name}/conformed/{import_id}".rstrip("/")
 
 
-def write_conformed(
-    found: Sequence[Records], folder: str, *, source: SourceTable, record: ImportRecord, bounds: Bounds
-) -> None:
-    """Judges every record of a landed file by its version of the contract, and writes them all as the present one.
-
-    Args:
-        found: What `versions.records_by_version` gives.
-        folder: The target, as Spark names it; its content is replaced.
-        source: The contract.
-        record: The import.
-        bounds: The event times a record can have.
-    """
-    owner = owner_of(record.import_id, record.arrival, record.name)
-    frame = conformed(found, source=source, owner=owner, bounds=bounds)
-    frame.write.mode("overwrite").parquet(folder)
-
-
 def owner_of(import_id: str, arrival: int, file_name: str) -> Mapping[str, Column]:
     """The columns of records that say which import they are of, and which file."""
     return {IMPORT_ID: F.lit(import_id), ARRIVAL: F.lit(arrival), FILE_NAME: F.lit(file_name)}
@@ -138,66 +122,63 @@ def content_hash(source: SourceTable) -> Column:
     return row_hash(source.schema.fields)
 
 
-def read_conformed(
-    spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord]
-) -> DataFrame:
-    """Every judged record of these imports, lifted from the version of the contract that each was landed with."""
-    if not imports:
-        return spark.createDataFrame([], conformed_schema(source))
-    parts: dict[tuple[int, bool], list[ImportRecord]] = {}
-    for record in imports:
-        if record.contract > source.contract_version:
-            raise LandedWithLaterContract(
-                import_id=record.import_id,
-                table=source.name,
-                landed_with=record.contract,
-                version=source.contract_version,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConformedRecords:
+    """The conformed records of a source, read and written in a session."""
+
+    spark: SparkSession
+    landing: Files
+    source: SourceTable
+
+    def folder(self, import_id: str) -> str:
+        """The folder of one import, as Spark names it."""
+        return for_spark(self.landing.place, conformed_folder(self.source, import_id))
+
+    def read(self, imports: Sequence[ImportRecord]) -> DataFrame:
+        """Every judged record of these imports, lifted from the version of the contract that each was landed with."""
+        if not imports:
+            return self.spark.createDataFrame([], conformed_schema(self.source))
+        parts: dict[tuple[int, bool], list[ImportRecord]] = {}
+        for record in imports:
+            if record.contract > self.source.contract_version:
+                raise LandedWithLaterContract(
+                    import_id=record.import_id,
+                    table=self.source.name,
+                    landed_with=record.contract,
+                    version=self.source.contract_version,
+                )
+            is_present = record.contract == self.source.contract_version
+            parts.setdefault((self.source.read_as(record.contract), is_present), []).append(record)
+        frames = (self._part(version, some, is_present=present) for (version, present), some in parts.items())
+        return reduce(DataFrame.unionByName, frames)
+
+    def _part(self, version: int, imports: Sequence[ImportRecord], *, is_present: bool) -> DataFrame:
+        """The records of imports that are read in one version; those of an earlier contract have the present hashes."""
+        folders = [self.folder(record.import_id) for record in imports]
+        found = self.spark.read.schema(conformed_schema(self.source.at(version))).parquet(*folders)
+        if is_present:
+            return found
+        whole = lifted(found.drop(CONTENT_HASH), self.source, version, only=F.col(REASON).isNull())
+        names = conformed_schema(self.source).fieldNames()
+        return whole.withColumn(CONTENT_HASH, content_hash(self.source)).select(*names)
+
+    def valid(self, imports: Sequence[ImportRecord]) -> DataFrame:
+        """The valid records of these imports, every version of every key."""
+        return self.read(imports).where(F.col(REASON).isNull())
+
+    def rejected(self, record: ImportRecord) -> DataFrame:
+        """The rejected records of one import, as the quarantine keeps them."""
+        return (
+            self.read([record])
+            .where(F.col(REASON).isNotNull())
+            .select(
+                F.lit(self.source.name).alias("source"),
+                F.lit(record.import_id).alias("import_id"),
+                F.lit(record.name).alias("file_name"),
+                F.col(ROW).alias("row_number"),
+                F.col(REASON).alias("reason"),
+                F.col(RAW).alias("raw_record"),
+                F.col(RAW_TRUNCATED).alias("raw_truncated"),
+                F.lit(record.first_seen_at).alias("landed_at"),
             )
-        is_present = record.contract == source.contract_version
-        parts.setdefault((source.read_as(record.contract), is_present), []).append(record)
-    frames = [
-        _read_part(spark, landing, source, version, some, is_present=is_present)
-        for (version, is_present), some in parts.items()
-    ]
-    return reduce(DataFrame.unionByName, frames)
-
-
-def _read_part(
-    spark: SparkSession,
-    landing: Files,
-    source: SourceTable,
-    version: int,
-    imports: Sequence[ImportRecord],
-    *,
-    is_present: bool,
-) -> DataFrame:
-    """The records of imports that are read in one version; those of an earlier contract have the present hashes."""
-    folders = [for_spark(landing.place, conformed_folder(source, record.import_id)) for record in imports]
-    found = spark.read.schema(conformed_schema(source.at(version))).parquet(*folders)
-    if is_present:
-        return found
-    whole = lifted(found.drop(CONTENT_HASH), source, version, only=F.col(REASON).isNull())
-    return whole.withColumn(CONTENT_HASH, content_hash(source)).select(*conformed_schema(source).fieldNames())
-
-
-def valid_rows(spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord]) -> DataFrame:
-    """The valid records of these imports, every version of every key."""
-    return read_conformed(spark, landing, source, imports).where(F.col(REASON).isNull())
-
-
-def rejected_rows(spark: SparkSession, landing: Files, source: SourceTable, record: ImportRecord) -> DataFrame:
-    """The rejected records of one import, as the quarantine keeps them."""
-    return (
-        read_conformed(spark, landing, source, [record])
-        .where(F.col(REASON).isNotNull())
-        .select(
-            F.lit(source.name).alias("source"),
-            F.lit(record.import_id).alias("import_id"),
-            F.lit(record.name).alias("file_name"),
-            F.col(ROW).alias("row_number"),
-            F.col(REASON).alias("reason"),
-            F.col(RAW).alias("raw_record"),
-            F.col(RAW_TRUNCATED).alias("raw_truncated"),
-            F.lit(record.first_seen_at).alias("landed_at"),
         )
-    )

@@ -18,7 +18,6 @@ from backfill_assets.capture.errors import Fault, FileRefused
 from backfill_assets.capture.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation
 from backfill_assets.domain.operations import is_current
 from backfill_assets.lake.row_values import Texts, texts
@@ -28,10 +27,7 @@ from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, with
 from backfill_assets.landing.conformed import (
     CONTENT_HASH,
     conformed,
-    conformed_folder,
     owner_of,
-    read_conformed,
-    valid_rows,
 )
 from backfill_assets.landing.contract import REASON, Bounds
 from backfill_assets.landing.errors import WithdrawsTooMuch
@@ -72,7 +68,7 @@ def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord])
     """What conformed records would do, if they arrived after all others."""
     source = work.source
     mine = offered.where(F.col(REASON).isNull()).select(*version_columns(source))
-    theirs = valid_rows(work.spark, work.landing, source, others).select(*version_columns(source))
+    theirs = work.records.valid(others).select(*version_columns(source))
     found = standing(with_and_without(mine, theirs, source), source, others, apart=(PHASE,))
     current = found.where(F.col(DECIDES) & (key_state() == F.lit(str(KeyState.CURRENT))))
     day, content = F.col(source.partition.column).alias("day"), F.col(CONTENT_HASH).alias("content")
@@ -351,15 +347,14 @@ def _withdraw(
     work: Landing, files: Sequence[ImportRecord], stating: ImportRecord, extract: Extract, in_scope: Column
 ) -> Withdrawn:
     """Writes the keys that the files lack, and refuses when they are more than the source allows."""
-    offered = read_conformed(work.spark, work.landing, work.source, [work.present(record) for record in files])
+    offered = work.records.read([work.present(record) for record in files])
     _require_keys(work, offered)
     before = _current(work, extract).where(in_scope)
     lacking = before.join(_keys(work, offered), on=list(work.source.key), how="left_anti").select(*work.source.key)
     write_statement(work, stating, lacking, Operation.WITHDRAW)
-    folder = for_spark(work.landing.place, conformed_folder(work.source, stating.import_id))
     records, outside = _records_and_outside(work, offered, extract, in_scope)
     found = Withdrawn(
-        keys=work.spark.read.parquet(folder).count(),
+        keys=work.spark.read.parquet(work.records.folder(stating.import_id)).count(),
         current=before.count(),
         records=records,
         outside=outside,

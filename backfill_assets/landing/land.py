@@ -206,7 +206,7 @@ def _recounted(work: Landing, record: ImportRecord, found: Account) -> tuple[Acc
     with work.ledger.read() as tx:
         days = {(day.import_id, day.event_date) for day in tx.imports.days(source=work.source.name, states=LIVE)}
     present = replace(work.present(record), counts=found.files[record.import_id].counts)
-    counts, keys = recount(work.spark, work.landing, work.source, [*others, present])
+    counts, keys = recount(work.records, [*others, present])
     for other in others:
         keys -= other.keys
     again = replace(

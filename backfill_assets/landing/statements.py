@@ -19,7 +19,6 @@ from pyspark.sql.types import StringType
 from backfill_assets.capture.landed_files import Family, LandedFile
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.identity import canonical_json
-from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.landing.attempt import Landing
@@ -29,9 +28,7 @@ from backfill_assets.landing.conformed import (
     CONTENT_HASH,
     IMPORT_ID,
     RESTORES,
-    conformed_folder,
     conformed_schema,
-    valid_rows,
 )
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.errors import NotCurrent, NothingToRestore, UnknownColumn, Values, WrongKey, WrongValue
@@ -117,7 +114,7 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
             why = f"({record.original_path}) withdrew nothing of {work.source.name}"
             raise NothingToRestore(import_id=import_id, why=why)
         chosen = columns_condition(work, key)
-        keys = valid_rows(work.spark, work.landing, work.source, statements)
+        keys = work.records.valid(statements)
         restored = keys.where(F.col(RESTORES) == import_id).select(*work.source.key)
         is_of_it = (F.col(IMPORT_ID) == import_id) & (F.col(OPERATION) == Operation.WITHDRAW)
         left = keys.where(is_of_it & chosen).select(*work.source.key)
@@ -147,8 +144,7 @@ def write_statement(
         own.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
         for field in conformed_schema(work.source).fields
     ]
-    folder = for_spark(work.landing.place, conformed_folder(work.source, record.import_id))
-    keys.select(*columns).write.mode("overwrite").parquet(folder)
+    keys.select(*columns).write.mode("overwrite").parquet(work.records.folder(record.import_id))
     work.reached(Point.LAND_STATED)
 
 
@@ -226,7 +222,7 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
 def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> None:
     imports = work.others([])
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
-    versions = earlier_versions(work.spark, work.landing, work.source, imports).where(wanted | is_truncate)
+    versions = earlier_versions(work.records, imports).where(wanted | is_truncate)
     found = (
         standing(versions, work.source, imports)
         .where(F.col(DECIDES))

@@ -14,16 +14,22 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.places import for_spark
-from backfill_assets.domain import SourceTable
 from backfill_assets.domain.sources import FILE_NAME
 from backfill_assets.files.port import Files
-from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder, conformed_schema
+from backfill_assets.landing.conformed import (
+    ARRIVAL,
+    IMPORT_ID,
+    ConformedRecords,
+    conformed,
+    conformed_folder,
+    conformed_schema,
+)
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.formats import FILE, records
 from backfill_assets.landing.versions import Archived
@@ -58,12 +64,11 @@ def can_land_together(archived: Archived) -> bool:
     return archived.probe.version is not None
 
 
-def conform_together(
-    spark: SparkSession, landing: Files, source: SourceTable, files: Sequence[_File], *, bounds: Bounds, attempt: str
-) -> None:
+def conform_together(held: ConformedRecords, files: Sequence[_File], *, bounds: Bounds, attempt: str) -> None:
     """Judges the records of files, no content twice, with new imports, and writes the conformed folder of each."""
+    landing, source = held.landing, held.source
     whole = conformed_folder(source, f".building-{attempt}")
-    parts = [_part(spark, landing, source, alike, bounds) for alike in _alike(files)]
+    parts = [_part(held, alike, bounds) for alike in _alike(files)]
     if parts:
         reduce(DataFrame.unionByName, parts).write.mode("overwrite").parquet(for_spark(landing.place, whole))
     schema = to_arrow_schema(conformed_schema(source), timezone="UTC")
@@ -89,24 +94,22 @@ def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
     return tuple(found.values())
 
 
-def _part(
-    spark: SparkSession, landing: Files, source: SourceTable, files: Sequence[_File], bounds: Bounds
-) -> DataFrame:
+def _part(held: ConformedRecords, files: Sequence[_File], bounds: Bounds) -> DataFrame:
     first = files[0][0]
     version = first.probe.version
     assert version is not None
     found = records(
-        spark,
-        [for_spark(landing.place, archived.file.stored_path) for archived, _ in files],
+        held.spark,
+        [for_spark(held.landing.place, archived.file.stored_path) for archived, _ in files],
         kind=first.file.kind,
         probe=first.probe,
-        source=source.at(version),
+        source=held.source.at(version),
     )
     import_id = _by_file(files, [record.import_id for _, record in files])
     arrival = _by_file(files, [record.arrival for _, record in files])
     name = _by_file(files, [record.name for _, record in files])
     owner = {IMPORT_ID: import_id, ARRIVAL: arrival, FILE_NAME: name}
-    return conformed([found], source=source, owner=owner, bounds=bounds)
+    return conformed([found], source=held.source, owner=owner, bounds=bounds)
 
 
 def _by_file(files: Sequence[_File], values: Sequence[str | int]) -> Column:
