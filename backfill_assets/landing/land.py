@@ -21,7 +21,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing, is_about_a_file
 from backfill_assets.landing.classify import Account, recount
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
-from backfill_assets.landing.together import batches, can_land_together
+from backfill_assets.landing.together import batches
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.landing.versions import Archived
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
@@ -93,8 +93,9 @@ def _land_batch(
 
 
 def _is_new(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> bool:
-    """Whether a file becomes an import of its own, and can land with others."""
-    if not can_land_together(archived):
+    """Whether a file becomes an import of its own, and can land with others: without Spark it is known which version of
+    the contract its records are in."""
+    if archived.probe.version is None:
         return False
     return on_duplicate is OnDuplicate.CORRECT or _latest(work, archived.file) is None
 
@@ -116,9 +117,7 @@ def _land_one(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> L
     else:  # requested, or a reprocessing that stopped before its end
         record, old_days = _reopen(work, latest)
     work.reached(Point.LAND_BEGUN)
-    record, days = _take_in(work, archived, record, old_days)
-    work.reached(Point.LAND_FINISHED)
-    return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
+    return _take_in(work, archived, record, old_days)
 
 
 def _land_new(
@@ -141,9 +140,8 @@ def _land_new(
             for each, record in zip(archived, begun, strict=True):
                 left.remove(record)
                 with work.not_tried(left, because_of=record):
-                    record, days = _take_in(work, each, record, ())
-                work.reached(Point.LAND_FINISHED)
-                landed(Landed(record=record, days=tuple(day.event_date for day in days), is_new=True))
+                    outcome = _take_in(work, each, record, ())
+                landed(outcome)
             return
         with work.ledger.write() as tx:
             work.finish(tx, begun, found, ignored=[each.probe.ignored_columns for each in archived])
@@ -154,9 +152,7 @@ def _land_new(
         landed(Landed(record=record, days=tuple(day.event_date for day in days), is_new=True))
 
 
-def _take_in(
-    work: Landing, archived: Archived, record: ImportRecord, old_days: Sequence[ImportDay]
-) -> tuple[ImportRecord, Sequence[ImportDay]]:
+def _take_in(work: Landing, archived: Archived, record: ImportRecord, old_days: Sequence[ImportDay]) -> Landed:
     with work.attempting([record]):
         work.conform(archived, record)
         found = work.account([record])
@@ -170,7 +166,9 @@ def _take_in(
             work.finish(tx, [record], found, ignored=[archived.probe.ignored_columns])
             if recounted:
                 tx.imports.recount(recounted, because=record.import_id, actor=work.by)
-            return tx.imports.get(record.import_id), file.days
+            record = tx.imports.get(record.import_id)
+    work.reached(Point.LAND_FINISHED)
+    return Landed(record=record, days=tuple(day.event_date for day in file.days), is_new=True)
 
 
 def _reopen(work: Landing, record: ImportRecord) -> tuple[ImportRecord, tuple[ImportDay, ...]]:

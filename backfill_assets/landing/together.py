@@ -59,11 +59,6 @@ def batches(captures: Sequence[Capture]) -> Iterator[Sequence[Capture]]:
         yield batch
 
 
-def can_land_together(archived: Archived) -> bool:
-    """Whether it is known without Spark which version of the contract the records are in."""
-    return archived.probe.version is not None
-
-
 def conform_together(held: ConformedRecords, files: Sequence[_File], *, bounds: Bounds, attempt: str) -> None:
     """Judges the records of files, no content twice, with new imports, and writes the conformed folder of each."""
     landing, source = held.landing, held.source
