@@ -7,7 +7,7 @@ either all of it counts or nothing does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from itertools import count
 
@@ -191,18 +191,13 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
         each = conformed(raw, source=work.source, owner=owner, bounds=bounds)
         frame = each if frame is None else frame.unionByName(each)
     assert frame is not None
-    _require_keys(work, frame)
-    before = _current(work, extract).where(in_scope)
+    lacking, found = _lacking(work, frame, extract, in_scope)
     day = work.source.partition.column
-    lacking = before.join(_keys(work, frame), on=list(work.source.key), how="left_anti").select(*work.source.key, day)
     by_day = {row[day]: row["count"] for row in lacking.groupBy(day).count().collect()}
     sample = lacking.orderBy(day, *work.source.key).limit(_MOST_SAMPLES).collect()
-    records, outside = _records_and_outside(work, frame, extract, in_scope)
-    return Withdrawn(
+    return replace(
+        found,
         keys=sum(by_day.values()),
-        current=before.count(),
-        records=records,
-        outside=outside,
         by_day=dict(sorted(by_day.items())),
         sample=tuple(texts(row, work.source.key) for row in sample),
         effect=effect_of(work, frame, others),
@@ -313,18 +308,17 @@ def _current(work: Landing, extract: Extract) -> DataFrame:
     return rows if work.source.operation is None else rows.where(is_current())
 
 
-def _keys(work: Landing, records: DataFrame) -> DataFrame:
-    """The keys of an extract, also of rejected records: what is wrong about them is no reason to withdraw the key."""
-    keys = records.select(*work.source.key)
-    return keys.dropna().distinct()
-
-
-def _records_and_outside(work: Landing, records: DataFrame, extract: Extract, in_scope: Column) -> tuple[int, int]:
-    """How many valid records there are, and how many are known not to be of the days and the scope."""
-    day = F.col(work.source.partition.column)
+def _lacking(work: Landing, offered: DataFrame, extract: Extract, in_scope: Column) -> tuple[DataFrame, Withdrawn]:
+    """The keys that an extract lacks, each with its day, and what else is counted of it."""
+    _require_keys(work, offered)
+    key, day = work.source.key, F.col(work.source.partition.column)
+    before = _current(work, extract).where(in_scope)
+    # Keys of rejected records as well: what is wrong about them is no reason to withdraw the key.
+    keys = offered.select(*key).dropna().distinct()
+    lacking = before.join(keys, on=list(key), how="left_anti").select(*key, day)
     within = day.between(F.lit(extract.days.start), F.lit(extract.days.last)) & in_scope
-    found = records.where(F.col(REASON).isNull()).select(F.count("*"), F.count_if(~within)).collect()[0]
-    return found[0], found[1]
+    records = offered.where(F.col(REASON).isNull()).select(F.count("*"), F.count_if(~within)).collect()[0]
+    return lacking, Withdrawn(current=before.count(), records=records[0], outside=records[1])
 
 
 def _require_keys(work: Landing, records: DataFrame) -> None:
@@ -348,17 +342,9 @@ def _withdraw(
 ) -> Withdrawn:
     """Writes the keys that the files lack, and refuses when they are more than the source allows."""
     offered = work.records.read([work.present(record) for record in files])
-    _require_keys(work, offered)
-    before = _current(work, extract).where(in_scope)
-    lacking = before.join(_keys(work, offered), on=list(work.source.key), how="left_anti").select(*work.source.key)
+    lacking, found = _lacking(work, offered, extract, in_scope)
     write_statement(work, stating, lacking, Operation.WITHDRAW)
-    records, outside = _records_and_outside(work, offered, extract, in_scope)
-    found = Withdrawn(
-        keys=work.spark.read.parquet(work.records.folder(stating.import_id)).count(),
-        current=before.count(),
-        records=records,
-        outside=outside,
-    )
+    found = replace(found, keys=work.spark.read.parquet(work.records.folder(stating.import_id)).count())
     require_plausible(work, found, extract)
     return found
 
