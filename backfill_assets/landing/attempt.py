@@ -26,16 +26,16 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable
 from backfill_assets.files.port import Files
+from backfill_assets.landing.batches import conform_together
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
-from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.errors import SparkStopped
+from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.probe import Probe
-from backfill_assets.landing.together import conform_together
+from backfill_assets.landing.record_rules import Bounds
 from backfill_assets.landing.turn import fail_abandoned, landing_turn
-from backfill_assets.landing.versions import Archived, probe_versions, records_by_version
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction

@@ -18,7 +18,6 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, ConformedRecords
-from backfill_assets.landing.contract import happened_at
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import (
     DECIDES,
@@ -29,6 +28,7 @@ from backfill_assets.landing.key_versions import (
     VOID_BY,
     standing,
 )
+from backfill_assets.landing.record_rules import happened_at
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import Grain, compress
 

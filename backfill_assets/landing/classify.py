@@ -22,8 +22,8 @@ from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.lake.row_values import texts
 from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords
-from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.errors import TiedRecords, Values
+from backfill_assets.landing.file_versions import SCHEMA_VERSION
 from backfill_assets.landing.formats import IGNORED, ROW
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.key_versions import DECIDES as IS_DECIDING
@@ -42,7 +42,7 @@ from backfill_assets.landing.key_versions import (
     version_columns,
     with_states,
 )
-from backfill_assets.landing.versions import SCHEMA_VERSION
+from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
 
 PHASE, WITHOUT, WITH = "_phase", "without", "with"

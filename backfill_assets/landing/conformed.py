@@ -33,9 +33,9 @@ from backfill_assets.domain.sources import FILE_NAME, ROW_NUMBER
 from backfill_assets.files.port import Files
 from backfill_assets.lake.checksums import row_hash
 from backfill_assets.lake.row_values import first_characters
-from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.errors import LandedWithLaterContract
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
+from backfill_assets.landing.record_rules import REASON, Bounds, judged
 from backfill_assets.ledger.import_records import ImportRecord
 
 IMPORT_ID = "_import_id"

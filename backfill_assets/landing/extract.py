@@ -29,12 +29,13 @@ from backfill_assets.landing.conformed import (
     conformed,
     owner_of,
 )
-from backfill_assets.landing.contract import REASON, Bounds
 from backfill_assets.landing.errors import WithdrawsTooMuch
+from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing, version_columns
 from backfill_assets.landing.land import Landed, require_whole_files
+from backfill_assets.landing.record_rules import REASON, Bounds
 from backfill_assets.landing.statements import (
     Statement,
     columns_condition,
@@ -42,7 +43,6 @@ from backfill_assets.landing.statements import (
     require_columns,
     write_statement,
 )
-from backfill_assets.landing.versions import Archived, probe_versions, records_by_version
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import DayRange, count_of
 

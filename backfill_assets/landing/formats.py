@@ -2,7 +2,7 @@
 
 Every format gives the same frame: one row per record with the contract's columns as in the file, the number of its line
 or row from 1, its text, the reason why it could not be parsed, and the columns that are not in the contract. Records
-are judged in `contract`.
+are judged in `record_rules`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.contract import BROKEN
 from backfill_assets.landing.json_text import has_half_pair, has_mark, members, plain
 from backfill_assets.landing.parquet_types import with_nanoseconds_as_text
 from backfill_assets.landing.probe import Probe
+from backfill_assets.landing.record_rules import BROKEN
 from backfill_assets.landing.values import JSON_OF_PARQUET
 
 ROW = "_row"

@@ -26,9 +26,9 @@ from pyspark.sql.window import WindowSpec
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATEMENTS
 from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, RESTORES
-from backfill_assets.landing.contract import happened_at
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT
+from backfill_assets.landing.record_rules import happened_at
 from backfill_assets.ledger.import_records import ImportRecord
 
 HAPPENED = "_happened"

@@ -19,11 +19,11 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing, is_about_a_file
+from backfill_assets.landing.batches import batches
 from backfill_assets.landing.classify import Account, recount
+from backfill_assets.landing.file_versions import Archived
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
-from backfill_assets.landing.together import batches
 from backfill_assets.landing.turn import new_lease
-from backfill_assets.landing.versions import Archived
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange

@@ -27,8 +27,8 @@ from backfill_assets.capture.errors import BadFile, Fault
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.contract import required_of_a_file
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
+from backfill_assets.landing.record_rules import required_of_a_file
 from backfill_assets.landing.values import can_become
 
 _CHUNK_BYTES = 1 << 20

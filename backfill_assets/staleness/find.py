@@ -11,7 +11,7 @@ from typing import Any
 from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DayRange, DerivedTable, SourceTable, Table
-from backfill_assets.landing.contracts import as_present_build, as_present_reads
+from backfill_assets.landing.contract_versions import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate
 from backfill_assets.ledger.bases import ProvenanceIndex

@@ -22,10 +22,10 @@ from backfill_assets.core.spark import give_access
 from backfill_assets.domain import SourceTable, daily
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land_files
+from backfill_assets.landing.record_rules import REASON, Bounds, judged
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.store import Ledger

@@ -295,7 +295,7 @@ COUNTS = {
     "lake/tables.py": "paths and sizes of files",
     "landing/formats.py": "lines by split",
     "landing/statements.py": "the state of a key that a person typed",
-    "landing/together.py": "ids of imports, by which rows are written to files again",
+    "landing/batches.py": "ids of imports, by which rows are written to files again",
     "ledger/queries.py": "rows of the ledger",
     "upkeep/doctor.py": "the time of the session",
 }

@@ -13,10 +13,10 @@ PACKAGE = PROJECT_ROOT / "backfill_assets"
 FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "what a run agreed, as the JSON text that its digest is over": (
         "report/report.py RunReport.manifest",
-        "landing/contracts.py ContractVersions.version_built",
-        "landing/contracts.py as_present_build",
-        "landing/contracts.py as_present_reads",
-        "landing/contracts.py contracts_document",
+        "landing/contract_versions.py ContractVersions.version_built",
+        "landing/contract_versions.py as_present_build",
+        "landing/contract_versions.py as_present_reads",
+        "landing/contract_versions.py contracts_document",
         "ledger/runs.py without_pins",
         "planning/basis.py Basis.configuration",
         "planning/manifest.py Manifest.configuration",

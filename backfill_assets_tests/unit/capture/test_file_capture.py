@@ -14,8 +14,8 @@ from backfill_assets.capture.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.files.local import LocalFiles
+from backfill_assets.landing.file_versions import probe_versions
 from backfill_assets.landing.probe import Probe
-from backfill_assets.landing.versions import probe_versions
 from backfill_assets_tests.support.landing_examples import EVENTS, event, json_lines
 
 HEADER = b"event_id,event_time,place,attributes\n"

@@ -1,4 +1,4 @@
-"""Contract: checks each record against the contract of its source table, with the first rule that it breaks.
+"""Record rules: checks each record against the contract of its source table, with the first rule that it breaks.
 
 Pure column expressions that never throw: raw values in, typed columns and one reason out. What a value of a type is,
 `values` says.

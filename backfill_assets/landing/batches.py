@@ -1,4 +1,4 @@
-"""Together: new files that one Spark job conforms and one account counts.
+"""Batches: new files that one Spark job conforms and one account counts.
 
 A job, a plan and a commit cost the same for one record as for a million, so that a thousand small files are landed as a
 few batches. What becomes of each file is what would become of it alone, in the order in which they were offered.
@@ -30,9 +30,9 @@ from backfill_assets.landing.conformed import (
     conformed_folder,
     conformed_schema,
 )
-from backfill_assets.landing.contract import Bounds
+from backfill_assets.landing.file_versions import Archived
 from backfill_assets.landing.formats import FILE, records
-from backfill_assets.landing.versions import Archived
+from backfill_assets.landing.record_rules import Bounds
 from backfill_assets.ledger.import_records import ImportRecord
 
 MOST_FILES = 250

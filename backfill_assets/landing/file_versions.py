@@ -1,4 +1,4 @@
-"""Versions of a contract in landed files: which one the records of a file are in.
+"""File versions: which version of its contract the records of a landed file are in.
 
 A record says so in `schema_version`; a file without that column is known by its columns. When several versions fit and
 do not give the same rows, the file is refused rather than read by chance.
@@ -20,10 +20,10 @@ from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import NO_LIFT
 from backfill_assets.lake.row_values import first_characters
-from backfill_assets.landing.contract import BROKEN, required_columns
 from backfill_assets.landing.formats import Records, records
 from backfill_assets.landing.json_text import members
 from backfill_assets.landing.probe import Probe, probe, require_types
+from backfill_assets.landing.record_rules import BROKEN, required_columns
 from backfill_assets.landing.values import QUOTED_CHARACTERS
 
 SCHEMA_VERSION = "schema_version"
