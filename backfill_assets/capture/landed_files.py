@@ -116,6 +116,11 @@ class LandingPlace:
     def keep(self, copy: Path, name: str) -> str:
         """Gives a complete copy its name, unless that exists: then its content is the same.
 
+        Args:
+            copy: The copy, as `scratch` gave its path.
+            name: Relative to the folder of the source. No other file of it has the same last part: records that are
+                read from several files at once tell these apart by it.
+
         Returns:
             Where it is kept, relative to the landing place.
         """
