@@ -10,6 +10,7 @@ from datetime import date, datetime
 
 from backfill_assets.core.errors import (
     AtWork,
+    BackfillError,
     IllegalTransition,
     InputsMovedOn,
     MissingInput,
@@ -123,16 +124,22 @@ class BadApprover(BadText, NotApproved):
 
 
 @sentence
-class NotInLedger(UnknownName):
-    """there is no {kind} {name!r}{which}."""
+class _Named(BackfillError):
+    """{kind} {name}"""
 
     kind: str
     name: str
-    which: str = ""
 
     @property
     def ids(self) -> Mapping[str, object]:
         return {f"{self.kind.split()[-1]}_id": self.name}
+
+
+@sentence
+class NotInLedger(_Named, UnknownName):
+    """there is no {kind} {name!r}{which}."""
+
+    which: str = ""
 
 
 @sentence
@@ -157,11 +164,8 @@ class UnknownVersion(UnknownName):
 
 
 @sentence
-class AlreadyRecorded(Refused):
+class AlreadyRecorded(_Named, Refused):
     """there is a {kind} {name} already, and it never changes."""
-
-    kind: str
-    name: str
 
 
 @sentence
@@ -234,16 +238,10 @@ class NotCancellable(UnfitState):
 
 
 @sentence
-class Ended(IllegalTransition):
+class Ended(_Named, IllegalTransition):
     """{kind} {name} {why}."""
 
-    kind: str
-    name: str
     why: str
-
-    @property
-    def ids(self) -> Mapping[str, object]:
-        return {f"{self.kind}_id": self.name}
 
 
 @sentence
@@ -319,17 +317,11 @@ class NeedsApproval(NotApproved):
 
 
 @sentence
-class NeedsAnother(NotApproved):
+class NeedsAnother(_Named, NotApproved):
     """{kind} {name} was {why}, who cannot approve it{as_well}."""
 
-    kind: str
-    name: str
     why: str
     as_well: str = ""
-
-    @property
-    def ids(self) -> Mapping[str, object]:
-        return {f"{self.kind}_id": self.name}
 
 
 @sentence
@@ -351,13 +343,6 @@ class TableBusy(IllegalTransition):
     publication_id: str
     action: str
     run_id: str
-
-
-@sentence
-class PublicationIdTaken(Refused):
-    """there is a publication {publication_id} already; every attempt has an id of its own."""
-
-    publication_id: str
 
 
 @sentence

@@ -16,6 +16,7 @@ from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.errors import (
+    AlreadyRecorded,
     CannotBecome,
     Ended,
     LandedSince,
@@ -23,7 +24,6 @@ from backfill_assets.ledger.errors import (
     NeverPublished,
     OtherVersions,
     PartOfSet,
-    PublicationIdTaken,
     ReplacedFilesRemoved,
     StagedFilesRemoved,
     TableBusy,
@@ -104,7 +104,7 @@ class PublicationChecks(PublicationReads):
     def _must_be_free(self, intent: PublicationIntent) -> None:
         held = publications
         if self._row(select(held.c.run_id).where(held.c.publication_id == intent.publication_id)):
-            raise PublicationIdTaken(publication_id=intent.publication_id)
+            raise AlreadyRecorded(kind="publication", name=intent.publication_id)
         open_one = self._row(
             select(held.c.publication_id, held.c.run_id, held.c.action).where(
                 held.c.table_name == intent.table, held.c.state == PublicationState.PUBLISHING

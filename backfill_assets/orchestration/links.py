@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import quote
 
 from dagster import MetadataValue
@@ -25,9 +26,15 @@ def report_link(settings: Settings, name: str, *, label: str = REPORT) -> Mappin
         label: Under which the report stands.
     """
     if not settings.desk_url:
-        return {label: MetadataValue.text(words_of(do(Act.REPORT, name)))}
+        return {label: MetadataValue.text(_command(name))}
     named = quote(name, safe="")
     return {
         label: MetadataValue.url(f"{settings.desk_url}/reports/{named}"),
         AT_THE_DESK: MetadataValue.url(f"{settings.desk_url}/{'sets' if is_set(name) else 'runs'}/{named}"),
     }
+
+
+@lru_cache(maxsize=64)
+def _command(name: str) -> str:
+    # A publication has a link for every partition.
+    return words_of(do(Act.REPORT, name))

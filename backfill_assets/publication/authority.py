@@ -15,6 +15,7 @@ from backfill_assets.core.errors import InvalidReference, MissingInput, NotAppro
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name, spellings
 from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.ledger.candidates import gates_of
+from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.records import ApprovalGrounds, GateResult, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -22,7 +23,6 @@ from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, demand
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
-    ApprovedByRequester,
     CommentMissing,
     MayNotRollBack,
     NoListOfApprovers,
@@ -217,7 +217,8 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
     """Refuses an unauthorized approver; returns the file of approvers, or None if any person but the requester may."""
     require_person("the approver", approver, ApproverNotAPerson)
     if same_name(approver, run.manifest.requested_by):
-        raise ApprovedByRequester(**_subject(run), requester=run.manifest.requested_by)
+        kind, name = ("set", run.manifest.member_of) if run.manifest.member_of else ("run", run.run_id)
+        raise NeedsAnother(kind=kind, name=name, why=f"requested by {run.manifest.requested_by}", as_well=" as well")
     return _require_member(ws, run, asked, approver, NotAmongApprovers) if asked.groups else None
 
 

@@ -106,21 +106,11 @@ class InputsRolledBack(InputsMovedOn):
 
 @sentence
 class NothingToUndo(IllegalTransition):
-    """run {run_id} has no publication to undo: it is {state}."""
+    """run {run_id} {why}, so there is nothing to undo."""
 
     run_id: str
-    state: RunState
     table: str
-
-
-@sentence
-class NothingWasChanged(IllegalTransition):
-    """run {run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is nothing to
-    undo."""
-
-    run_id: str
-    publication_id: str
-    table: str
+    why: str
 
 
 @sentence
@@ -164,13 +154,6 @@ class OfSubject(NotApproved):
     @property
     def ids(self) -> Mapping[str, object]:
         return {"set_id" if self.set_id else "run_id": self.subject}
-
-
-@sentence
-class ApprovedByRequester(OfSubject):
-    """{what} was requested by {requester}, who cannot approve it as well."""
-
-    requester: str
 
 
 @sentence
@@ -280,8 +263,9 @@ class DependentChangedSince(ChangedAfterPublication):
 
 
 @sentence
-class DependentIsBeingPublished(IllegalTransition):
-    """run {run_id} of {table} is being published, and was computed from what would be gone."""
+class BeingPublished(IllegalTransition):
+    """run {run_id} of {whole} is being published{so}."""
 
     run_id: str
-    table: str
+    whole: str
+    so: str = ""

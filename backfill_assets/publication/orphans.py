@@ -18,7 +18,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions
-from backfill_assets.publication.errors import DependentChangedSince, DependentIsBeingPublished, WouldLeaveOrphans
+from backfill_assets.publication.errors import BeingPublished, DependentChangedSince, WouldLeaveOrphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,4 +197,4 @@ def _require_none_on_its_way(
             continue
         basis = tx.bases.of_run(intent.run_id, intent.partitions)
         if _reached(graph, node, basis, after.gone) & set(intent.partitions):
-            raise DependentIsBeingPublished(run_id=intent.run_id, table=node.name)
+            raise BeingPublished(run_id=intent.run_id, whole=node.name, so=", and was computed from what would be gone")

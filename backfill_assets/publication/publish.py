@@ -32,7 +32,6 @@ from backfill_assets.publication.errors import (
     InputsRolledBack,
     LandedButNotRecorded,
     NothingToUndo,
-    NothingWasChanged,
     OlderInputs,
     RefusedButNotRecorded,
 )
@@ -163,11 +162,11 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
     standing = tx.publications.headers(run_id=run.run_id, states=[PublicationState.PUBLISHED])
     published = [header.publication_id for header in standing if header.action is Action.PUBLISH]
     if not published:
-        raise NothingToUndo(run_id=run.run_id, state=run.state, table=table)
+        raise NothingToUndo(run_id=run.run_id, table=table, why=f"has no standing publication and is {run.state}")
     undone = published[0]
     # With its set even a run that changed nothing is undone: its equal rows were computed from the set's inputs.
     if not tx.publications.changed_partitions(undone) and run.manifest.member_of is None:
-        raise NothingWasChanged(run_id=run.run_id, publication_id=undone, table=table)
+        raise NothingToUndo(run_id=run.run_id, table=table, why="changed nothing: every partition was equal")
     accepted = tx.versions.accepted(table, run.manifest.partitions)
     versions = tx.versions.of_publication(undone)
     replaced = tx.versions.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])

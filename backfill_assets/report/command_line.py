@@ -10,7 +10,7 @@ import shlex
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.requests import Advice, Invocation, Option, step
+from backfill_assets.report.requests import Advice, Invocation, NextStep, Option
 
 _PROGRAM = "backfill"
 
@@ -20,7 +20,7 @@ _NAMES = {"first": "from", "last": "to"}
 
 def words_of(advice: Advice) -> str:
     """A next step as a command to type."""
-    return "".join(map(_worded, step(advice).parts))
+    return "".join(map(_worded, advice.parts if isinstance(advice, NextStep) else (advice,)))
 
 
 def explained(error: BackfillError) -> str:

@@ -63,14 +63,6 @@ class MemberSuperseded(IllegalTransition):
 
 
 @sentence
-class MemberIsBeingPublished(IllegalTransition):
-    """run {run_id} of set {set_id} is being published."""
-
-    set_id: str
-    run_id: str
-
-
-@sentence
 class OnlyUndoneWithSet(IllegalTransition):
     """run {run_id} belongs to set {set_id}, and is only undone with it."""
 

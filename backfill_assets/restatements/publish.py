@@ -22,12 +22,12 @@ from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
+from backfill_assets.publication.errors import BeingPublished
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.publish import rollback_intent, rollback_run
 from backfill_assets.restatements.errors import (
     HalfPublished,
     HalfRolledBack,
-    MemberIsBeingPublished,
     MemberNotPublishable,
     MemberSuperseded,
     SetHasNothingToUndo,
@@ -205,7 +205,7 @@ def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: It
         if run.state is RunState.SUPERSEDED and _has_changed(tx, run):
             raise MemberSuperseded(set_id=record.set_id, run_id=run.run_id, table=run.manifest.table, state=run.state)
         if run.state is RunState.PUBLISHING:
-            raise MemberIsBeingPublished(set_id=record.set_id, run_id=run.run_id)
+            raise BeingPublished(run_id=run.run_id, whole=f"set {record.set_id}")
 
 
 def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:

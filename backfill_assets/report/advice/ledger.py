@@ -70,6 +70,8 @@ def _of_request(error: BackfillError) -> Advice | None:
             return do(Act.STATUS)
         case errors.UnknownVersion():
             return do(Act.HISTORY, error.table, partition=error.partition)
+        case errors.AlreadyRecorded(kind="publication"):
+            return do(Act.RECOVER)
         case errors.AlreadyRecorded():
             return "plan it again: the new one gets an id of its own"
         case errors.OtherManifest():
@@ -133,8 +135,6 @@ def _of_publication(error: BackfillError) -> Advice | None:
     match error:
         case errors.TableBusy():
             return WAIT_OR_RECOVER
-        case errors.PublicationIdTaken():
-            return do(Act.RECOVER)
         case errors.NoLongerAsked():
             now = ", which plans what is asked for now; or ask for a run of your own: "
             return step(do(Act.FOLLOW), now, plan_again(error.manifest))

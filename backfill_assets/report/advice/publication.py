@@ -43,12 +43,10 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return step("plan it again, so that it reads them: ", plan_again(error.manifest, error.partitions))
         case errors.InputsRolledBack():
             return step("build that again first: ", do(Act.HISTORY, error.table, partition=error.partitions.days[0]))
-        case errors.NothingToUndo() | errors.NothingWasChanged():
+        case errors.NothingToUndo():
             return do(Act.HISTORY, error.table)
         case errors.LandedButNotRecorded() | errors.RefusedButNotRecorded():
             return do(Act.RECOVER)
-        case errors.ApprovedByRequester():
-            return step("let another person approve it: ", do(Act.APPROVE, error.subject, by=ANOTHER_PERSON))
         case errors.MayNotRollBack():
             return step("let one of them roll it back: ", undo(error.subject))
         case errors.NotAmongApprovers():
@@ -66,7 +64,7 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
         case errors.WouldLeaveOrphans():
             together = do(Act.ROLLBACK, error.of, with_dependents=True, by=NAME, reason=WHY)
             return step("roll them back with it: ", together)
-        case errors.DependentIsBeingPublished():
+        case errors.BeingPublished():
             return WAIT_OR_RECOVER
         case _:
             return None

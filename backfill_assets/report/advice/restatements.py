@@ -34,8 +34,6 @@ def of_restatements(error: BackfillError, following: Following) -> Advice | None
             return _before_publishing(error)
         case errors.MemberSuperseded():
             return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
-        case errors.MemberIsBeingPublished():
-            return WAIT_OR_RECOVER
         case errors.OnlyUndoneWithSet():
             return do(Act.ROLLBACK, error.set_id, with_dependents=True, by=NAME, reason=WHY)
         case errors.SetWouldBeOrphaned():
