@@ -37,9 +37,3 @@ class DeskPages:
         """What the history of a number shows of something, the newest version first."""
         cells = self.page.locator(f"xpath=//tr[th[normalize-space(.)='{name}']]/td")
         return [text.strip() for text in cells.all_inner_texts()]
-
-    def states(self) -> list[str]:
-        """The states of the versions, the newest first."""
-        return [
-            text.split("\n")[-1].strip() for text in self.page.locator("thead").first.locator("th").all_inner_texts()
-        ][1:]
