@@ -135,7 +135,7 @@ def landed_report(
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
             built = build(ws, run, acting)
-            days = built.run.partitions_described
+            days = built.run.output
             if built.is_blocked:
                 sentences = [*sentences, f"{table.name}: not built, because a gate blocked {run.run_id}: {days}"]
                 next_steps = (*next_steps, step(do(Act.REPORT, run.run_id)))

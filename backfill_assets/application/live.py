@@ -202,7 +202,7 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
     found = run_document(ws, run.run_id)
     following = f" Next: {words_of(found.next_step)}." if found.next_step and found.state in UNPUBLISHED else ""
     whole = f" {found.reason}." if found.reason != REASON and found.state in UNPUBLISHED else ""
-    sentence = f"{found.table}: {found.run_id} over {found.partitions_described} is {found.state}.{whole}{following}"
+    sentence = f"{found.table}: {found.run_id} over {found.output} is {found.state}.{whole}{following}"
     is_blocked = found.state is RunState.BLOCKED
     if is_blocked:
         _list_blocked(ws, found)

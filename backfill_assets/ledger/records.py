@@ -199,9 +199,17 @@ class RunRecord(RunHeader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRecord:
-    """One chunk of a run. Key: run_id, number.
+    """One chunk of a run: partitions that are computed at once. Key: run_id, number.
 
     Attributes:
+        run_id: The run.
+        number: Its place in the run, from 1.
+        partitions: The first days of its partitions.
+        state: How far it is.
+        input_rows: How many rows it read; None while it runs.
+        output_rows: How many rows it wrote, or None.
+        started_at: When it began.
+        finished_at: When it was done, or None.
         attempt: Who computes it; only that attempt can finish it.
         checksum: Order-independent content checksum of all its rows; empty until it is done.
         seam_checksum: The same of what was computed with it of its neighbours, for the proof of the window; empty where

@@ -104,7 +104,7 @@ class ReferenceSemantics(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedReference:
-    """A reference document: its declared version and the sha256 of its bytes.
+    """A reference document.
 
     Attributes:
         name: Its name.

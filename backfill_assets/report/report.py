@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from enum import StrEnum
 from typing import Any
 
 from backfill_assets.core.errors import Refused
@@ -12,7 +13,6 @@ from backfill_assets.core.versions import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.records import (
     ApprovalGrounds,
-    BreakdownCell,
     ChunkRecord,
     EventRecord,
     FailingKey,
@@ -21,10 +21,10 @@ from backfill_assets.ledger.records import (
     RunRecord,
     SampledRow,
 )
-from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState
+from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import TablePartitions
-from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
@@ -54,25 +54,22 @@ from backfill_assets.report.releases import (
     left_behind,
     replaced_releases,
 )
-from backfill_assets.report.review import Review, Reviewed, review_of
 from backfill_assets.report.run_history import Moment, timeline
 from backfill_assets.report.runs import RunSummary, run_summary
-from backfill_assets.report.words.stages import policy_words
-from backfill_assets.report.words.verdicts import said_of
 from backfill_assets.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyDocument:
-    """The policy that a manifest pins.
+class Level(StrEnum):
+    """How a reviewer should take a report.
 
-    Attributes:
-        policy: What needs a person's approval, and whose.
-        sentence: The same in words.
+    PENDING: there is nothing to decide yet. GOOD: nothing speaks against it. ATTENTION: something has to be read first.
+    BAD: it cannot be published, or is not what readers see.
     """
 
-    policy: Policy = field(metadata=INLINE)
-    sentence: str
+    PENDING = "PENDING"
+    GOOD = "GOOD"
+    ATTENTION = "ATTENTION"
+    BAD = "BAD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,39 +101,13 @@ class SampleErasure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChunkDocument:
-    """One chunk of a run: partitions that are computed at once.
-
-    Attributes:
-        number: Its place in the run, from 1.
-        from_: Its first partition.
-        to: Its last partition.
-        state: How far it is.
-        input_rows: How many rows it read; null while it runs.
-        output_rows: How many rows it wrote, or null.
-        checksum: The content checksum of what it wrote; null while it runs.
-        started_at: When it began.
-        finished_at: When it was done, or null.
-    """
-
-    number: int
-    from_: date
-    to: date
-    state: ChunkState
-    input_rows: int | None
-    output_rows: int | None
-    checksum: str | None
-    started_at: datetime
-    finished_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunReport:
     """Everything that the ledger knows of a run.
 
     Attributes:
         run: The run.
-        review: What its reviewer asks, answered in words.
+        level: How it should be taken: PENDING (nothing is measured yet), GOOD, ATTENTION (something has to be read
+            before it is approved) or BAD (it cannot be published, or was taken back).
         plan: What is done, step by step; nothing while references cannot be read, or for a table that is no longer
             declared.
         from_versions: The releases whose accepted rows it replaces.
@@ -145,8 +116,7 @@ class RunReport:
         left_behind: Partitions on its borders that keep rows of another release; empty once it is published.
         manifest_digest: sha256 of the manifest: what an approval approves.
         policy: What the manifest pins of its table's policy.
-        to_comment: What the approver has to comment on and no standing approval has, in words; null when there is
-            nothing.
+        to_comment: What the approver has to comment on and no standing approval has; empty when there is nothing.
         comment: What the standing approval says in writing; null without one.
         approved_for: Why the approver may approve; null without an approval, and where any person but the requester
             may.
@@ -176,15 +146,15 @@ class RunReport:
     """
 
     run: RunSummary = field(metadata=INLINE)
-    review: Review
+    level: Level
     plan: tuple[Stage, ...]
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
     moved_on: tuple[TablePartitions, ...]
     left_behind: tuple[LeftBehind, ...]
     manifest_digest: str
-    policy: PolicyDocument
-    to_comment: str | None
+    policy: Policy
+    to_comment: tuple[GateResult, ...]
     comment: str | None
     approved_for: ApprovalGrounds | None
     manifest: Mapping[str, Any]
@@ -206,8 +176,18 @@ class RunReport:
     dependents: tuple[DependentMoves, ...]
     cost: CostDocument
     timeline: tuple[Moment, ...]
-    chunks: tuple[ChunkDocument, ...]
+    chunks: tuple[ChunkRecord, ...]
     publications: tuple[PublicationDocument, ...]
+
+    @property
+    def noun(self) -> str:
+        """What one of its partitions is called: `day` or `month`."""
+        return self.run.output.grain.noun
+
+    @property
+    def swapped(self) -> Sequence[date]:
+        """The partitions in which the rows differ, or which are swapped in any case; empty before the gates."""
+        return swapped(self.run.kind, self.partitions)
 
     @property
     def is_blocked(self) -> bool:
@@ -242,72 +222,63 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     partitions = partition_moves(results, staged)
     releases = replaced_releases(tx, run.manifest, staged)
     cells = tx.samples.breakdown(run.run_id)
-    reviewed = _reviewed(ws, tx, run, results, publications, partitions, releases, cells)
-    return RunReport(
-        run=reviewed.run,
-        review=review_of(reviewed),
+    grain, gates = run.manifest.grain, gate_summaries(run.manifest, results)
+    changed = swapped(run.manifest.kind, partitions) if partitions else run.manifest.partitions
+    report = RunReport(
+        run=_summary(run_summary(ws, tx, run), publications),
+        level=Level.PENDING,
         plan=_stages(ws, tx, run),
-        from_versions=reviewed.from_versions,
-        goes_back=reviewed.goes_back,
-        moved_on=reviewed.moved_on,
-        left_behind=reviewed.left_behind,
+        from_versions=in_order(releases),
+        goes_back=later_than(run.manifest, releases),
+        moved_on=inputs_moved_on(ws.graph, tx, run),
+        left_behind=left_behind(ws.graph, tx, run, releases),
         manifest_digest=run.manifest_digest,
-        policy=policy_document(run.manifest.policy),
-        to_comment=said_of(reviewed.to_comment) or None,
+        policy=run.manifest.policy,
+        to_comment=tuple(open_comments(tx, run)),
         comment=_comment(events) if run.approval is ApprovalState.APPROVED else None,
         approved_for=_grounds(events) if run.approval is ApprovalState.APPROVED else None,
         manifest=run.manifest.document,
         supersedes=run.manifest.supersedes,
         versions=run_versions(run, events),
-        totals=reviewed.totals,
-        restated=reviewed.restated,
-        new=reviewed.new,
+        totals=total_moves(partitions),
+        restated=moves_of_some(grain, [part for part in partitions if not part.new]),
+        new=moves_of_some(grain, [part for part in partitions if part.new]),
         partitions=partitions,
         equal_partitions=sum(part.equal for part in partitions) if partitions else None,
         new_empty_partitions=sum(part.new_empty for part in partitions) if partitions else None,
         breakdown=breakdown_document(cells, breakdown_of(ws, run.manifest.table)),
         changed_columns=changed_columns(results),
         state_moves=state_moves(results, {part.partition for part in partitions if part.new}),
-        gates=reviewed.gates,
+        gates=gates,
         sample=tx.samples.changed_rows(run.run_id),
         failing_keys=tx.samples.failing_keys(run.run_id),
         samples_erased=_erasure(erased) if erased else None,
-        dependents=reviewed.dependents,
+        dependents=dependent_moves(ws, tx, run, changed, cells),
         cost=cost_of(chunks, staged.values(), events, publications, read_bytes=bytes_read(tx, run)),
         timeline=timeline(events, publications),
-        chunks=tuple(_chunk_document(chunk) for chunk in chunks),
+        chunks=tuple(chunks),
         publications=tuple(publication_document(record) for record in publications),
     )
+    return replace(report, level=level_of(report))
 
 
-def _reviewed(
-    ws: Workspace,
-    tx: ReadTransaction,
-    run: RunRecord,
-    results: Sequence[GateResult],
-    publications: Sequence[PublicationRecord],
-    partitions: Sequence[PartitionMoves],
-    releases: Mapping[date, str],
-    cells: Sequence[BreakdownCell],
-) -> Reviewed:
-    grain, always = run.manifest.grain, run.manifest.kind in ALWAYS_SWAPPED
-    swapped = [part.partition for part in partitions if always or not (part.equal or part.new_empty)]
-    return Reviewed(
-        noun=grain.noun,
-        run=_summary(run_summary(ws, tx, run), publications),
-        from_versions=in_order(releases),
-        goes_back=later_than(run.manifest, releases),
-        moved_on=inputs_moved_on(ws.graph, tx, run),
-        left_behind=left_behind(ws.graph, tx, run, releases),
-        totals=total_moves(partitions),
-        new=moves_of_some(grain, [part for part in partitions if part.new]),
-        restated=moves_of_some(grain, [part for part in partitions if not part.new]),
-        swapped=len(swapped),
-        equal=sum(part.equal for part in partitions),
-        gates=gate_summaries(run.manifest, results),
-        dependents=dependent_moves(ws, tx, run, swapped if partitions else run.manifest.partitions, cells),
-        to_comment=tuple(open_comments(tx, run)),
-    )
+def swapped(kind: Kind, partitions: Iterable[PartitionMoves]) -> Sequence[date]:
+    """The partitions in which rows differ, or which are swapped in any case."""
+    always = kind in ALWAYS_SWAPPED
+    return [part.partition for part in partitions if always or not (part.equal or part.new_empty)]
+
+
+def level_of(report: RunReport) -> Level:
+    """How a report should be taken. Pure."""
+    if report.run.state in (RunState.BLOCKED, RunState.ROLLED_BACK, RunState.CANCELLED, RunState.FAILED):
+        return Level.BAD
+    if report.totals is None:
+        return Level.PENDING
+    informing = any(gate.failed and not gate.blocking for gate in report.gates)
+    if informing or any((report.goes_back, report.moved_on, report.left_behind, report.to_comment)):
+        return Level.ATTENTION
+    is_drift = report.run.mode is Mode.RECONCILIATION and report.swapped
+    return Level.ATTENTION if is_drift else Level.GOOD
 
 
 def _summary(summary: RunSummary, publications: Sequence[PublicationRecord]) -> RunSummary:
@@ -321,25 +292,6 @@ def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> RunVersions:
     """What a run was planned and staged with."""
     staged = staged_versions(event.payload for event in events)
     return RunVersions(planned=run.manifest.versions, staged=staged)
-
-
-def policy_document(policy: Policy) -> PolicyDocument:
-    """The policy that a manifest pinned."""
-    return PolicyDocument(policy=policy, sentence=policy_words(policy))
-
-
-def _chunk_document(chunk: ChunkRecord) -> ChunkDocument:
-    return ChunkDocument(
-        number=chunk.number,
-        from_=chunk.partitions[0],
-        to=chunk.partitions[-1],
-        state=chunk.state,
-        input_rows=chunk.input_rows,
-        output_rows=chunk.output_rows,
-        checksum=chunk.checksum or None,
-        started_at=chunk.started_at,
-        finished_at=chunk.finished_at,
-    )
 
 
 def _grounds(events: Iterable[EventRecord]) -> ApprovalGrounds | None:

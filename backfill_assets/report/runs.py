@@ -10,13 +10,11 @@ from backfill_assets.core.lease import Lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics, semantics_of
-from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedReference, ReferenceSemantics, semantics_of
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.errors import RunInterrupted
-from backfill_assets.report.references import references_described
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.report.what_next import next_step
-from backfill_assets.report.words.states import MEANING
 from backfill_assets.workspace import Workspace
 
 
@@ -48,7 +46,6 @@ class RunSummary:
         mode: What may become of it.
         set_id: The set of which it is part, or null.
         state: How far it is.
-        meaning: The same in words.
         approval: Whether its manifest is approved.
         approved_by: Who approved it, or null.
         approved_at: When.
@@ -58,9 +55,8 @@ class RunSummary:
         transform: The transform that computes it.
         transform_version: The registered version of that transform.
         reference_semantics: Which truth its references give; null without references.
-        references_described: Their versions in words, or null.
-        partitions_described: Its partitions in words.
-        partition_count: How many there are.
+        references: Their versions.
+        output: Its partitions.
         updated_at: When its state changed last.
         note: What is to be known of its state, such as why it failed; empty when there is nothing.
         at_work: The process that stages or gates it, or null.
@@ -75,7 +71,6 @@ class RunSummary:
     mode: Mode
     set_id: str | None
     state: RunState
-    meaning: str
     approval: ApprovalState
     approved_by: str | None
     approved_at: datetime | None
@@ -85,9 +80,8 @@ class RunSummary:
     transform: str
     transform_version: str
     reference_semantics: ReferenceSemantics | None
-    references_described: str | None
-    partitions_described: str
-    partition_count: int
+    references: tuple[PinnedReference, ...]
+    output: Partitions
     updated_at: datetime
     note: str
     at_work: RunAtWork | None
@@ -114,7 +108,6 @@ def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummar
         mode=manifest.mode,
         set_id=manifest.member_of,
         state=run.state,
-        meaning=MEANING[run.state],
         approval=run.approval,
         approved_by=run.approved_by,
         approved_at=run.approved_at,
@@ -124,9 +117,8 @@ def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummar
         transform=manifest.transform,
         transform_version=manifest.transform_version,
         reference_semantics=semantics_of(manifest.references),
-        references_described=references_described(manifest.references),
-        partitions_described=describe(manifest.grain, manifest.partitions),
-        partition_count=len(manifest.partitions),
+        references=manifest.references,
+        output=Partitions.of(manifest.grain, manifest.partitions),
         updated_at=run.updated_at,
         note=run.note,
         at_work=_at_work(run.lease),

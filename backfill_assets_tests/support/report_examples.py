@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 from backfill_assets.ledger.records import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
-from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
+from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import A_PERSON, Policy
 from backfill_assets.planning.stages import Agree
@@ -20,9 +21,8 @@ from backfill_assets.report.measured import (
     moves_of_some,
 )
 from backfill_assets.report.reach import DependentCell, DependentMoves
-from backfill_assets.report.report import PolicyDocument, RunReport, RunVersions
+from backfill_assets.report.report import Level, RunReport, RunVersions
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
-from backfill_assets.report.review import Reviewed, review_of
 from backfill_assets.report.run_history import Moment
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
@@ -74,7 +74,6 @@ def summary(state: RunState = RunState.PASSED, *, said: str = "deadlines") -> Ru
         mode=Mode.BACKFILL,
         set_id=None,
         state=state,
-        meaning="it is so",
         approval=ApprovalState.DRAFT,
         approved_by=None,
         approved_at=None,
@@ -84,33 +83,14 @@ def summary(state: RunState = RunState.PASSED, *, said: str = "deadlines") -> Ru
         transform="orders",
         transform_version="2.0.0",
         reference_semantics=ReferenceSemantics.AS_RECORDED,
-        references_described="as recorded, which the replaced rows had used: calendar 2005",
-        partitions_described="2006-07-01..2006-07-03, 3 days",
-        partition_count=3,
+        references=(
+            PinnedReference(name="calendar", version="2005", sha256="0" * 64, semantics=ReferenceSemantics.AS_RECORDED),
+        ),
+        output=Partitions.of(Grain.DAILY, days(3)),
         updated_at=NOON,
         note="",
         at_work=None,
         next_step=step(do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON)),
-    )
-
-
-def reviewed(partitions: tuple[PartitionMoves, ...], *gates: GateSummary, said: str = "deadlines") -> Reviewed:
-    new, old = [p for p in partitions if p.new], [p for p in partitions if not p.new]
-    return Reviewed(
-        noun="day",
-        run=summary(said=said),
-        from_versions=("1.0.0",),
-        goes_back=(),
-        moved_on=(),
-        left_behind=(),
-        totals=moves(),
-        new=moves_of_some(Grain.DAILY, new),
-        restated=moves_of_some(Grain.DAILY, old),
-        swapped=len(partitions),
-        equal=0,
-        gates=gates,
-        dependents=(),
-        to_comment=(),
     )
 
 
@@ -145,31 +125,28 @@ def cell(month: str, shop: str | None) -> MeasuredCell:
 
 def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunReport:
     partitions = parts(count, new=new)
-    found = reviewed(
-        partitions, gate("unique_key", count, said=said), gate("wary", count, (FIRST,), said=said), said=said
-    )
     row = SampledRow(
         partition=FIRST, key={"id": said}, before={"total": said, "x": None}, after={"total": "2", "x": "3"}
     )
     return RunReport(
-        run=found.run,
-        review=review_of(found),
+        run=summary(said=said),
+        level=Level.ATTENTION,
         plan=(Agree(of=said, requested_by=said, demand=A_PERSON),),
-        from_versions=found.from_versions,
+        from_versions=("1.0.0",),
         goes_back=(),
         moved_on=(),
         left_behind=(),
         manifest_digest="0" * 64,
-        policy=PolicyDocument(policy=Policy(), sentence="live auto"),
-        to_comment=None,
+        policy=Policy(),
+        to_comment=(),
         comment=said,
         approved_for=None,
         manifest={"target": {"grain": "daily"}},
         supersedes=(),
         versions=RunVersions(planned={"python": "3.11"}, staged=None),
-        totals=found.totals,
-        restated=found.restated,
-        new=found.new,
+        totals=moves(),
+        restated=moves_of_some(Grain.DAILY, [part for part in partitions if not part.new]),
+        new=moves_of_some(Grain.DAILY, [part for part in partitions if part.new]),
         partitions=partitions,
         equal_partitions=0,
         new_empty_partitions=0,
@@ -187,7 +164,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
             StateMove(column="state", before=None, after="open", rows=2),
             StateMove(column="state", before=said, after=None, rows=1),
         ),
-        gates=found.gates,
+        gates=(gate("unique_key", count, said=said), gate("wary", count, (FIRST,), said=said)),
         sample=(row,),
         failing_keys=(FailingKey(gate="wary", partition=FIRST, key={"id": said}),),
         samples_erased=None,
@@ -215,4 +192,16 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         timeline=(Moment(at=NOON, by=said, what="requested", note=said),),
         chunks=(),
         publications=(),
+    )
+
+
+def reviewed(partitions: tuple[PartitionMoves, ...], *gates: GateSummary) -> RunReport:
+    """A report of what a review is about: what moves, and what the gates found."""
+    return replace(
+        report(),
+        partitions=partitions,
+        new=moves_of_some(Grain.DAILY, [part for part in partitions if part.new]),
+        restated=moves_of_some(Grain.DAILY, [part for part in partitions if not part.new]),
+        gates=gates,
+        dependents=(),
     )

@@ -92,7 +92,7 @@ def _newest(runs: Sequence[RunSummary]) -> Block:
         (
             run_ref(run.run_id),
             run.table,
-            run.partitions_described,
+            run.output,
             state_of(run.state, MEANING[run.state]),
             run.requested_by,
             run.reason,

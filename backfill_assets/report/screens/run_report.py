@@ -48,14 +48,15 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.reach import DependentMoves
-from backfill_assets.report.report import RunReport
+from backfill_assets.report.references import references_described
+from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import NextStep
-from backfill_assets.report.review import Level, Review
 from backfill_assets.report.screens.publications import publications_table
+from backfill_assets.report.screens.review import Review, review_of, review_of_set
 from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import mebibytes, number_text
-from backfill_assets.report.words.stages import stage_words
+from backfill_assets.report.words.stages import policy_words, stage_words
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
 _MOST_PARTITIONS = 400
@@ -74,10 +75,9 @@ def run_page(report: RunReport) -> Page:
     """The report of a run as its reviewer and an auditor read it."""
     return page(
         words("Run ", run_ref(report.run.run_id)),
-        _verdict(report.review, report.run.next_step),
-        _answers(report.review),
+        *_review(review_of(report), report.level, report.run.next_step),
         *_also(report),
-        run_facts(report.run, policy=report.policy.sentence, grounds=report.approved_for),
+        run_facts(report.run, policy=policy_words(report.policy), grounds=report.approved_for),
         *_details(report),
     )
 
@@ -85,37 +85,35 @@ def run_page(report: RunReport) -> Page:
 def set_page(report: SetReport) -> Page:
     """The report of a set: its totals by table first, then the report of each of its runs."""
     found = report.set
+    reviewed = [(each, review_of(each)) for each in report.reports]
     runs: list[Sequence[Value]] = [
-        [run_ref(each.run.run_id), each.run.table, each.run.partitions_described, state(each.run), each.review.headline]
-        for each in report.reports
+        [run_ref(each.run.run_id), each.run.table, each.run.output, state(each.run), review.headline]
+        for each, review in reviewed
     ]
     heads = ["run", "table", "partitions", "state", "verdict"]
     return page(
         words("Set ", found.name),
-        _verdict(report.review, found.next_step),
-        _answers(report.review),
+        *_review(review_of_set(report), report.level, found.next_step),
         set_facts(found),
         set_files(found),
         section("Totals by table", _totals_by_table(report)),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
         *(
-            section(f"{each.run.table}: {each.review.what_changes}", *_of_one_run(each), folded=True)
-            for each in report.reports
+            section(f"{each.run.table}: {review.what_changes}", *_of_one_run(each, review), folded=True)
+            for each, review in reviewed
         ),
     )
 
 
-def _of_one_run(report: RunReport) -> tuple[Block, ...]:
-    return present([_verdict(report.review, None), _answers(report.review), *_also(report), *_details(report)])
+def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
+    return present([*_review(review, report.level, None), *_also(report), *_details(report)])
 
 
-def _verdict(review: Review, following: NextStep | None) -> Section | None:
-    note = Note(text=review.headline, tone=_TONES[review.level], items=review.warnings)
-    return section("Verdict", note, Steps(steps=(following,)) if following else None)
-
-
-def _answers(review: Review) -> Facts:
-    return facts(
+def _review(review: Review, level: Level, following: NextStep | None) -> Iterable[Block | None]:
+    """The verdict, and the answers to a reviewer's questions."""
+    note = Note(text=review.headline, tone=_TONES[level], items=review.warnings)
+    yield section("Verdict", note, Steps(steps=(following,)) if following else None)
+    yield facts(
         ("What changes?", review.what_changes),
         ("Why?", review.why),
         ("By how much?", review.by_how_much),
@@ -181,7 +179,7 @@ def _totals_by_table(report: SetReport) -> Table:
 
 
 def _partitions(report: RunReport) -> Iterable[Block | None]:
-    found, grain = report.partitions, _grain(report)
+    found, grain = report.partitions, report.run.output.grain
     by_month = len(found) > _MOST_PARTITIONS
     legend = tuple((name, name) for name in ("changed", "added", "removed"))
     yield Chart(drawn=charts.moves_chart(found, by_month=by_month), legend=legend)
@@ -196,10 +194,6 @@ def _partitions(report: RunReport) -> Iterable[Block | None]:
     if len(most) < len(found) <= _MOST_PARTITIONS:
         rows = [(_partition(grain, part), *_counts(part.moves)) for part in found]
         yield section("Every partition", table(["partition", *_COUNTS], rows, numbers=_COUNTS), folded=True)
-
-
-def _grain(report: RunReport) -> Grain:
-    return Grain(report.manifest["target"]["grain"])
 
 
 def _partition(grain: Grain, part: PartitionMoves) -> Value:
@@ -321,7 +315,7 @@ def _gate_tone(gate: GateSummary) -> Tone:
 
 
 def _failing_keys(report: RunReport) -> Table:
-    grain = _grain(report)
+    grain = report.run.output.grain
     rows = [(row.gate, partition_text(grain, row.partition), key_text(row.key)) for row in report.failing_keys]
     return table(["gate", "partition", "key"], rows, whole=["gate", "partition"])
 
@@ -356,7 +350,7 @@ def _origin(report: RunReport) -> Facts:
     return facts(
         *_cost(report.cost),
         ("release", f"{run.transform} {run.transform_version}"),
-        ("references", run.references_described),
+        ("references", references_described(run.references)),
         ("replaces rows of", f"release {', '.join(report.from_versions)}" if report.from_versions else None),
         ("supersedes", ", ".join(report.supersedes)),
         ("comment of the approver", report.comment),

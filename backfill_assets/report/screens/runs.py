@@ -25,6 +25,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
+from backfill_assets.report.references import references_described
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.words.states import MEANING
@@ -77,12 +78,12 @@ def run_facts(
     at_work = run.at_work
     return facts(
         ("run", run_ref(run.run_id)),
-        ("state", state_of(run.state, run.meaning)),
+        ("state", state_of(run.state, MEANING[run.state])),
         ("note", run.note),
         ("approval", _approval(run, grounds)),
         ("table", f"{run.table} by {run.transform} {run.transform_version}"),
-        ("partitions", run.partitions_described),
-        ("references", run.references_described),
+        ("partitions", run.output),
+        ("references", references_described(run.references)),
         ("kind", f"{run.kind}: {run.reason} (asked by {run.requested_by})"),
         ("mode", mode_text(run.mode)),
         ("policy", policy),
@@ -187,7 +188,7 @@ def set_runs(found: SetDocument) -> Section | None:
         (
             run_ref(each.run.run_id),
             each.run.table,
-            each.run.partitions_described,
+            each.run.output,
             state(each.run),
             each.changed_partitions,
             each.verified_partitions,
@@ -208,7 +209,7 @@ def runs_table(runs: Sequence[RunSummary], *, most: int | None = None) -> Table:
         (
             run_ref(run.run_id),
             run.kind,
-            run.partitions_described,
+            run.output,
             state(run),
             run.approval,
             run.requested_by,

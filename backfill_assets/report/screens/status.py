@@ -77,7 +77,7 @@ def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
 
 def _runs(runs: Sequence[RunSummary]) -> Table:
     # The id of a run begins with the name of its table.
-    rows = [(run_ref(run.run_id), run.kind, run.partitions_described, state(run), run.approval) for run in runs]
+    rows = [(run_ref(run.run_id), run.kind, run.output, state(run), run.approval) for run in runs]
     return table(["run", "kind", "partitions", "state", "approval"], rows, whole=["run", "state"])
 
 

@@ -34,9 +34,9 @@ from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.breakdown import breakdown_document
-from backfill_assets.report.report import RunReport, run_report
-from backfill_assets.report.review import Level
-from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.report.report import Level, RunReport, run_report
+from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.words.verdicts import said_of, verdict_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
@@ -208,8 +208,8 @@ def test_what_moved_too_far_waits_for_a_written_comment(shop: Shop) -> None:
     run_id = shop.staged(shop.planned())
     found = report_of(shop, run_id)
     assert found.run.state is RunState.PASSED, "it does not block"
-    assert (found.to_comment, found.review.level) == (SAID, Level.ATTENTION)
-    assert found.review.warnings == (f"The approval needs a written comment: {SAID}.",)
+    assert (said_of(found.to_comment), found.level) == (SAID, Level.ATTENTION)
+    assert review_of(found).warnings == (f"The approval needs a written comment: {SAID}.",)
     assert worded(found.run.next_step) == f"backfill approve {run_id} --by ANOTHER_PERSON --note WHY"
 
     for note in ("", "  ", "WHY"):
@@ -222,7 +222,7 @@ def test_what_moved_too_far_waits_for_a_written_comment(shop: Shop) -> None:
 
     subject_of(shop.ws, run_id).approve(by="ben", note="0.9.0 counted everything twice", place="in Dagster, run 1234")
     found = report_of(shop, run_id)
-    assert (found.to_comment, found.comment) == (None, "0.9.0 counted everything twice")
+    assert (found.to_comment, found.comment) == ((), "0.9.0 counted everything twice")
     page = report_html(shop.ws, run_id)
     assert "0.9.0 counted everything twice" in page
     assert "approved in Dagster, run 1234" in page
@@ -341,7 +341,7 @@ def test_days_that_are_new_are_no_move(shop: Shop) -> None:
         run_id = next(run.run_id for run in reader.runs.records(table=RECENT))
     found = report_of(shop, run_id)
     assert found.breakdown is not None
-    assert (found.breakdown.restated, found.to_comment, found.restated) == ((), None, None)
+    assert (found.breakdown.restated, found.to_comment, found.restated) == ((), (), None)
     assert found.new is not None
     assert len(found.new.partitions) == len(OUTPUT)
     assert fresh.start in {part.partition for part in found.partitions if part.new}

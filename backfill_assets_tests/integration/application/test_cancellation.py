@@ -17,8 +17,8 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.planning.partitions import ONE_DAY, DayRange
 from backfill_assets.planning.sets import SetManifest, SetMember
-from backfill_assets.report.report import run_report
-from backfill_assets.report.review import Level
+from backfill_assets.report.report import Level, run_report
+from backfill_assets.report.screens.review import review_of
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import status
 from backfill_assets.report.words.releases import goes_back_words, moved_on_words
@@ -268,8 +268,8 @@ def test_a_report_says_when_the_inputs_of_a_run_have_changed_since_it_was_planne
     (moved,) = report.moved_on
     assert str(moved) == "bronze.sales 2026-01-03, 1 day"
     said = moved_on_words(moved)
-    assert report.review.warnings == (f"{said[:1].upper()}{said[1:]}.",)
-    assert (report.review.level, report.review.headline) == (
+    assert review_of(report).warnings == (f"{said[:1].upper()}{said[1:]}.",)
+    assert (report.level, review_of(report).headline) == (
         Level.ATTENTION,
         "Every blocking gate passed: ready to publish; 100.0% of the accepted rows change or disappear, with 1 warning",
     )

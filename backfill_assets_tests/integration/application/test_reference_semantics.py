@@ -394,7 +394,7 @@ def test_every_semantics_is_reproduced_and_undone(ws: Workspace, home: Path, sem
         semantics
     }
     described = references_described(history.references)
-    assert report.references_described == described == references_described(planned_run(planned).references)
+    assert references_described(report.references) == described == references_described(planned_run(planned).references)
     operations.rollback(ws, run_id, by="ana", reason="a test")
     assert amounts(ws) == before
 

@@ -19,6 +19,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.status import status
+from backfill_assets.report.words.stages import policy_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -122,7 +123,7 @@ def test_a_member_of_a_group_approves_and_the_event_says_on_what_grounds(shop: S
     assert archived.read_bytes() == path.read_bytes()
     report = run_report(shop.ws, run_id)
     assert report.approved_for and report.approved_for.groups == ("finance",)
-    assert report.policy and report.policy.sentence == "live auto, backfill approve, follow auto; approvers finance"
+    assert policy_words(report.policy) == "live auto, backfill approve, follow auto; approvers finance"
     shop.publish(run_id)
 
 

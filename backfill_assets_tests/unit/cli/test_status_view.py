@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from io import StringIO
 
 import pytest
@@ -13,6 +13,7 @@ from rich.console import Console
 from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary
@@ -32,7 +33,6 @@ def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummar
         mode=Mode.BACKFILL,
         set_id=set_id,
         state=state,
-        meaning="it is so",
         approval=ApprovalState.DRAFT,
         approved_by=None,
         approved_at=None,
@@ -42,9 +42,8 @@ def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummar
         transform="case-sla",
         transform_version="3.1.0",
         reference_semantics=None,
-        references_described=None,
-        partitions_described="2025-02-01..2025-04-30, 89 days",
-        partition_count=89,
+        references=(),
+        output=Partitions.of(Grain.DAILY, DayRange.inclusive(date(2025, 2, 1), date(2025, 4, 30))),
         updated_at=NOON,
         note="",
         at_work=None,
@@ -82,7 +81,7 @@ def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
     assert all(len(line) <= width for line in shown)
     for each in STATUS.runs:
         (line,) = (line for line in shown if line.startswith(each.run_id))
-        assert re.split(r"\s{2,}", line)[1:] == [each.kind, each.partitions_described, each.state, "DRAFT"]
+        assert re.split(r"\s{2,}", line)[1:] == [each.kind, str(each.output), each.state, "DRAFT"]
     (line,) = (line for line in shown if line.startswith("set."))
     for word in ("(carnival)", "bronze.case_events:2025-03-10..2025-03-10", "PLANNED", "APPROVED", "0 of 0"):
         assert word in line

@@ -14,7 +14,8 @@ from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Window
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.releases import beside
-from backfill_assets.report.review import Level, review_of
+from backfill_assets.report.report import Level, level_of
+from backfill_assets.report.screens.review import review_of
 from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.words.releases import left_behind_words
 from backfill_assets_tests.support.report_examples import FIRST, days, parts, report, reviewed
@@ -59,12 +60,13 @@ def test_days_away_from_a_restatement_are_not_named() -> None:
 
 def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() -> None:
     found = beside(graph(), contract(FIRST), {days(2)[1]: "1.0.0"}, all_accepted)
-    review = review_of(replace(reviewed(parts(3)), left_behind=found))
+    left = replace(reviewed(parts(3)), left_behind=found)
+    review = review_of(left)
     (warning,) = review.warnings
     assert warning.startswith(
         "2006-07-02, 1 day of silver.orders border on this run and stay as release 1.0.0 computed"
     )
-    assert review.level is Level.ATTENTION
+    assert level_of(left) is Level.ATTENTION
     text = re.sub(r"<[^>]+>", "", html_file(run_page(replace(report(), left_behind=found))))
     shown = " ".join(text.split())
     assert "To restate 2006-07-02, 1 day too: backfill plan silver.orders --from 2006-07-02" in shown

@@ -16,7 +16,7 @@ from rich.console import Console
 from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.records import BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.breakdown import breakdown_document
 from backfill_assets.report.charts import moves_chart
 from backfill_assets.report.documents import as_json
@@ -31,9 +31,10 @@ from backfill_assets.report.measured import (
     outcome_of,
     state_moves,
 )
-from backfill_assets.report.report import RunReport
-from backfill_assets.report.review import Level, review_of, share_of_accepted
+from backfill_assets.report.report import Level, RunReport, level_of
+from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import breakdown_chart, change_in_words, run_page
+from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.report_examples import (
     FIRST,
     HOSTILE,
@@ -133,7 +134,7 @@ def test_new_and_restated_days_are_told_apart() -> None:
 def test_a_review_warns_of_gates_that_only_inform() -> None:
     found = reviewed(parts(3), gate("wary", 3, (FIRST,), blocking=False, said="too many"))
     review = review_of(found)
-    assert review.level is Level.ATTENTION
+    assert level_of(found) is Level.ATTENTION
     assert review.headline == (
         "Every blocking gate passed: waits for an approval; "
         "10.0% of the accepted rows change or disappear, with 1 warning"
@@ -143,8 +144,9 @@ def test_a_review_warns_of_gates_that_only_inform() -> None:
 
 def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:
     found = reviewed(parts(3), gate("unique_key", 3, (FIRST,), said="two rows"))
-    review = review_of(replace(found, run=summary(RunState.BLOCKED)))
-    assert review.level is Level.BAD
+    blocked = replace(found, run=summary(RunState.BLOCKED))
+    review = review_of(blocked)
+    assert level_of(blocked) is Level.BAD
     assert review.headline == "Blocked by unique_key: it cannot be published"
     assert review.on_yes.startswith("It cannot be published")
 
@@ -152,23 +154,30 @@ def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:
 @pytest.mark.parametrize(
     ("state", "headline"),
     [
-        (RunState.PUBLISHED, "Published: it is so; 10.0% of the rows accepted before changed or disappeared"),
-        (RunState.SUPERSEDED, "Superseded: it is so; 10.0% of the rows accepted before changed or disappeared"),
-        (RunState.ROLLED_BACK, "Rolled back: it is so"),
-        (RunState.CANCELLED, "Cancelled: it is so"),
+        (
+            RunState.PUBLISHED,
+            "Published: readers see its rows; 10.0% of the rows accepted before changed or disappeared",
+        ),
+        (
+            RunState.SUPERSEDED,
+            "Superseded: a later publication replaced all of its rows; "
+            "10.0% of the rows accepted before changed or disappeared",
+        ),
+        (RunState.ROLLED_BACK, "Rolled back: its publication was undone; the rows before it are back"),
+        (RunState.CANCELLED, f"Cancelled: {MEANING[RunState.CANCELLED]}"),
     ],
 )
 def test_what_readers_have_seen_has_the_share_of_rows_too(state: RunState, headline: str) -> None:
     found = reviewed(parts(3), gate("unique_key", 3))
     assert review_of(replace(found, run=summary(state))).headline == headline
     new_only = replace(found, run=summary(state), restated=None)
-    assert review_of(new_only).headline == headline.partition(";")[0]
+    assert review_of(new_only).headline == headline.partition("; 10.0%")[0]
 
 
 def test_before_the_gates_nothing_is_claimed() -> None:
     found = replace(reviewed(()), totals=None, new=None, restated=None, run=summary(RunState.STAGED))
     review = review_of(found)
-    assert review.level is Level.PENDING
+    assert level_of(found) is Level.PENDING
     assert (review.by_how_much, review.is_it_right) == ("Not measured yet.", "Not measured yet.")
 
 
@@ -199,7 +208,7 @@ def test_the_glossary_explains_the_words_of_the_page_and_no_others() -> None:
     assert text.count('<details class="glossary">') == 1
     words = [term.word for term in glossary(text.partition('<details class="glossary">')[0])]
     assert {"accepted", "gate", "restated"} <= set(words)
-    assert not {"dependent", "warm-up", "withdrawn"} & set(words)
+    assert not {"warm-up", "withdrawn"} & set(words)
     assert [term.word for term in glossary("It reads the <b>chunks</b>, swapped.")] == ["chunk", "swap"]
     assert glossary('<p class="candidate">nothing</p>') == ()
     assert "rows that readers of the published table see now" in found.text
@@ -306,7 +315,8 @@ def test_some_partitions_are_added_up() -> None:
 @pytest.mark.parametrize(("grain", "partition"), [("monthly", "2006-07"), ("daily", "2006-07-01")])
 def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str) -> None:
     console = Console(record=True, width=200, file=StringIO())
-    show(console, run_page(replace(report(1), manifest={"target": {"grain": grain}})))
+    run = replace(summary(), output=Partitions.of(Grain(grain), days(1)))
+    show(console, run_page(replace(report(1), run=run)))
     lines = console.export_text().splitlines()
     assert [line.split()[0] for line in lines if line.split()[1:4] == ["10", "10", "0"]] == [partition]
     assert [line.split()[1] for line in lines if line.startswith("wary") and "deadlines" in line][-1] == partition

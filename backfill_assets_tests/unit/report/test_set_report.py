@@ -7,13 +7,19 @@ from dataclasses import replace
 import pytest
 
 from backfill_assets.ledger.states import SetState
-from backfill_assets.report.set_report import review_of_set, totals_by_table
+from backfill_assets.report.report import Level, RunReport
+from backfill_assets.report.screens.review import review_of_set
+from backfill_assets.report.set_report import SetReport, totals_by_table
 from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.report_examples import report, restatement
 
 PASSED = "Every blocking gate of every run passed: ready to publish"
 BEFORE = "of the accepted rows change or disappear 10.0% of silver.orders"
 AFTER = "of the rows accepted before changed or disappeared 10.0% of silver.orders"
+
+
+def of_set(state: SetState, *reports: RunReport) -> SetReport:
+    return SetReport(set=restatement(state), level=Level.GOOD, tables=totals_by_table(reports), reports=reports)
 
 
 @pytest.mark.parametrize(
@@ -28,11 +34,10 @@ AFTER = "of the rows accepted before changed or disappeared 10.0% of silver.orde
 def test_the_headline_of_a_set_has_the_share_of_rows_before_and_after_it_is_published(
     state: SetState, headline: str
 ) -> None:
-    reports = (report(),)
-    assert review_of_set(restatement(state), reports, totals_by_table(reports)).headline == headline
+    assert review_of_set(of_set(state, report())).headline == headline
 
 
 def test_a_table_without_accepted_rows_has_no_share() -> None:
-    new = (replace(report(new=3), restated=None),)
+    new = replace(report(new=3), restated=None)
     for state in (SetState.PLANNED, SetState.PUBLISHED):
-        assert "of the" not in review_of_set(restatement(state), new, totals_by_table(new)).headline
+        assert "of the" not in review_of_set(of_set(state, new)).headline

@@ -1,36 +1,21 @@
-"""Review of a run: the five questions of its reviewer, answered in sentences. Pure: from what the ledger knows."""
+"""Review of a run and of a set: the five questions of a reviewer, answered in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.records import GateResult
-from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
-from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.measured import PROOF, GateSummary, MovesOfSome
-from backfill_assets.report.reach import DependentMoves
-from backfill_assets.report.releases import LaterRelease, LeftBehind
-from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.measured import PROOF, GateSummary
+from backfill_assets.report.references import references_described
+from backfill_assets.report.report import RunReport
+from backfill_assets.report.set_report import SetReport, TableTotals
 from backfill_assets.report.words.releases import goes_back_words, left_behind_words, moved_on_words
+from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import said_of
-
-
-class Level(StrEnum):
-    """How a reviewer should take a report.
-
-    PENDING: there is nothing to decide yet. GOOD: nothing speaks against it. ATTENTION: something has to be read first.
-    BAD: it cannot be published, or is not what readers see.
-    """
-
-    PENDING = "PENDING"
-    GOOD = "GOOD"
-    ATTENTION = "ATTENTION"
-    BAD = "BAD"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +23,6 @@ class Review:
     """The answers to a reviewer's questions, in words.
 
     Attributes:
-        level: How it should be taken: PENDING (nothing is measured yet), GOOD, ATTENTION (see `warnings`) or BAD (it
-            cannot be published, or was taken back).
         headline: The verdict in one line.
         what_changes: What changes for readers.
         why: Why, by whose request, and from which release to which.
@@ -49,7 +32,6 @@ class Review:
         warnings: What has to be read before it is approved; empty when there is nothing.
     """
 
-    level: Level
     headline: str
     what_changes: str
     why: str
@@ -59,48 +41,10 @@ class Review:
     warnings: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reviewed:
-    """What a review is written from.
-
-    Attributes:
-        noun: What one partition is called: `day` or `month`.
-        run: The run.
-        from_versions: The releases whose accepted rows it replaces.
-        goes_back: Later releases among them.
-        moved_on: The inputs that have changed since it was planned.
-        left_behind: What keeps rows of another release on its borders.
-        totals: All partitions together; None before the gates.
-        new: Those without accepted rows, or None.
-        restated: Those with accepted rows, or None.
-        swapped: In how many partitions the rows differ, or are swapped in any case.
-        equal: How many partitions equal the accepted rows.
-        gates: The result of each gate.
-        dependents: What depends on it.
-        to_comment: What the approver has to comment on and has not; empty when there is nothing.
-    """
-
-    noun: str
-    run: RunSummary
-    from_versions: tuple[str, ...]
-    goes_back: tuple[LaterRelease, ...]
-    moved_on: tuple[TablePartitions, ...]
-    left_behind: tuple[LeftBehind, ...]
-    totals: Moves | None
-    new: MovesOfSome | None
-    restated: MovesOfSome | None
-    swapped: int
-    equal: int
-    gates: tuple[GateSummary, ...]
-    dependents: tuple[DependentMoves, ...]
-    to_comment: tuple[GateResult, ...]
-
-
-def review_of(found: Reviewed) -> Review:
+def review_of(found: RunReport) -> Review:
     """The answers for one run."""
     warnings = _warnings(found)
     return Review(
-        level=_level(found, warnings),
         headline=_headline(found, warnings),
         what_changes=_what_changes(found),
         why=_why(found),
@@ -111,7 +55,7 @@ def review_of(found: Reviewed) -> Review:
     )
 
 
-def _warnings(found: Reviewed) -> tuple[str, ...]:
+def _warnings(found: RunReport) -> tuple[str, ...]:
     commented = {result.gate for result in found.to_comment}
     informing = [g for g in found.gates if g.failed and not g.blocking and g.gate not in commented]
     return (
@@ -123,34 +67,24 @@ def _warnings(found: Reviewed) -> tuple[str, ...]:
     )
 
 
-def _level(found: Reviewed, warnings: Sequence[str]) -> Level:
-    if found.run.state in (RunState.BLOCKED, RunState.ROLLED_BACK, RunState.CANCELLED, RunState.FAILED):
-        return Level.BAD
-    if found.totals is None:
-        return Level.PENDING
-    if warnings or (found.run.mode is Mode.RECONCILIATION and found.swapped):
-        return Level.ATTENTION
-    return Level.GOOD
-
-
-def _headline(found: Reviewed, warnings: Sequence[str]) -> str:
+def _headline(found: RunReport, warnings: Sequence[str]) -> str:
     run, share = found.run, _share(found)
     blocking = [gate.gate for gate in found.gates if gate.blocking and gate.failed]
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
     if run.state is RunState.BLOCKED:
         return f"Blocked by {' and '.join(blocking) or 'a gate'}: it cannot be published"
     if run.mode is Mode.RECONCILIATION and found.totals:
-        return f"Drift: {count_of(found.swapped, found.noun)} differ" if found.swapped else "No drift"
+        return f"Drift: {count_of(len(found.swapped), found.noun)} differ" if found.swapped else "No drift"
     if run.state is RunState.PASSED and run.mode in NEVER_PUBLISHED:
         return f"Measured, and never published{share}{with_warnings}"
     if run.state is RunState.PASSED:
         waits = "ready to publish" if run.approved_by else "waits for an approval"
         return f"Every blocking gate passed: {waits}{share}{with_warnings}"
     share = share if run.state in (RunState.PUBLISHED, RunState.SUPERSEDED) else ""
-    return f"{run.state.replace('_', ' ').capitalize()}: {run.meaning}{share}{with_warnings}"
+    return f"{run.state.replace('_', ' ').capitalize()}: {MEANING[run.state]}{share}{with_warnings}"
 
 
-def _share(found: Reviewed) -> str:
+def _share(found: RunReport) -> str:
     """What part of the accepted rows is concerned, for a headline; nothing where there are none."""
     share = share_of_accepted(found.restated.moves) if found.restated else None
     if not share:
@@ -171,35 +105,36 @@ def share_of_accepted(moves: Moves) -> str | None:
     return "over 99.9%" if percent == "100.0%" and gone < moves.accepted_rows else percent
 
 
-def _what_changes(found: Reviewed) -> str:
+def _what_changes(found: RunReport) -> str:
     run, measured = found.run, (len(found.new.partitions) if found.new else 0)
     measured += len(found.restated.partitions) if found.restated else 0
     if not measured:
-        return f"{run.partitions_described} of {run.table}; nothing is measured yet, so it is not known what differs."
+        return f"{run.output} of {run.table}; nothing is measured yet, so it is not known what differs."
     verb = "changed" if run.state in EVER_PUBLISHED else "would change"
-    parts = [
-        f"{found.swapped:,} of {count_of(measured, found.noun)} of {run.table} {verb} ({run.partitions_described})"
-    ]
+    parts = [f"{len(found.swapped):,} of {count_of(measured, found.noun)} of {run.table} {verb} ({run.output})"]
     if found.new:
         parts.append(f"{count_of(len(found.new.partitions), found.noun)} had no accepted rows before")
     if run.kind in ALWAYS_SWAPPED:
         parts.append("files of equal partitions are replaced too")
-    elif found.equal:
-        parts.append(f"{count_of(found.equal, found.noun)} hold the accepted rows already and stay as they are")
+    elif found.equal_partitions:
+        parts.append(
+            f"{count_of(found.equal_partitions, found.noun)} hold the accepted rows already and stay as they are"
+        )
     return _sentence("; ".join(parts))
 
 
-def _why(found: Reviewed) -> str:
+def _why(found: RunReport) -> str:
     run = found.run
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
-    references = f". References {run.references_described}" if run.references_described else ""
+    named = references_described(run.references)
+    references = f". References {named}" if named else ""
     return _sentence(
         f"{run.kind}, requested by {run.requested_by}: {run.reason}. "
         f"The rows come from {run.transform}, release {run.transform_version}{replaced}{references}"
     )
 
 
-def _by_how_much(found: Reviewed) -> str:
+def _by_how_much(found: RunReport) -> str:
     if found.totals is None:
         return "Not measured yet."
     parts = []
@@ -235,28 +170,85 @@ def _is_it_right(gates: Sequence[GateSummary]) -> str:
     return _sentence(f"{len(failed):,} of {count_of(len(measured), 'gate')} failed. {'; '.join(words)}")
 
 
-def _on_yes(found: Reviewed) -> str:
+def _on_yes(found: RunReport) -> str:
     run = found.run
     if run.mode in NEVER_PUBLISHED:
         return f"Nothing: a run of mode {run.mode} is never published."
     if run.state in (RunState.BLOCKED, RunState.CANCELLED):
-        return f"It cannot be published: {run.meaning}."
+        return f"It cannot be published: {MEANING[run.state]}."
     followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
     follow = f" Then the dependents follow: {followers}." if followers else " No other table depends on it."
     if run.state in EVER_PUBLISHED:
-        return f"It is {run.state}: {run.meaning}.{follow}"
+        return f"It is {run.state}: {MEANING[run.state]}.{follow}"
     return (
-        f"One commit swaps the files of {count_of(found.swapped, found.noun)} of {run.table}; a rollback of this "
+        f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.table}; a rollback of this "
         f"run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
         if found.totals
         else f"Publication swaps the partitions of {run.table} that differ, in one commit.{follow}"
     )
 
 
-def worst(levels: Iterable[Level]) -> Level:
-    """The level of several runs together."""
-    found = set(levels)
-    return next((level for level in (Level.BAD, Level.ATTENTION, Level.PENDING) if level in found), Level.GOOD)
+def review_of_set(report: SetReport) -> Review:
+    """The answers for the runs of a set together."""
+    found, reports, tables = report.set, report.reports, report.tables
+    reviews = [(each.run.table, review_of(each)) for each in reports]
+    warnings = tuple(dict.fromkeys(f"{table}: {text}" for table, review in reviews for text in review.warnings))
+    inside = {report.run.table for report in reports}
+    outside = dict.fromkeys(
+        f"{each.table}, {each.partitions}" for r in reports for each in r.dependents if each.table not in inside
+    )
+    return Review(
+        headline=_headline_of_set(report, warnings),
+        what_changes=" ".join(review.what_changes for _, review in reviews),
+        why=f"Because {found.because}. Requested by {found.requested_by}: {found.reason}.",
+        by_how_much=" ".join(_table_in_words(table) for table in tables),
+        is_it_right=" ".join(f"{table}: {review.is_it_right}" for table, review in reviews),
+        on_yes=_on_yes_of_set(report, tuple(outside)),
+        warnings=warnings,
+    )
+
+
+def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
+    found, reports, tables = report.set, report.reports, report.tables
+    blocked = [report.run.table for report in reports if report.is_blocked]
+    if blocked:
+        return f"Blocked: a gate of {' and '.join(dict.fromkeys(blocked))} failed, so nothing of it can be published"
+    with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
+    if found.state is SetState.PLANNED:
+        unmeasured = sum(report.totals is None for report in reports)
+        if unmeasured:
+            return f"{count_of(unmeasured, 'run')} of {len(reports):,} not measured yet{with_warnings}"
+        waits = "ready to publish" if found.approved_by else "waits for an approval"
+        concerned = _shares(tables, "of the accepted rows change or disappear")
+        return f"Every blocking gate of every run passed: {waits}{concerned}{with_warnings}"
+    is_published = found.state is SetState.PUBLISHED
+    concerned = _shares(tables, "of the rows accepted before changed or disappeared") if is_published else ""
+    return f"{found.state.replace('_', ' ').capitalize()}: {MEANING[found.state]}{concerned}{with_warnings}"
+
+
+def _shares(tables: Sequence[TableTotals], verb: str) -> str:
+    """What part of the accepted rows of each table is concerned, for a headline."""
+    shares = [(table.table, share_of_accepted(table.restated.moves)) for table in tables if table.restated]
+    words = [f"{share} of {table}" for table, share in shares if share]
+    return f"; {verb} {' and '.join(words)}" if words else ""
+
+
+def _table_in_words(table: TableTotals) -> str:
+    parts = []
+    if table.restated:
+        parts.append(f"restated, {table.restated.partitions}: {moves_in_words(table.restated.moves)}")
+    if table.new:
+        parts.append(f"new, {table.new.partitions}: {count_of(table.new.moves.rows, 'row')}")
+    return f"{table.table}: {'; '.join(parts) or 'not measured yet'}."
+
+
+def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
+    found = report.set
+    order = ", then ".join(dict.fromkeys(each.run.table for each in report.reports))
+    follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
+    if found.state in (SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.CANCELLED):
+        return f"It is {found.state}: {MEANING[found.state]}.{follow}"
+    return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"
 
 
 def _sentence(text: str) -> str:
