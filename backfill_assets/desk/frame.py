@@ -71,6 +71,8 @@ def address_of(ref: Ref) -> str:
             return f"/sets/{quote(ref.id, safe='')}"
         case Place.REPORT:
             return f"/reports/{quote(ref.id, safe='')}"
+        case Place.TABLE:
+            return query("/runs", table=ref.id)
         case Place.PARTITION:
             return query("/rows", table=ref.table, partition=ref.id)
         case Place.OTHER:

@@ -35,6 +35,7 @@ class Place(StrEnum):
 
     RUN = "run"
     SET = "set"
+    TABLE = "table"
     PARTITION = "partition"
     REPORT = "report"
     OTHER = "other"
@@ -322,6 +323,11 @@ def set_ref(set_id: str, name: str = "") -> Ref:
     """The id of a set, with what it was called."""
     text = f"{set_id} ({name})" if name and name != set_id else ""
     return Ref(place=Place.SET, id=set_id, text=text)
+
+
+def table_ref(name: str) -> Ref:
+    """The name of a table."""
+    return Ref(place=Place.TABLE, id=name)
 
 
 def partition_ref(table: str, partition: date, text: str = "") -> Ref:

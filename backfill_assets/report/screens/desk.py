@@ -7,10 +7,8 @@ from datetime import datetime
 from urllib.parse import urlencode
 
 from backfill_assets.ledger.records import EventRecord, SetRecord
-from backfill_assets.ledger.states import EVER_PUBLISHED
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.page import (
     Block,
     Code,
@@ -35,15 +33,13 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import Act, NextStep, do
 from backfill_assets.report.run_list import RunLine, RunList, SetList
-from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.runs import state_of
+from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
-from backfill_assets.report.stuck import stuck_sentence
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.upkeep.audit_record import RecordedAudit
 
-_LATEST = 10
-_NO_STATE = "Everything is done with the command backfill or in Dagster; these pages only show."
+_ONLY_SHOWS = "Everything is done with the command backfill or in Dagster; these pages only show."
 
 
 def query(path: str, **values: object) -> str:
@@ -56,51 +52,10 @@ def overview_page(status: StatusDocument, audit: Block, now: datetime) -> Page:
     """What every table holds, what waits, and the newest runs."""
     return page(
         "Overview",
-        Note(text=words("Home ", Code(status.home), ", read at ", now, f". {_NO_STATE}"), tone=Tone.SOFT),
-        *(_problem(each.table, each.error.message, next_step_of(each.error)) for each in status.problems),
+        Note(text=words("Read at ", now, f". {_ONLY_SHOWS}"), tone=Tone.SOFT),
         audit,
-        section(
-            "Tables",
-            table(
-                ["table", "accepted partitions", "rows", "see"],
-                ((each.table, each.accepted, each.accepted_rows, _see(each.table)) for each in status.tables),
-                numbers=["rows"],
-                headed=True,
-            ),
-        ),
-        section(
-            "Publications that are not followed by their dependents yet",
-            Items(items=tuple(words(Code(each.publication_id), f" of {each.table}") for each in status.to_follow)),
-        ),
-        section("What sensors have given up", Items(items=tuple(map(stuck_sentence, status.stuck)))),
-        section("Newest runs", _newest(status.runs[:_LATEST])),
-        Note(text=words(place_ref("/runs", "All runs"), ", ", place_ref("/sets", "all sets"))),
+        *status_page(status).blocks,
     )
-
-
-def _problem(name: str, message: str, following: NextStep | None) -> Note:
-    return Note(text=f"{name}: {message}", tone=Tone.BAD, items=(following,) if following else ())
-
-
-def _see(name: str) -> Value:
-    places = {"runs": "/runs", "publications": "/publications", "a number": "/rows"}
-    return joined(place_ref(query(path, table=name), text) for text, path in places.items())
-
-
-def _newest(runs: Sequence[RunSummary]) -> Block:
-    rows = [
-        (
-            run_ref(run.run_id),
-            run.table,
-            run.output,
-            state_of(run.state, MEANING[run.state]),
-            run.requested_by,
-            run.reason,
-            run.next_step if run.state not in EVER_PUBLISHED else None,
-        )
-        for run in runs
-    ]
-    return table(["run", "table", "partitions", "state", "asked by", "reason", "next"], rows, whole=["run"])
 
 
 def runs_page(found: RunList, newest: str | None, older: str | None) -> Page:

@@ -21,6 +21,7 @@ from backfill_assets.report.page import (
     section,
     set_ref,
     table,
+    table_ref,
 )
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary
@@ -36,21 +37,21 @@ _OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.ROLLING_BACK)
 
 def status_page(status: StatusDocument) -> Page:
     """What there is, what waits, and for whom."""
-    accepted = [(each.table, each.accepted, each.accepted_rows) for each in status.tables]
+    accepted = [(table_ref(each.table), each.accepted, each.accepted_rows) for each in status.tables]
     return page(
         "Status",
         facts(("home", status.home)),
-        section("tables", table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"])),
-        section("runs, newest first", _runs(status.runs)),
-        section("restatement sets, newest first", _sets(status.sets)),
-        section("next", Items(items=tuple(_next(status)))),
-        _listed("proposed restatements that are open", map(open_proposal_sentence, status.proposals)),
-        section("landed files", imports_table(status.imports)),
+        section("Tables", table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"])),
+        section("Runs, newest first", _runs(status.runs)),
+        section("Restatement sets, newest first", _sets(status.sets)),
+        section("Next", Items(items=tuple(_next(status)))),
+        _listed("Proposed restatements that are open", map(open_proposal_sentence, status.proposals)),
+        section("Landed files", imports_table(status.imports)),
         _listed(
-            "publications that are not followed by their dependents yet",
+            "Publications that are not followed by their dependents yet",
             map(waiting_publication_sentence, status.to_follow),
         ),
-        _listed("what sensors have given up", map(stuck_sentence, status.stuck)),
+        _listed("What sensors have given up", map(stuck_sentence, status.stuck)),
         *problem_notes(status.problems),
     )
 
@@ -71,7 +72,7 @@ def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
         for each in found
     ]
     heads = ["work", "table", "state", "chunks", "rows", "by", "since", "process"]
-    listed = section("at work", table(heads, rows, numbers=["rows"], whole=["work", "state"]))
+    listed = section("At work", table(heads, rows, numbers=["rows"], whole=["work", "state"]))
     return listed or Note(text="no process is at work", tone=Tone.SOFT)
 
 

@@ -439,4 +439,4 @@ def test_the_command_proposes_and_says_so(shop: Shop) -> None:
     document = json.loads(answered("--json"))
     assert (document["proposed"], len(document["open"])) == (None, 1)
     shown = CliRunner().invoke(app, ["status"], env=dict(environment)).stdout
-    assert "proposed restatements that are open" in shown
+    assert "Proposed restatements that are open" in shown

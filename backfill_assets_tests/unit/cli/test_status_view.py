@@ -89,9 +89,9 @@ def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
 
 def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_its_set() -> None:
     shown = lines(STATUS, 120)
-    assert shown[shown.index("next") + 1 :] == [
+    assert shown[shown.index("Next") + 1 :] == [
         "backfill publish set.20261122-1a2b3c4d --by NAME",
         words_of(step(do(Act.APPROVE, STATUS.runs[0].run_id, by=ANOTHER_PERSON))),
     ]
     done = replace(STATUS, runs=STATUS.runs[1:], sets=(restatement(SetState.PUBLISHED),))
-    assert "next" not in lines(done, 120)
+    assert "Next" not in lines(done, 120)

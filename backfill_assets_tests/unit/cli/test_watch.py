@@ -66,7 +66,7 @@ def test_a_picture_is_shown_whenever_something_has_changed(ws: Workspace) -> Non
             tx.runs.cancel("a", by="ben", reason="not wanted")
 
     text = watched(ws, nothing, cancel, nothing)
-    assert text.count("runs, newest first") == 2
+    assert text.count("Runs, newest first") == 2
     assert text.index("PLANNED") < text.index("CANCELLED")
 
 
