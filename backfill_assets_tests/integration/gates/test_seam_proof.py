@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from sqlalchemy import update
 
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.core.settings import Settings
@@ -20,7 +19,6 @@ from backfill_assets.domain import Domain, Release, TransformContext, Window, un
 from backfill_assets.lake.checksums import joined
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import ChunkRecord, FailingKey, Finding, GateResult
-from backfill_assets.ledger.schema import chunk_runs
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
@@ -265,19 +263,6 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
         FailingKey(gate="warm_up", partition=date(2026, 1, number), key={"day": f"2026-01-0{number}", "shop": "only"})
         for number in sorted((end, meeting))
     ]
-
-
-@pytest.mark.long
-def test_neighbours_whose_checksum_is_not_known_are_computed_by_the_gate(shop: Shop) -> None:
-    for ws, ends in ((shop.ws, RunState.PASSED), (declared(shop.ws, window=Window(days_back=2)), RunState.BLOCKED)):
-        run_id = in_chunks(ws, 3)
-        operations.stage(ws, run_id, actor="ana")
-        with ws.ledger.write() as writer:
-            writer.events._connection.execute(
-                update(chunk_runs).where(chunk_runs.c.run_id == run_id).values(seam_checksum="")
-            )
-        operations.gate(ws, run_id, actor="ana")
-        assert state_of(ws, run_id) is ends
 
 
 @pytest.mark.long
