@@ -31,9 +31,9 @@ from backfill_assets.planning.partitions import DayRange, Grain, days_of, descri
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.proposals import days_held_by_moves
-from backfill_assets.report.built_since import is_built_since
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.runs import RunSummary, run_document
+from backfill_assets.report.what_next import is_built_since
 from backfill_assets.report.words.plans import lacks
 from backfill_assets.workspace import Workspace
 

@@ -13,7 +13,7 @@ from itertools import accumulate, takewhile
 
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits
-from backfill_assets.planning.partitions import next_partition
+from backfill_assets.planning.partitions import Grain, next_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,12 +22,14 @@ class Chunk:
 
     Attributes:
         number: Its place.
+        grain: Whether a partition is a day or a month.
         partitions: What it stages.
         before: The last partitions of its neighbours before it that it computes once more, in order.
         after: The first partitions of its neighbours after it that it computes once more, in order.
     """
 
     number: int
+    grain: Grain
     partitions: tuple[date, ...]
     before: tuple[date, ...] = ()
     after: tuple[date, ...] = ()
@@ -54,7 +56,15 @@ def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
     chunks: list[Chunk] = []
     for number, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True), start=1):
         before, after = _neighbours(manifest, end - size, end)
-        chunks.append(Chunk(number=number, partitions=partitions[end - size : end], before=before, after=after))
+        chunks.append(
+            Chunk(
+                number=number,
+                grain=manifest.grain,
+                partitions=partitions[end - size : end],
+                before=before,
+                after=after,
+            )
+        )
     return tuple(chunks)
 
 

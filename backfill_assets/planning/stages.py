@@ -52,6 +52,7 @@ class Recomputation:
     """One call of the transform that recomputes partitions with other windows; the rows must equal the staged ones.
 
     Attributes:
+        grain: Whether a partition is a day or a month.
         computed: What the call computes.
         compared: The part of it that is compared with the staged rows.
         reads: Its inputs: exactly the declared windows, except at the ends of a run.
@@ -60,6 +61,7 @@ class Recomputation:
             that reads other numbers of days for some of its partitions is listed once for each.
     """
 
+    grain: Grain
     computed: tuple[date, ...]
     compared: tuple[date, ...]
     reads: tuple[Reads, ...]
@@ -231,6 +233,7 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
     node = node_of(manifest)
     between_chunks = tuple(
         Recomputation(
+            grain=manifest.grain,
             computed=stage.chunk.computed,
             compared=stage.chunk.once_more,
             reads=stage.reads,
@@ -259,6 +262,7 @@ def _at_the_ends(manifest: Manifest, proof: Proof, node: TableNode, graph: Graph
             equal.setdefault(more_days(reads_of(node, graph, row), longer), []).extend(row)
         for more, partitions in equal.items():
             yield Recomputation(
+                grain=node.grain,
                 computed=call,
                 compared=tuple(partitions),
                 reads=reads_together(tuple(reads.values())),

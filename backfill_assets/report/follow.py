@@ -10,8 +10,8 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.following import Wanted
-from backfill_assets.planning.partitions import Grain, Partitions, count_of
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
 
 if TYPE_CHECKING:
     from backfill_assets.publication.follow import Asking, FailedFollowUp
@@ -115,25 +115,6 @@ def waiting_publication(asking: Asking) -> WaitingPublication:
         try_again=do(Act.FOLLOW),
         cancel=do(Act.FOLLOW, cancel=entry.publication_id, by=NAME, reason=WHY),
     )
-
-
-def waiting_publication_sentence(waiting: WaitingPublication) -> NextStep:
-    """One line about a publication that is not followed."""
-    what = f"{waiting.publication_id} of {waiting.table}"
-    if waiting.set_id:
-        return step(f"{what} is followed when set {waiting.set_id} is done")
-    if waiting.failed_attempts:
-        failed = f"it failed {count_of(waiting.failed_attempts, 'time')}: {waiting.last_failure}"
-        return step(
-            *(f"{what} was not followed, {failed} To try again: ", waiting.try_again),
-            *(". To let dependents be as they are: ", waiting.cancel),
-        )
-    if ready := [
-        f"{each.table} {Partitions(each.grain, each.partitions)}" for each in waiting.dependents if each.partitions
-    ]:
-        return step(f"{what} asks for {', '.join(ready)}: ", waiting.try_again)
-    blocked = ", ".join(f"{each.table} {Partitions(each.grain, each.waiting)}" for each in waiting.dependents)
-    return step(f"{what}: {blocked} wait for input partitions that have no accepted version")
 
 
 def followed_run(run: RunRecord, error: BackfillError | None = None) -> FollowedRun:

@@ -14,9 +14,9 @@ from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest_parts import Kind, PinnedReference
 from backfill_assets.planning.partitions import Grain, Partitions, partition_of, partition_text
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.how_to_undo import how_to_undo, published_together
 from backfill_assets.report.report import RunVersions, run_versions
 from backfill_assets.report.requests import NextStep
+from backfill_assets.report.what_next import how_to_undo, published_together
 from backfill_assets.workspace import Workspace
 
 

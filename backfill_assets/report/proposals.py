@@ -14,10 +14,9 @@ from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.report.advice.filling import joined, loads
-from backfill_assets.report.changing_files import ChangingFile, changing_file
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.open_proposals import OpenProposal, open_proposal
 from backfill_assets.report.planned import LeftOutDocument, left_out_documents
+from backfill_assets.report.proposed import ChangingFile, OpenProposal, changing_file, open_proposal
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.report.words.news import proposal_words

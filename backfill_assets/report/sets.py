@@ -12,8 +12,8 @@ from backfill_assets.ledger.sets import members_of, versions_of
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.report.changing_files import ChangingFile, files_behind
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.proposed import ChangingFile, files_behind
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.what_next import next_step_of_set, outdated_partitions

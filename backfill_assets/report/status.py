@@ -11,7 +11,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
-from backfill_assets.report.open_proposals import OpenProposal, open_proposals
+from backfill_assets.report.proposed import OpenProposal, open_proposals
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.sets import SetDocument, described_set
 from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document

@@ -70,15 +70,6 @@ def stuck_document(work: StuckWork) -> StuckDocument:
     return StuckDocument(work=work, clear=do(Act.CLEAR, work.subject, by=NAME), leave=_leave(work))
 
 
-def stuck_sentence(stuck: StuckDocument) -> NextStep:
-    """One line about it."""
-    # The LIVE path does not try a blocked run again: its rows are what the gates have found them to be.
-    work = stuck.work
-    to_clear = "To list it no longer" if work.sensor is Sensor.LIVE else "To try again"
-    again = step(f"{work.sensor} has given up {work.subject} ({work.why.rstrip('.')}). {to_clear}: ", stuck.clear)
-    return step(again, ". ", stuck.leave)
-
-
 def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[str, str]]) -> bool:
     match work.sensor:
         case Sensor.FOLLOW:

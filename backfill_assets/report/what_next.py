@@ -1,19 +1,18 @@
-"""Next step of a run or a set, by what publication would require."""
+"""Next step of a run or a set: what moves it on, by what publication would require, and how a publication is undone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import date
 
 from backfill_assets.core.errors import Refused
+from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import UNPUBLISHED, VISIBLE, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed, open_comments
-from backfill_assets.report.built_since import is_built_since
-from backfill_assets.report.how_to_undo import how_to_undo, published_together
 from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
@@ -23,12 +22,15 @@ from backfill_assets.report.requests import (
     comment,
     do,
     step,
+    undo,
     wait_or_take_over,
 )
 from backfill_assets.workspace import Workspace
 
 _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
 """A rollback is done and needs no approval: what can be approved after it is a new publication."""
+
+_BUILT = (RunState.PUBLISHED, RunState.SUPERSEDED)
 
 
 def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
@@ -127,3 +129,39 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
         return step(approve)
     return step(f"the approval by {lacking[0].approved_by} is not valid any more: ", approve)
+
+
+def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> NextStep:
+    """The rollback that is not refused for a later publication of the same partitions.
+
+    Args:
+        tx: The ledger.
+        named: What is undone: a run, or the set that it belongs to.
+        run_ids: The run, or the runs of the set.
+    """
+    later = next(filter(None, map(tx.versions.replaced_by, run_ids)), None)
+    if later is None:
+        return step(undo(named))
+    return step("first undo what has replaced some of it: ", undo(tx.sets.whole_of(later)))
+
+
+def published_together(tx: ReadTransaction, run: RunRecord) -> Sequence[str]:
+    """The run, or the runs of its set."""
+    its_set = tx.sets.of_run(run.run_id) if run.manifest.member_of else None
+    return [member.run_id for member in its_set.manifest.members] if its_set else [run.run_id]
+
+
+def is_built_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
+    """Whether nothing of a load is left to do, because every day of it was built by loads that were planned after it.
+
+    A load reads whatever has landed for its days, so a later one has read what this one would have, and possibly more.
+    """
+    table = run.manifest.table
+    if run.state not in UNPUBLISHED or run.lease is not None:
+        return False
+    if not isinstance(ws.domain.tables.get(table), SourceTable):
+        return False
+    left = set(run.manifest.partitions)
+    for later in tx.runs.records(table=table, states=_BUILT, after=run.sequence, over=run.manifest.partitions):
+        left.difference_update(later.manifest.partitions)
+    return not left

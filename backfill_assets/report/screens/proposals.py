@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from backfill_assets.report.open_proposals import open_proposal_sentence
 from backfill_assets.report.page import Items, Page, Value, page, words
 from backfill_assets.report.proposals import DaysNotProposed, NewProposal, ProposeReport, WhyNotProposed
 from backfill_assets.report.screens.plan import left_out_line
 from backfill_assets.report.words.releases import brought_along_words
+from backfill_assets.report.words.waiting import open_proposal_words
 
 
 def propose_page(report: ProposeReport) -> Page:
@@ -27,7 +27,7 @@ def _lines(report: ProposeReport) -> Iterator[Value]:
         yield from _new(report.proposed)
     for replaced in report.replaced:
         yield f"{replaced.set_id} {'would be' if report.dry_run else 'is'} cancelled: {replaced.why}"
-    yield from map(open_proposal_sentence, report.open)
+    yield from map(open_proposal_words, report.open)
     for back in report.rolled_back:
         why = f"{back.set_id} restates exactly this, from the same rows, and was rolled back ({back.reason})."
         yield words(f"{why} If these rows are right after all, it only needs its approval: ", back.next_step)

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState, SetState
 from backfill_assets.report.at_work import WorkInProgress
-from backfill_assets.report.follow import waiting_publication_sentence
-from backfill_assets.report.open_proposals import open_proposal_sentence
 from backfill_assets.report.page import (
     Items,
     Note,
@@ -30,7 +28,7 @@ from backfill_assets.report.screens.runs import state, state_of
 from backfill_assets.report.screens.work import problem_notes
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
-from backfill_assets.report.stuck import stuck_sentence
+from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
 
 _OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.ROLLING_BACK)
 
@@ -45,13 +43,13 @@ def status_page(status: StatusDocument) -> Page:
         section("Runs, newest first", _runs(status.runs)),
         section("Restatement sets, newest first", _sets(status.sets)),
         section("Next", Items(items=tuple(_next(status)))),
-        _listed("Proposed restatements that are open", map(open_proposal_sentence, status.proposals)),
+        _listed("Proposed restatements that are open", map(open_proposal_words, status.proposals)),
         section("Landed files", imports_table(status.imports)),
         _listed(
             "Publications that are not followed by their dependents yet",
-            map(waiting_publication_sentence, status.to_follow),
+            map(waiting_words, status.to_follow),
         ),
-        _listed("What sensors have given up", map(stuck_sentence, status.stuck)),
+        _listed("What sensors have given up", map(stuck_words, status.stuck)),
         *problem_notes(status.problems),
     )
 

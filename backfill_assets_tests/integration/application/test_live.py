@@ -27,7 +27,7 @@ from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import status
-from backfill_assets.report.stuck import stuck_sentence
+from backfill_assets.report.words.waiting import stuck_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -192,7 +192,7 @@ def test_a_blocked_run_that_is_cleared_is_listed_again_only_when_a_gate_blocks_i
     advanced(shop)
     run_id = newest(shop).run_id
     (stuck,) = status(shop.ws).stuck
-    assert words_of(stuck_sentence(stuck)).startswith(
+    assert words_of(stuck_words(stuck)).startswith(
         f"live has given up {run_id} (a blocking gate failed). To list it no longer: backfill clear {run_id} --by NAME."
     )
     assert clear(shop.ws, run_id, by="ben").sensors == (Sensor.LIVE,)

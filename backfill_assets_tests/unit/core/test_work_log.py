@@ -39,7 +39,12 @@ def ws(settings: Settings, clock: Clock) -> Iterator[Workspace]:
 def chunk() -> Compute:
     reads = Reads(argument="events", table="bronze.events", grain=Grain.DAILY, partitions=tuple(INPUT), days=INPUT)
     return Compute(
-        run_id="a", table=TABLE, grain=Grain.DAILY, chunk=Chunk(number=2, partitions=DAYS), chunks=2, reads=(reads,)
+        run_id="a",
+        table=TABLE,
+        grain=Grain.DAILY,
+        chunk=Chunk(number=2, grain=Grain.DAILY, partitions=DAYS),
+        chunks=2,
+        reads=(reads,),
     )
 
 

@@ -26,7 +26,7 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.event_counts import Durations, EventCounts
 from backfill_assets.report.requests import Act
 from backfill_assets.report.status import StatusDocument
-from backfill_assets.report.stuck import stuck_sentence
+from backfill_assets.report.words.waiting import stuck_words
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import ledger_examples as examples
@@ -213,7 +213,7 @@ def test_what_sensors_have_given_up_is_counted_and_shown_by_the_desk_as_status_l
     desk = Pages(ws=ws, staleness=StalenessInBackground(ws, patience_s=0))
     shown = bytes(desk.overview(Request({"type": "http"})).body).decode()
     for each in status.stuck:
-        assert str(escape(words_of(stuck_sentence(each)))) in shown
+        assert str(escape(words_of(stuck_words(each)))) in shown
     assert "(an input is gone). To try again: " in shown
     with ws.ledger.write() as tx:
         tx.stuck.clear("b", by="ben")
