@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -31,7 +31,7 @@ from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.errors import OutsideDays
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
-from backfill_assets.report.landed import LandReport, about_import, questions
+from backfill_assets.report.landed import LandReport, StatedExtract, landed_import, questions
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.transforms.schemas import former_columns, stored_schema
@@ -113,18 +113,17 @@ def land_files(
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     landed = _land_each(ws, table, captures, acting, OnDuplicate(on_duplicate))
-    sentences = [sentence for outcome in landed for sentence in _about(ws, table, outcome)]
-    return landed_report(ws, table, landed, sentences, acting, builds=builds)
+    return landed_report(ws, table, landed, acting, builds=builds)
 
 
 def landed_report(
     ws: Workspace,
     table: SourceTable,
     landed: Sequence[Landed],
-    sentences: Sequence[str],
     acting: Acting,
     *,
     builds: bool,
+    extract: StatedExtract | None = None,
 ) -> LandReport:
     """Builds the days that landed imports touch, if that is wanted, and reports on all of it."""
     next_steps: tuple[NextStep, ...] = ()
@@ -135,19 +134,16 @@ def landed_report(
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
             built = build(ws, run, acting)
-            days = built.run.output
             if built.is_blocked:
-                sentences = [*sentences, f"{table.name}: not built, because a gate blocked {run.run_id}: {days}"]
                 next_steps = (*next_steps, step(do(Act.REPORT, run.run_id)))
-            else:
-                sentences = [*sentences, f"{table.name}: built {days}"]
-    with ws.ledger.read() as tx:
-        records = [tx.imports.get(outcome.record.import_id) for outcome in landed]
+    imports = tuple(landed_import(ws, table, outcome) for outcome in landed)
     return LandReport(
-        imports=tuple(records),
+        source=table.name,
+        imports=imports,
+        extract=extract,
+        quarantine=str(ws.lake.place(table.quarantine)),
         load=built,
-        mostly_rejected=tuple(record.import_id for record in records if record.counts.are_mostly_rejected),
-        sentences=tuple(sentences),
+        mostly_rejected=tuple(each.record.import_id for each in imports if each.record.counts.are_mostly_rejected),
         next_steps=next_steps,
     )
 
@@ -177,12 +173,6 @@ def _land_each(
             on_duplicate=str(on_duplicate),
         ) from error
     return landed
-
-
-def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
-    if not landed.is_new:
-        yield f"{landed.record.name} was landed before as {landed.record.import_id}; nothing new."
-    yield from about_import(ws, table, landed)
 
 
 def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *, empty: bool, reason: str) -> RunReport:

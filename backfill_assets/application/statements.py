@@ -10,12 +10,12 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.people import require_person, same_name
 from backfill_assets.landing.errors import NotConfirmed
-from backfill_assets.landing.extract import Effect, Extract, land_extract, preview
+from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore as restore_keys
 from backfill_assets.landing.statements import withdraw as withdraw_key
-from backfill_assets.planning.partitions import DayRange, count_of
-from backfill_assets.report.landed import DayWithdrawn, ExtractPreview, LandReport, about_import
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.landed import ExtractPreview, LandReport, StatedExtract
 from backfill_assets.report.requests import ANOTHER_PERSON, Option, step
 from backfill_assets.workspace import Workspace
 
@@ -50,22 +50,9 @@ def land_as_extract(
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     found = land_extract(landing(ws, table, acting.by), captures, extract)
-    withdrawn = found.withdrawn
     statement = Landed(record=found.statement, days=found.days, is_new=found.is_new)
-    if not found.is_new:
-        sentences = [f"this extract landed before as {found.statement.import_id}, and nothing after it; nothing new."]
-    else:
-        sentences = [sentence for landed in found.files for sentence in about_import(ws, table, landed)]
-        sentences.append(
-            f"{withdrawn.keys:,} of {count_of(withdrawn.current, 'key')} of {extract.scope} withdrawn by "
-            f"{found.statement.import_id}: the extract lacks them"
-        )
-        if withdrawn.outside:
-            sentences.append(
-                f"{withdrawn.outside:,} of {count_of(withdrawn.records, 'record')} of the extract are not of "
-                f"{extract.scope}; they landed as those of any file"
-            )
-    return landed_report(ws, table, [*found.files, statement], sentences, acting, builds=builds)
+    stated = StatedExtract(scope=extract.scope, withdrawn=found.withdrawn)
+    return landed_report(ws, table, [*found.files, statement], acting, builds=builds, extract=stated)
 
 
 def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, by: str) -> ExtractPreview:
@@ -76,7 +63,6 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
     """
     table = ws.domain.source_table(source)
     found = preview(landing(ws, table, by), [FileCapture(path) for path in files], extract, now=ws.clock())
-    brought = found.effect or Effect()
     allowed = table.most_withdrawn_percent
     confirm = step("to land it, confirm it: ", Option("confirmed_by", ANOTHER_PERSON))
     land = step("to land it, leave out ", Option("dry_run"))
@@ -85,19 +71,9 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
     return ExtractPreview(
         source=table.name,
         scope=extract.scope,
-        current=found.current,
-        withdrawn=found.keys,
+        withdrawn=found,
         percent=round(found.percent, 3),
-        new=brought.new,
-        changed=brought.changed,
-        moved=brought.moved,
-        unchanged=brought.unchanged,
-        records=found.records,
-        outside=found.outside,
-        is_elsewhere=found.is_elsewhere,
         allowed_percent=allowed,
-        by_day=tuple(DayWithdrawn(day=day, keys=keys) for day, keys in found.by_day.items()),
-        sample=found.sample,
         next_steps=(days if found.is_elsewhere else wanted,),
     )
 
@@ -112,8 +88,7 @@ def withdraw(ws: Workspace, source: str, key: Mapping[str, str], acting: Acting,
     table = ws.domain.source_table(source)
     ws.references  # noqa: B018 - as above
     landed = withdraw_key(landing(ws, table, acting.by), key, reason=reason)
-    sentence = f"1 key of {table.name} withdrawn by {landed.record.import_id}"
-    return landed_report(ws, table, [landed], [sentence], acting, builds=True)
+    return landed_report(ws, table, [landed], acting, builds=True)
 
 
 def restore(ws: Workspace, import_id: str, key: Mapping[str, str], acting: Acting, *, reason: str) -> LandReport:
@@ -127,6 +102,4 @@ def restore(ws: Workspace, import_id: str, key: Mapping[str, str], acting: Actin
         table = ws.domain.source_table(tx.imports.get(import_id).source)
     ws.references  # noqa: B018 - as above
     landed = restore_keys(landing(ws, table, acting.by), import_id, key, reason=reason)
-    keys = count_of(landed.record.counts.landed, "key")
-    sentence = f"{keys} of {table.name} restored by {landed.record.import_id}: withdrawn by {import_id}"
-    return landed_report(ws, table, [landed], [sentence], acting, builds=True)
+    return landed_report(ws, table, [landed], acting, builds=True)

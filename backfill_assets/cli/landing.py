@@ -83,7 +83,7 @@ def land(
 
                 preview = preview_extract(session.ws, source, files, extract, person(by))
                 answer(console, preview, as_json=as_json)
-                if preview.is_elsewhere:
+                if preview.withdrawn.is_elsewhere:
                     raise typer.Exit(1)
                 return
             acting = session.acting(person(by), on=source)

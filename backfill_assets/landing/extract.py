@@ -120,7 +120,7 @@ class Withdrawn:
         outside: How many of them are of other days, or not in the scope.
         by_day: How many keys of each event date, only of dates that lose one.
         sample: Some of the keys, as texts.
-        effect: What the keys that its files have are; None where it lands.
+        effect: What the keys that its files have are; null where it lands.
     """
 
     keys: int = 0

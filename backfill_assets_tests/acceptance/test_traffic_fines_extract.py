@@ -163,7 +163,7 @@ def test_a_year_of_the_log_is_replaced_by_an_extract_that_lacks_moves_and_adds_s
         before = checksums(ws, TABLES)
         stated = complete_extract(YEAR, where={}, reason="the second extract")
         report = land_as_extract(ws, BRONZE, [extract], stated, Acting(by="ana", recorder=Unrecorded()), builds=True)
-        assert report.imports[-1].counts.landed == lacking == part.events // 100
+        assert report.imports[-1].record.counts.landed == lacking == part.events // 100
         assert report.load is not None
         moves = differing(before, wanted)
         assert swapped(ws, [report.load.run.run_id])[0] == {place for place in moves if place[0] == BRONZE}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.report.page import Note, Page, Steps, Table, facts, page, run_ref, section, table
@@ -12,8 +13,10 @@ from backfill_assets.report.screens.runs import state_of
 
 if TYPE_CHECKING:
     # They import what lands files and what partitions rest on, which a status does not need.
-    from backfill_assets.report.landed import ExtractPreview, LandReport
+    from backfill_assets.landing.extract import Withdrawn
+    from backfill_assets.report.landed import ExtractPreview, LandedImport, LandReport
     from backfill_assets.report.locate import LocatedImport, LocatedPeriod
+    from backfill_assets.report.report import RunReport
 
 _COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
 _MOST_DAYS = 20
@@ -23,10 +26,56 @@ def landed_page(landed: LandReport) -> Page:
     """What became of files that were landed together."""
     return page(
         "Landed",
-        section("landed files", imports_table(landed.imports)),
-        *(Note(text=each) for each in landed.sentences),
+        section("landed files", imports_table([each.record for each in landed.imports])),
+        *(Note(text=said) for each in landed.imports for said in _about(each, landed.quarantine)),
+        *(Note(text=said) for said in (_extract(landed) if landed.extract else ())),
+        Note(text=_built(landed.source, landed.load)) if landed.load else None,
         *(Note(text=each) for each in landed.next_steps),
     )
+
+
+def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
+    """What a file lacks, what of it was rejected or left out."""
+    record, counts = landed.record, landed.record.counts
+    if not landed.is_new:
+        yield f"{record.name} was landed before as {record.import_id}; nothing new."
+    elif not counts.landed and record.family != Family.STATEMENT:
+        yield f"{record.import_id} holds no records"
+    if counts.rejected:
+        yield f"{count_of(counts.rejected, 'record')} of {record.import_id} rejected, for example:"
+        for row in landed.rejected:
+            yield f"  {record.name}, record {row['row_number']}: {row['reason']}"
+        yield f"  all of them, with their reasons, are in the Delta table {quarantine}"
+    if counts.are_mostly_rejected:
+        valid = counts.landed - counts.rejected
+        some = f"only {valid:,}" if valid else "none"
+        yield f"{some} of {count_of(counts.landed, 'record')} of {record.name} could land: exit code 1"
+    if landed.is_new and record.ignored_columns:
+        ignored = ", ".join(record.ignored_columns)
+        yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
+
+
+def _extract(landed: LandReport) -> Iterator[str]:
+    extract, statement = landed.extract, landed.imports[-1]
+    if extract is None or not statement.is_new:
+        return
+    found = extract.withdrawn
+    yield (
+        f"{found.keys:,} of {count_of(found.current, 'key')} of {extract.scope} withdrawn by "
+        f"{statement.record.import_id}: the extract lacks them"
+    )
+    if found.outside:
+        yield (
+            f"{found.outside:,} of {count_of(found.records, 'record')} of the extract are not of {extract.scope}; "
+            "they landed as those of any file"
+        )
+
+
+def _built(source: str, load: RunReport) -> str:
+    days = load.run.output
+    if load.is_blocked:
+        return f"{source}: not built, because a gate blocked {load.run.run_id}: {days}"
+    return f"{source}: built {days}"
 
 
 def imports_table(imports: Sequence[ImportRecord]) -> Table:
@@ -48,33 +97,35 @@ def imports_table(imports: Sequence[ImportRecord]) -> Table:
 
 def extract_page(preview: ExtractPreview) -> Page:
     """What a complete extract would bring and withdraw, by day, and some of the keys."""
-    keys = (
-        f"{preview.new:,} new, {preview.changed:,} changed, {preview.moved:,} moved to another day, "
-        f"{preview.unchanged:,} unchanged"
-    )
-    lacks = f"{preview.withdrawn:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"
-    days = [(each.day, each.keys) for each in preview.by_day]
+    found, effect = preview.withdrawn, preview.withdrawn.effect
+    days = table(["day", "keys"], found.by_day.items(), numbers=["keys"], most=_MOST_DAYS)
     return page(
         "Extract",
         facts(
             ("dry run", "nothing has landed; this is what the extract would do"),
             ("source", preview.source),
             ("extract of", preview.scope),
-            ("the files hold", _records(preview)),
-            ("keys of the files", keys),
-            ("keys there now", preview.current),
-            ("it lacks", lacks),
+            ("the files hold", _records(found)),
+            (
+                "keys of the files",
+                f"{effect.new:,} new, {effect.changed:,} changed, {effect.moved:,} moved to another day, "
+                f"{effect.unchanged:,} unchanged"
+                if effect
+                else None,
+            ),
+            ("keys there now", found.current),
+            ("it lacks", f"{found.keys:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"),
         ),
-        section("days that lose keys", table(["day", "keys"], days, numbers=["keys"], most=_MOST_DAYS)),
-        Note(text=f"for example {'; '.join(map(_key, preview.sample))}") if preview.sample else None,
+        section("days that lose keys", days),
+        Note(text=f"for example {'; '.join(map(_key, found.sample))}") if found.sample else None,
         *(Note(text=each) for each in preview.next_steps),
     )
 
 
-def _records(preview: ExtractPreview) -> str:
-    outside = f", {preview.outside:,} of them not of these days or rows" if preview.outside else ""
-    outside = ", and none of them is of these days and rows" if preview.is_elsewhere else outside
-    return f"{count_of(preview.records, 'valid record')}{outside}"
+def _records(found: Withdrawn) -> str:
+    outside = f", {found.outside:,} of them not of these days or rows" if found.outside else ""
+    outside = ", and none of them is of these days and rows" if found.is_elsewhere else outside
+    return f"{count_of(found.records, 'valid record')}{outside}"
 
 
 def _key(key: Mapping[str, str | None]) -> str:

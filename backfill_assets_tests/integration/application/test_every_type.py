@@ -22,6 +22,8 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.domain import Domain, SourceTable, TransformContext, daily, derived_table, expression
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.page import Note
+from backfill_assets.report.screens.landing import landed_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import reproduce_run
 from backfill_assets_tests.conftest import NOON
@@ -217,5 +219,6 @@ def test_a_load_that_a_gate_blocks_is_not_called_built(shop: Shop) -> None:
     assert report.load is not None
     run_id = report.load.run.run_id
     assert report.load.is_blocked
-    assert f"bronze.things: not built, because a gate blocked {run_id}: 2026-01-05, 1 day" in report.sentences
+    said = f"bronze.things: not built, because a gate blocked {run_id}: 2026-01-05, 1 day"
+    assert Note(text=said) in landed_page(report).blocks
     assert worded(report.next_steps[-1]) == f"backfill report {run_id}"

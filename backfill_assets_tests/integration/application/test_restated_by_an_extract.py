@@ -105,7 +105,7 @@ def test_after_an_extract_everything_is_what_it_is_where_only_the_extract_landed
         paths = files_of(shop.folder, "second", second.values())
         extract = complete_extract(SOLD, where={}, reason="the second extract", confirmed_by="bea")
         report = land_as_extract(ws, SALES, paths, extract, ANA, builds=True)
-        assert report.imports[-1].counts.landed == len(first.keys() - second.keys())
+        assert report.imports[-1].record.counts.landed == len(first.keys() - second.keys())
         assert report.load is not None
         load = report.load.run.run_id
         moves = differing(before, wanted)

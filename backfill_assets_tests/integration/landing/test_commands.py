@@ -52,7 +52,12 @@ def test_a_file_most_of_whose_records_are_rejected_ends_with_1_and_its_other_rec
     every = written(shop, "every.jsonl", list(map(without_offset, (7, 8, 9))))
     result = types("land", "sales", every, "--no-load", "--by", "ana", "--json")
     assert result.exit_code == 1
-    assert "none of 3 records of every.jsonl could land: exit code 1" in json.loads(result.stdout)["sentences"]
+    (landed,) = (document := json.loads(result.stdout))["imports"]
+    assert document["mostly_rejected"] == [landed["import_id"]]
+    assert (landed["is_new"], landed["counts"]["rejected"], len(landed["rejected"])) == (True, 3, 3)
+    assert [each["row_number"] for each in landed["rejected"]] == ["1", "2", "3"]
+    again = types("land", "sales", every, "--no-load", "--by", "ana")
+    assert "none of 3 records of every.jsonl could land: exit code 1" in again.stdout
 
 
 def loaded(shop: Shop) -> set[date]:
