@@ -8,6 +8,7 @@ from datetime import date
 
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.lake.row_values import Texts, rows_with_key, some_keys
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import count_of
@@ -25,23 +26,6 @@ MOST_FILES = 20
 _MOST_ROWS = 3
 _LINEAGE = "_"
 """The columns of lineage begin with it; they differ from version to version, and are no values of the row."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LandedFile:
-    """A landed file behind a version.
-
-    Attributes:
-        import_id: Names it.
-        path: Where it came from, as the person typed it.
-        sha256: Of its content.
-        landed_by: Who landed it.
-    """
-
-    import_id: str
-    path: str
-    sha256: str
-    landed_by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +47,7 @@ class RowVersion:
     lineage: Mapping[str, str | None]
     changed: tuple[str, ...]
     found: str | None
-    landed: tuple[LandedFile, ...]
+    landed: tuple[ImportRecord, ...]
     landed_count: int | None
 
 
@@ -225,16 +209,9 @@ def _changed(values: Texts | None, earlier: Texts | None) -> tuple[str, ...]:
 
 def _landed(
     tx: ReadTransaction, behind: LandedBehind, version: PartitionVersion
-) -> tuple[tuple[LandedFile, ...], int | None]:
+) -> tuple[tuple[ImportRecord, ...], int | None]:
     try:
         imports = behind.imports(version)
-        records = [tx.imports.get(import_id) for import_id in imports[:MOST_FILES]]
+        return tuple(tx.imports.get(import_id) for import_id in imports[:MOST_FILES]), len(imports)
     except Refused:
         return (), None  # A manifest of a run behind it cannot be read: an audit says which.
-    files = tuple(
-        LandedFile(
-            import_id=record.import_id, path=record.original_path, sha256=record.sha256, landed_by=record.landed_by
-        )
-        for record in records
-    )
-    return files, len(imports)

@@ -49,7 +49,6 @@ class StatusDocument:
         proposals: The proposed restatements that are open, the last one first.
         imports: The latest landed files, the newest last.
         to_follow: The publications that their dependents have not followed.
-        undelivered_publications: How many these are.
         stuck: What sensors have given up until a person clears it.
         problems: Tables (or sets) that could not be looked at, while everything else was.
     """
@@ -61,7 +60,6 @@ class StatusDocument:
     proposals: tuple[OpenProposal, ...]
     imports: tuple[ImportRecord, ...]
     to_follow: tuple[WaitingPublication, ...]
-    undelivered_publications: int
     stuck: tuple[StuckDocument, ...]
     problems: tuple[Problem, ...]
 
@@ -89,7 +87,6 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         proposals=proposals,
         imports=imports,
         to_follow=waiting,
-        undelivered_publications=len(waiting),
         stuck=tuple(map(stuck_document, stuck)),
         problems=tuple(problems.found),
     )

@@ -164,7 +164,7 @@ def _landed(row: RowVersion) -> Value:
         return "not known"
     files: list[Value] = [
         Toned(
-            value=Code(file.path.rpartition("/")[2]),
+            value=Code(file.name),
             tone=Tone.PLAIN,
             hint=f"{file.import_id}, sha256 {file.sha256}, landed by {file.landed_by}",
         )

@@ -69,7 +69,6 @@ STATUS = StatusDocument(
     proposals=(),
     imports=(),
     to_follow=(),
-    undelivered_publications=0,
     stuck=(),
     problems=(),
 )
