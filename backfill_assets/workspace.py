@@ -19,7 +19,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import give_access, open_spark, require_meaning
 from backfill_assets.domain import Domain, Reference
 from backfill_assets.domain.domain import load_domain
-from backfill_assets.files.choose import files_at
+from backfill_assets.files import files_at
 from backfill_assets.files.port import Files
 from backfill_assets.lake.errors import LakeAway
 from backfill_assets.lake.tables import Lake

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.core.versions import present_versions
+from backfill_assets.core.session_settings import present_versions
 
 
 @dataclass(kw_only=True)

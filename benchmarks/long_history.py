@@ -19,7 +19,7 @@ from backfill_assets.application.terms import present_terms
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, sha256_text
 from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DerivedTable
-from backfill_assets.gates.terms import gate_terms
+from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, contract_of
 from backfill_assets.ledger import rows, schema
 from backfill_assets.ledger.connection import WRITE, connect_engine, transaction

@@ -18,8 +18,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.stuck import GivenUp, remember
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved
-from backfill_assets.core.people import LIVE
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import LIVE, Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, RunState

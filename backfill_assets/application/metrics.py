@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction

@@ -7,10 +7,9 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.core.people import require_person
-from backfill_assets.core.session_settings import session_digest
-from backfill_assets.core.versions import client_versions
+from backfill_assets.core.session_settings import client_versions, session_digest
 from backfill_assets.domain import SourceTable
-from backfill_assets.gates.terms import gate_terms
+from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, imports_for_days
 from backfill_assets.ledger.import_records import ImportRecord

@@ -9,8 +9,7 @@ from functools import partial
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
-from backfill_assets.core.problems import Problem
+from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Problem, Refused
 from backfill_assets.landing.turn import clean_up_landing
 from backfill_assets.ledger.errors import UnderWay
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord

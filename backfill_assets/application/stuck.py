@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from backfill_assets.core.people import require_person
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor, require_person
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stuck import (
     ClearedDocument,

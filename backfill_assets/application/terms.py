@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from backfill_assets.core.session_settings import session_digest
-from backfill_assets.core.versions import client_versions
+from backfill_assets.core.session_settings import client_versions, session_digest
 from backfill_assets.domain import DerivedTable, WarmUpProof
-from backfill_assets.gates.terms import gate_terms
+from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import Terms

@@ -28,16 +28,16 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, canonical_jso
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import DerivedTable, Gate, Table, WarmUpProof
+from backfill_assets.gates.agreed import require_agreed_gates
 from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import Verdict, judge
 from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
 from backfill_assets.gates.sample import most_moved, sample_rows
-from backfill_assets.gates.terms import require_agreed_gates
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
-from backfill_assets.lake.schemas import follows_in_swap
 from backfill_assets.lake.staging import footer_columns
+from backfill_assets.lake.tables import follows_in_swap
 from backfill_assets.ledger.records import (
     BreakdownCell,
     CandidatePartition,

@@ -32,7 +32,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
-from backfill_assets.core.versions import VERSIONS, present_versions
+from backfill_assets.core.session_settings import VERSIONS, present_versions
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import checksum_of, hash_columns, sums_of

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from backfill_assets.core.settings import Settings
-from backfill_assets.files.choose import files_at
+from backfill_assets.files import files_at
 from backfill_assets.files.port import Files
 
 Checked = TypeVar("Checked")

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from backfill_assets.cli.plain_values import PlainGroup
-from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
-from backfill_assets.core.problems import Problem
+from backfill_assets.core.errors import BackfillError, InvalidRange, Problem, Refused
 from backfill_assets.core.wording import fault_of, visible
 from backfill_assets.planning.partitions import DayRange, days_named
 from backfill_assets.report.advice import next_step_of

@@ -1,8 +1,121 @@
-"""Differences between two lists of columns, worded the same in every message."""
+"""Columns: how two lists of them differ, and what a schema may become without a rule of its author.
+
+Columns may be added that can be null, types may get wider, and columns may become nullable: then every row of the old
+schema is a row of the new one, and every reader of the files can tell how. Anything else needs a rule.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from pyspark.sql.types import (
+    ArrayType,
+    ByteType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StructField,
+    StructType,
+)
+
+_WHOLE: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
+_DIGITS_OF_LONG, _DIGITS_OF_OTHERS = 20, 10
+"""The digits before the point with which Parquet readers take a whole number for a decimal."""
+
+
+def widens(old: DataType, new: DataType) -> bool:
+    """Whether every value of a type is a value of another one, and readers of Parquet files convert it themselves."""
+    if _is_same(old, new):
+        return True
+    if isinstance(old, _WHOLE) and isinstance(new, _WHOLE):
+        return _WHOLE.index(type(old)) < _WHOLE.index(type(new))
+    if isinstance(old, FloatType):
+        return isinstance(new, DoubleType)
+    if not isinstance(new, DecimalType):
+        return False
+    whole_digits = new.precision - new.scale
+    if isinstance(old, DecimalType):
+        return new.scale >= old.scale and whole_digits >= old.precision - old.scale
+    if isinstance(old, _WHOLE):
+        return whole_digits >= (_DIGITS_OF_LONG if isinstance(old, LongType) else _DIGITS_OF_OTHERS)
+    return False
+
+
+def _is_same(old: DataType, new: DataType) -> bool:
+    """Whether a type is another one, or that with parts that can be null now; comments on parts do not count."""
+    if isinstance(old, ArrayType) and isinstance(new, ArrayType):
+        return (new.containsNull or not old.containsNull) and _is_same(old.elementType, new.elementType)
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        return old.names == new.names and all(
+            (after.nullable or not before.nullable) and _is_same(before.dataType, after.dataType)
+            for before, after in zip(old.fields, new.fields, strict=True)
+        )
+    return old == new
+
+
+def needs_rule(old: StructType, new: StructType, *, ruled: Collection[str] = ()) -> tuple[str, ...]:
+    """What of a change is not a widening, as parts of a sentence that name the column; empty if nothing is.
+
+    Args:
+        old: The schema before.
+        new: The schema after it.
+        ruled: Columns of either that a rule of the author explains.
+    """
+    before = {field.name: field for field in old.fields}
+    after = {field.name: field for field in new.fields}
+    gone = [f"{name} is no longer there" for name in before if name not in after and name not in ruled]
+    kept = [each for field in new.fields for each in _of_column(before.get(field.name), field, ruled)]
+    return (*gone, *kept)
+
+
+def _of_column(old: StructField | None, new: StructField, ruled: Collection[str]) -> tuple[str, ...]:
+    if new.name in ruled:
+        return ()
+    if old is None:
+        return () if new.nullable else (f"{new.name} is new and cannot be null",)
+    if not widens(old.dataType, new.dataType):
+        said = old.dataType.simpleString(), new.dataType.simpleString()
+        narrower = ", which holds less" if widens(new.dataType, old.dataType) else ""
+        return (f"{new.name} was {said[0]} and is {said[1]}{narrower}",)
+    if old.nullable and not new.nullable:
+        return (f"{new.name} could be null and cannot be any more",)
+    return ()
+
+
+def widened(found: StructType, wanted: StructType, *, former: Collection[str] = ()) -> StructType:
+    """The schema of a table that holds files of both schemas: columns in the order found, then the new ones.
+
+    Columns of `found` alone are kept for files that have them, so they can be null, like those that `found` lacks.
+
+    Args:
+        found: The schema of the table now; `needs_rule` has nothing to say about the change, or rules explain it.
+        wanted: What new files have.
+        former: Columns that may be missing in `wanted`.
+
+    Raises:
+        KeyError: `wanted` lacks a column that is not a former one.
+    """
+    declared = {field.name: field for field in wanted.fields}
+    present = set(found.fieldNames())
+    kept = []
+    for field in found.fields:
+        if field.name not in declared and field.name not in former:
+            raise KeyError(field.name)
+        new = declared.get(field.name)
+        kept.append(
+            StructField(
+                field.name,
+                field.dataType if new is None else new.dataType,
+                nullable=new is None or new.nullable or field.nullable,
+                metadata=field.metadata,
+            )
+        )
+    added = [StructField(f.name, f.dataType, nullable=True) for f in wanted.fields if f.name not in present]
+    return StructType([*kept, *added])
 
 
 def differing_columns(found: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]) -> str | None:

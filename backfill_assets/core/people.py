@@ -1,4 +1,4 @@
-"""Names of people as they are given, and names that are reserved for the system.
+"""Names of people as they are given, and names of the parts of the system that act by themselves.
 
 A given name is not authenticated (docs/guarantees.md, Not promised). These checks prevent that one person counts as two
 by another spelling, and that a person uses a name of the system.
@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping
+from enum import StrEnum
 from functools import cache, lru_cache
 
 from confusable_homoglyphs import categories, confusables
 
 from backfill_assets.core.errors import NotApproved, Refused, sentence
-from backfill_assets.core.sensors import Sensor
+
+
+class Sensor(StrEnum):
+    """A part of the system that acts by itself."""
+
+    FOLLOW = "follow"
+    PROPOSE = "propose"
+    PUBLISH = "publish"
+    RECOVER = "recover"
+    DROP = "drop"
+    LIVE = "live"
+
 
 # Letters without a visible form.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")

@@ -3,17 +3,25 @@
 The rule: every setting of `MEANING` and `SOUND` has exactly this value, and no other `spark.sql.*` setting may be given
 unless it is in `TUNING`. So each of Spark's 800 settings is fixed, at its default, or known to affect only time and
 memory. Settings outside `spark.sql.` are free, except for the language and zone of Java.
+
+The versions of this project, PySpark and Python are recorded with every run. A difference alone makes no row stale.
 """
 
 from __future__ import annotations
 
+import platform
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.core.errors import WrongSession, sentence
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.places import InvalidSetting
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MEANING: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
@@ -181,3 +189,36 @@ def wrong_settings(given: Mapping[str, str], java: Mapping[str, str]) -> Iterato
 
 def _same_zone(value: str | None) -> str | None:
     return "UTC" if value in ("Etc/UTC", "GMT", "Etc/GMT", "Z") else value
+
+
+Versions = Mapping[str, str]
+
+VERSIONS = "versions"
+"""Their name in the event that begins the staging of a run."""
+
+
+def client_versions() -> Versions:
+    """The versions that are known without a Spark session."""
+    import pyspark
+
+    return {"backfill_assets": _own_version(), "pyspark": pyspark.__version__, "python": platform.python_version()}
+
+
+def present_versions(spark: SparkSession) -> Versions:
+    """The versions of this process and of the Spark that it computes with, which may be on another machine."""
+    return {**client_versions(), "spark": spark.version}
+
+
+def staged_versions(payloads: Iterable[Mapping[str, Any]]) -> Versions | None:
+    """The versions that a run was last staged with, by the payloads of its events; None where none were recorded."""
+    found: Versions | None = None
+    for payload in payloads:
+        found = payload.get(VERSIONS, found)
+    return found
+
+
+def _own_version() -> str:
+    try:
+        return version("backfill_assets")
+    except PackageNotFoundError:
+        return "not installed"

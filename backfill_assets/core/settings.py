@@ -14,8 +14,8 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+from backfill_assets.core.people import Sensor
 from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, place_of
-from backfill_assets.core.sensors import Sensor
 from backfill_assets.core.session_settings import require_tuning
 from backfill_assets.core.store_access import FROM_ENVIRONMENT, StoreAccess
 

@@ -25,8 +25,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from backfill_assets.core.columns import needs_rule, widens
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.core.widening import needs_rule, widens
 from backfill_assets.domain.declarations import Declared, Kind, wrong
 
 Record = Mapping[str, Column]

@@ -11,7 +11,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.core.widening import widens
+from backfill_assets.core.columns import widens
 from backfill_assets.domain.contracts import Lift, Record
 from backfill_assets.domain.errors import CodeBroken
 

@@ -2,16 +2,23 @@
 
 Of several writers who put the same new key with the condition that there is none, exactly one may be told that it won.
 A store that ignores the condition, or checks it before it writes, loses commits that it reported as done. A race for
-some keys finds such a store, which is refused before anything is written to the lake.
+some keys finds such a store, which is refused before anything is written to the lake. That a store passed is remembered
+beside the tables, for the endpoint by which it was reached.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 
+from backfill_assets.core.places import Place
+from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.files import files_at, open_files
 from backfill_assets.files.port import Files, SeveralWinners
 
 WRITERS = 8
@@ -70,3 +77,33 @@ def _judge(files: Files, winners: Mapping[str, Sequence[int]]) -> None:
 
 def _content(writer: int) -> bytes:
     return f"writer {writer}\n".encode()
+
+
+_admitted: set[tuple[Place, str]] = set()
+"""What this process knows to be admitted."""
+
+
+def require_admitted(root: Place, access: StoreAccess) -> None:
+    """Races for keys of a store that is used for the first time; a local folder needs no admission.
+
+    Args:
+        root: Where the tables are.
+        access: How the store is reached.
+
+    Raises:
+        StoreRefused: The store let several writers win, or does not accept the credentials; the lake is as it was.
+        StoreAway: It does not answer.
+    """
+    if isinstance(root, Path) or (root, access.endpoint) in _admitted:
+        return
+    files, mark = files_at(root, access), mark_of(access)
+    if files.stat(mark) is None:
+        require_one_winner(lambda: open_files(root, access))
+        shown = {"endpoint": access.endpoint, "keys": ROUNDS, "writers": WRITERS}
+        files.put_if_absent(mark, json.dumps(shown).encode())
+    _admitted.add((root, access.endpoint))
+
+
+def mark_of(access: StoreAccess) -> str:
+    """The file that remembers that a store passed, relative to the lake."""
+    return f"{FOLDER}/passed-{hashlib.sha256(access.endpoint.encode()).hexdigest()[:16]}.json"

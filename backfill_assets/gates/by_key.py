@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.domain import Table
-from backfill_assets.gates.state_moves import Coded, StateMove, coded_columns
+from backfill_assets.gates.moves import Coded, StateMove, coded_columns
 from backfill_assets.lake.checksums import canonical, row_hash
 
 _ONE_ACCEPTED = 1 << 32

@@ -13,8 +13,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.domain import ComparedWithAccepted, Table, UniqueKey
 from backfill_assets.domain.gates import WARM_UP
-from backfill_assets.gates.conditions import violations
-from backfill_assets.gates.measure import Proven
+from backfill_assets.gates.measure import Proven, violations
 from backfill_assets.gates.sample import key_columns, sample_rows
 from backfill_assets.lake.row_values import texts
 from backfill_assets.ledger.records import FailingKey, GateResult

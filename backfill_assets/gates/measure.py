@@ -1,8 +1,8 @@
 """Measurement: the content of the staged files, and how it differs from the accepted rows.
 
 Two passes. The first adds up each partition: its rows, its content checksum, and the rows that violate a gate; no row
-is shuffled for it. The second groups rows by key (`by_key`), and needs the accepted rows only of partitions whose
-checksums differ.
+is shuffled for it: a gate on rows is one column, true for a violation. The second groups rows by key (`by_key`), and
+needs the accepted rows only of partitions whose checksums differ.
 """
 
 from __future__ import annotations
@@ -12,14 +12,28 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from backfill_assets.domain import Table
+from backfill_assets.domain import (
+    AcceptedValues,
+    ComparedWithAccepted,
+    Gate,
+    Moved,
+    NotNull,
+    Operation,
+    RowCount,
+    RowExpression,
+    SchemaMatches,
+    SourceTable,
+    Table,
+    UniqueKey,
+    WarmUpProof,
+)
+from backfill_assets.domain.operations import OPERATION
 from backfill_assets.gates.by_key import ByKey, compare_keys
-from backfill_assets.gates.conditions import violations
-from backfill_assets.gates.state_moves import StateMove, added_up
+from backfill_assets.gates.moves import StateMove, added_up
 from backfill_assets.lake.checksums import HASHES, NO_ROWS, checksum_of, hash_columns, partition_checksums, sums_of
 from backfill_assets.ledger.records import SampledRow
 from backfill_assets.planning.reads import MoreDays
@@ -211,3 +225,29 @@ class Proven:
     def is_compared(self) -> bool:
         """Whether there was something to compare with."""
         return not self.more or any(each.back or each.ahead for each in self.more)
+
+
+def violation(gate: Gate, table: Table) -> Column | None:
+    """True for a row that violates the gate; None for gates that are not about single rows."""
+    match gate:
+        case NotNull():
+            return F.col(gate.column).isNull()
+        case AcceptedValues():
+            return F.col(gate.column).isNotNull() & ~F.col(gate.column).isin(*gate.values)
+        case RowExpression():
+            # A condition that is null is not satisfied.
+            return ~F.coalesce(F.expr(gate.condition), F.lit(False))
+        case SchemaMatches():
+            required = [field.name for field in table.schema.fields if not field.nullable]
+            return F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in required))
+        case UniqueKey() | RowCount() | ComparedWithAccepted() | WarmUpProof() | Moved():
+            return None
+
+
+def violations(table: Table) -> Mapping[str, Column]:
+    """The violation columns of a table's gates, by gate name."""
+    found = {gate.name: violation(gate, table) for gate in table.gates}
+    # Gates are about states: the row of a delete has no values but its key.
+    changelog = isinstance(table, SourceTable) and table.operation is not None
+    is_state = F.col(OPERATION) != F.lit(str(Operation.DELETE)) if changelog else F.lit(True)
+    return {name: is_state & column if changelog else column for name, column in found.items() if column is not None}

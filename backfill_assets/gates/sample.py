@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.state_moves import coded_columns
+from backfill_assets.gates.moves import coded_columns
 from backfill_assets.lake.row_values import texts
 from backfill_assets.ledger.records import SampledRow
 

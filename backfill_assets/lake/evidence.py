@@ -15,7 +15,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import DataFrame
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
-from backfill_assets.lake.admitted import require_admitted
+from backfill_assets.files.admission import require_admitted
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.swap import Exchange, SwapOrder, swap
 from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, live_files

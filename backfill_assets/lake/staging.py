@@ -26,8 +26,8 @@ from pyspark.sql import functions as F
 
 from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.core.places import for_spark
+from backfill_assets.files.admission import require_admitted
 from backfill_assets.files.port import Files, FileState
-from backfill_assets.lake.admitted import require_admitted
 from backfill_assets.lake.tables import Lake
 
 RUNS_FOLDER = "_runs"

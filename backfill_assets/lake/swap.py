@@ -32,8 +32,7 @@ from backfill_assets.lake.errors import (
     OthersCommittedFirst,
     StagedFilesChanged,
 )
-from backfill_assets.lake.schemas import schema_after
-from backfill_assets.lake.tables import Lake, changed_files, in_one_line, live_files, missing_files
+from backfill_assets.lake.tables import Lake, changed_files, in_one_line, live_files, missing_files, schema_after
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

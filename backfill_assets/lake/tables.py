@@ -1,7 +1,11 @@
-"""Tables: their paths, and how they are opened and created."""
+"""Tables: their paths, how they are opened and created, and which change of columns a table can follow.
+
+A table is never rewritten for other columns: its schema changes in the commit that first publishes files with them.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -13,16 +17,17 @@ from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyspark.sql.types import StructField, StructType
 
+from backfill_assets.core.columns import differing_columns, needs_rule, widened
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import DataFile, FileSet, digest_of_paths
 from backfill_assets.core.places import Place, StoreUrl
 from backfill_assets.core.store_access import StoreAccess
-from backfill_assets.files.choose import files_at
+from backfill_assets.files import files_at
+from backfill_assets.files.admission import require_admitted
 from backfill_assets.files.port import Files, NoAnswer
-from backfill_assets.lake.admitted import require_admitted
 from backfill_assets.lake.errors import DamagedTable, NoTable, OtherColumns
-from backfill_assets.lake.schemas import cannot_follow, schema_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import PyFileSystem
@@ -274,3 +279,40 @@ def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple
         return tuple(problem for problem in map(says, wanted) if problem)
     with ThreadPoolExecutor(files.at_once) as askers:
         return tuple(problem for problem in askers.map(says, wanted) if problem)
+
+
+def schema_of(handle: DeltaTable) -> StructType:
+    """The columns of a Delta table."""
+    return StructType.fromJson(json.loads(handle.schema().to_json()))
+
+
+def cannot_follow(found: StructType, wanted: StructType, former: Collection[str] | None) -> str | None:
+    """Why a table cannot take files of other columns, as a part of a sentence; None if it can.
+
+    Args:
+        found: The table's columns.
+        wanted: Those of the files.
+        former: Columns of earlier contracts, which new files may lack, and with which come rules for old rows; None
+            for a table whose columns have no versions.
+    """
+    # Whether values can be null is not compared: that is measured in the rows.
+    kept = [f for f in found.fields if f.name in wanted.fieldNames() or f.name not in (former or ())]
+    before = StructType([StructField(f.name, f.dataType, nullable=False) for f in kept])
+    added = set(wanted.fieldNames()) - set(found.fieldNames())
+    if not needs_rule(before, wanted, ruled=() if former is None else added):
+        return None
+    return differing_columns(*([(f.name, f.dataType.simpleString()) for f in each.fields] for each in (before, wanted)))
+
+
+def follows_in_swap(handle: DeltaTable, wanted: StructType) -> bool:
+    """Whether the next publication of files with these columns changes the table's schema."""
+    return schema_after(handle, wanted) is not None
+
+
+def schema_after(handle: DeltaTable, wanted: StructType) -> Schema | None:
+    """The schema that the table has once it takes files of these columns; None when it has it already."""
+    found = schema_of(handle)
+    if cannot_follow(found, wanted, former=found.fieldNames()):
+        return None  # staged before the declaration changed, or put back after it
+    after = widened(found, wanted, former=found.fieldNames())
+    return None if after == found else Schema.from_json(after.json())

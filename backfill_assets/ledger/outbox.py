@@ -13,7 +13,7 @@ from datetime import date, datetime
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, NotGivenUp, NotInLedger
 from backfill_assets.ledger.events import Event, EventLog

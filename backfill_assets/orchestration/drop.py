@@ -15,7 +15,7 @@ from dagster import DefaultSensorStatus, RunRequest, SensorDefinition, SensorEva
 
 from backfill_assets.application.drop import give_up, land_dropped, settled_sources, unchanged, waiting
 from backfill_assets.application.stuck import stuck_text
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
 from backfill_assets.orchestration.sensor_jobs import SensorJob, why_failed

@@ -42,9 +42,8 @@ from backfill_assets.application.stuck import GivenUp, remember, stuck_text
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import LIVE as BY
-from backfill_assets.core.people import PUBLISHER
+from backfill_assets.core.people import PUBLISHER, Sensor
 from backfill_assets.core.progress import Progress
-from backfill_assets.core.sensors import Sensor
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
 from backfill_assets.orchestration.recorder import DagsterRecorder

@@ -23,8 +23,7 @@ from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfi
 from backfill_assets.application.propose import propose as propose_restatements
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.people import FOLLOWER
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import FOLLOWER, Sensor
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.orchestration import tags

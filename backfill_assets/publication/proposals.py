@@ -20,9 +20,8 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
-from backfill_assets.staleness.landed_news import LandedNews, landed_news
-from backfill_assets.staleness.late_events import days_of_late_events, days_with_moved_keys
-from backfill_assets.staleness.source_changes import SourceChanges, source_changes
+from backfill_assets.staleness.find import SourceChanges, source_changes
+from backfill_assets.staleness.landed_news import LandedNews, days_of_late_events, days_with_moved_keys, landed_news
 from backfill_assets.workspace import Workspace
 
 OPEN_RUNS = (

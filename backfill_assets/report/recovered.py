@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from backfill_assets.core.problems import Problem
+from backfill_assets.core.errors import Problem
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.report.requests import NextStep
 

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.versions import Versions, staged_versions
+from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.records import (
     ApprovalGrounds,

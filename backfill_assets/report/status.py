@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill_assets.core.problems import Problem, Problems
+from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.lake.errors import NoTable
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from backfill_assets.capture.drop_folder import dropped_files
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction

@@ -6,7 +6,7 @@ their successor, so that a process that stops leaves the earlier drafts or the n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import date
@@ -14,6 +14,7 @@ from pathlib import Path
 
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.wording import visible
+from backfill_assets.lake.row_values import rows_by_import
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, compress, describe
 from backfill_assets.planning.proposals import SourceDay
@@ -22,8 +23,7 @@ from backfill_assets.planning.sets import ProposedBecause
 from backfill_assets.publication.proposals import Situation, basis_of, open_sets, situation
 from backfill_assets.restatements.errors import OpenKeepsChanging
 from backfill_assets.restatements.plan import Proposal, TermsOf, plan_set
-from backfill_assets.staleness.decided_rows import deciding_news
-from backfill_assets.staleness.landed_news import FileNews, files_of
+from backfill_assets.staleness.landed_news import FileNews, LandedNews, files_of
 from backfill_assets.workspace import Workspace
 
 _TRIES = 5
@@ -179,3 +179,32 @@ def _requester(tx: ReadTransaction, found: Situation, files: Sequence[FileNews])
         for claim in tx.versions.claims(source, [day]).values():
             return tx.runs.get(claim.run_id).manifest.requested_by
     return _WITHOUT_FILES
+
+
+def deciding_news(
+    ws: Workspace,
+    tx: ReadTransaction,
+    news: Mapping[SourceDay, tuple[LandedNews, ...]],
+    days: Iterable[SourceDay],
+) -> Mapping[SourceDay, tuple[LandedNews, ...]]:
+    """The news of some days that decide a row of what is accepted, with the number of these rows.
+
+    Where no file decides one, such as after a file was landed again with fewer records, all news of the day are kept.
+
+    Cost: one column of the accepted rows of these days is read, without Spark.
+
+    Raises:
+        MissingInput, UnreadableTable: The accepted rows of a day cannot be read.
+    """
+    by_source: dict[str, list[date]] = {}
+    for source, day in sorted(days):
+        by_source.setdefault(source, []).append(day)
+    found: dict[SourceDay, tuple[LandedNews, ...]] = {}
+    for source, some in by_source.items():
+        accepted = tx.versions.accepted(source, some)
+        for day in some:
+            version = accepted.get(day)
+            rows = {} if version is None else rows_by_import(ws.lake, source, version.files)
+            counted = [replace(each, rows=rows.get(each.record.import_id, 0)) for each in news.get((source, day), ())]
+            found[source, day] = tuple(each for each in counted if each.decides) or tuple(counted)
+    return found

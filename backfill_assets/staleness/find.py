@@ -1,16 +1,21 @@
-"""Staleness of tables: reads the ledger, the declarations and the reference archive, and calls `staleness.decide`."""
+"""Staleness of tables: reads the ledger, the declarations and the reference archive, and calls `staleness.decide`.
+
+For a changed reference, its earlier value comes from the archive, and says which days are affected; if the archive does
+not have it, any day may be. For proposals, the same is told by the changed days of sources (`source_changes`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache, partial
 from typing import Any
 
 from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.session_settings import session_digest
-from backfill_assets.domain import DayRange, DerivedTable, SourceTable, Table
+from backfill_assets.domain import DayRange, DerivedTable, Domain, SourceTable, Table, Window
+from backfill_assets.files.port import Files
 from backfill_assets.landing.contract_versions import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate
@@ -18,10 +23,12 @@ from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.partitions import Grain, compress
+from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.request import configuration_of
-from backfill_assets.staleness.decide import ConfiguredWith, Present, find_stale
+from backfill_assets.staleness.decide import ConfiguredWith, Narrow, Narrowed, Present, find_stale
 from backfill_assets.staleness.ranges import Cause, Staleness
-from backfill_assets.staleness.reference_changes import narrowing
+from backfill_assets.transforms.references import LoadedReference, load_pinned
 from backfill_assets.workspace import Workspace
 
 
@@ -222,3 +229,102 @@ def _earlier(
     partitions: Collection[date],
 ) -> Iterator[Basis]:
     return map(as_read, earlier(table, partitions))
+
+
+def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedReference], archive: Files) -> Narrow:
+    """What is known about changed references of a table.
+
+    Args:
+        domain: Declares how to find the days that changed.
+        table: Declares how far around a day facts count.
+        now: The references as they are now.
+        archive: The place with every reference that was ever used.
+    """
+    declared = {reference.name: reference for reference in domain.references}
+
+    @cache
+    def value_then(pinned: PinnedReference) -> Any | None:
+        present = now.get(pinned.name)
+        if present is not None and present.sha256 == pinned.sha256:
+            return present.value
+        try:
+            return load_pinned(domain, [pinned], archive)[pinned.name].value
+        except (MissingInput, InvalidReference):
+            return None
+
+    @cache
+    def changed(pinned: PinnedReference) -> tuple[DayRange, ...] | None:
+        hook = declared[pinned.name].changed_days
+        before = value_then(pinned)
+        if hook is None or before is None:
+            return None
+        days: Iterable[DayRange] | None = hook(before, now[pinned.name].value)
+        return None if days is None else compress(Grain.DAILY, (day for some in days for day in some))
+
+    @cache
+    def window(used: tuple[PinnedReference, ...]) -> Window | None:
+        then = {pinned.name: value_then(pinned) for pinned in used}
+        if None in then.values():
+            return None
+        return _wider(
+            table.reference_window_for(then),
+            table.reference_window_for({name: now[name].value for name in table.references}),
+        )
+
+    def narrow(name: str, used: tuple[PinnedReference, ...]) -> Narrowed | None:
+        pinned = next((pinned for pinned in used if pinned.name == name), None)
+        days = changed(pinned) if pinned is not None and name in declared else None
+        if days is None:
+            return None
+        return Narrowed(days=days, window=window(used) if days else None)
+
+    return narrow
+
+
+def _wider(then: Window | None, now: Window | None) -> Window | None:
+    """The longer of both windows on either side, so that it holds for present rows and for recomputed ones."""
+    if then is None or now is None:
+        return None
+    return Window(days_back=max(then.days_back, now.days_back), days_ahead=max(then.days_ahead, now.days_ahead))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceChanges:
+    """What of sources is no longer what accepted output was computed from.
+
+    Attributes:
+        dependents: By changed day, the tables that read it directly and have accepted partitions that did.
+        blocked: Partitions that cannot be built again, because an input has no accepted version any more, by table.
+        otherwise: Partitions that would change for other reasons than their inputs too, such as references, by table.
+        not_loaded: Days of sources that are not built from what has landed.
+    """
+
+    dependents: Mapping[SourceDay, frozenset[str]] = field(default_factory=dict)
+    blocked: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    otherwise: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    not_loaded: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
+
+
+def source_changes(ws: Workspace, tx: ReadTransaction) -> SourceChanges:
+    """The changed days of sources, by what `stale` finds."""
+    sources = {source.name for source in ws.domain.sources}
+    found = stale_within(ws, tx)
+    dependents: dict[SourceDay, set[str]] = {}
+    for table, source_day in _changed(found, sources):
+        dependents.setdefault(source_day, set()).add(table)
+    return SourceChanges(
+        dependents={day: frozenset(tables) for day, tables in dependents.items()},
+        blocked={each.table: frozenset(each.blocked) for each in found if each.blocked},
+        otherwise={each.table: changed_otherwise(each) for each in found if each.table not in sources},
+        not_loaded={each.table: each.partitions for each in found if each.table in sources and each.partitions},
+    )
+
+
+def _changed(found: Iterable[Staleness], sources: set[str]) -> Iterator[tuple[str, SourceDay]]:
+    for each in found:
+        if each.table in sources:
+            continue
+        reasons = (reason for stretch in each.ranges for reason in stretch.reasons)
+        for reason in reasons:
+            if reason.cause is Cause.INPUT_CHANGED and reason.name in sources:
+                yield from ((each.table, (reason.name, day)) for days in reason.days or () for day in days)

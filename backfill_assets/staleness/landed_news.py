@@ -1,4 +1,8 @@
-"""News of landed files: what each brought to changed days since accepted output was computed from them."""
+"""News of landed files: what each brought to changed days since accepted output was computed from them.
+
+Which of these days may follow by lateness: lateness lets rows come that were not there before; whatever changes, moves,
+takes back or restores an earlier one is for a person to decide, however recent its day is.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.landing.imports import STATEMENT, OnDuplicate
+from backfill_assets.ledger.import_records import ImportDay, ImportRecord, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
@@ -155,3 +159,62 @@ def _read_before(
             runs[source, day] = {run_id for run_id in makers if run_id is not None}
     bases = {run_id: tx.bases.of_run(run_id, ()) for run_id in sorted(set().union(*runs.values()))}
     return {day: tuple(bases[run_id] for run_id in sorted(some)) for day, some in runs.items()}
+
+
+News = Mapping[SourceDay, Iterable[LandedNews]]
+
+_PLAINLY = (OnDuplicate.IGNORE, OnDuplicate.REJECT)
+"""How late events land: nothing is landed again, and no file is stated to replace another one."""
+
+
+def days_of_late_events(news: News, lateness: Mapping[str, int]) -> frozenset[SourceDay]:
+    """The days to which files brought nothing but new keys, each within the lateness of the source.
+
+    Args:
+        news: What landed files brought to changed days; a day whose change came with no file has none.
+        lateness: The days between the day of events and their landing that a source declares.
+    """
+    found = {day: list(brought) for day, brought in news.items() if day[0] in lateness}
+    return frozenset(
+        day
+        for day, brought in found.items()
+        if brought and all(each.days_late <= lateness[day[0]] and _is_addition(each) for each in brought)
+    )
+
+
+def _is_addition(news: LandedNews) -> bool:
+    day = news.day
+    return brings_new_keys_only(news.record) and not (day.displaced or day.deleted or day.withdrawn or day.restored)
+
+
+def brings_new_keys_only(record: ImportRecord) -> bool:
+    """Whether every record that counts in a landed file is the first one of its key, and none was landed again.
+
+    The keys that are current since a file landed are as many as its records that decide a key only if none of these
+    keys was there before, whatever it was.
+    """
+    counts = record.counts
+    return (
+        record.format != STATEMENT
+        and record.on_duplicate in _PLAINLY
+        and counts.superseded == 0
+        and record.keys == KeyCounts(current=counts.accepted)
+    )
+
+
+def days_with_moved_keys(news: News) -> tuple[frozenset[SourceDay], ...]:
+    """The days between which files moved keys, in groups that share none: a group is restated as a whole.
+
+    Of a file that moved keys all days are in one group, because it is not known which of them a key came from.
+    """
+    groups: list[set[SourceDay]] = []
+    by_import: dict[str, set[SourceDay]] = {}
+    for day, brought in news.items():
+        for each in brought:
+            by_import.setdefault(each.record.import_id, set()).add(day)
+    moving = {each.record.import_id for brought in news.values() for each in brought if each.day.displaced}
+    for days in (days for import_id, days in by_import.items() if import_id in moving):
+        met = [group for group in groups if not group.isdisjoint(days)]
+        groups = [group for group in groups if group not in met]
+        groups.append(days.union(*met))
+    return tuple(frozenset(group) for group in groups if len(group) > 1)

@@ -2,11 +2,19 @@
 
 The function sees only its inputs and its context. The result must have exactly the declared columns; then rows outside
 the output partitions are dropped (so that warm-up is never published) and the lineage columns are added.
+
+Spark jobs inside a transform are refused: it may only describe rows, which its caller computes. The methods of
+DataFrames that start a job are wrapped, and the wrapper refuses only in a thread that is calling a transform, so that
+the rest of the process is not affected. It uses no internals of Spark, and works the same for Spark Connect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
@@ -14,16 +22,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from backfill_assets.core.columns import differing_columns
+from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.core.spark_causes import recorded_reason, spark_reason
 from backfill_assets.domain import DerivedTable, Release, TransformContext
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
-from backfill_assets.transforms.actions import without_actions
+from backfill_assets.transforms.schemas import DERIVED_LINEAGE
 
 
 def apply_transform(
@@ -113,3 +121,71 @@ def input_version(inputs: tuple[PinnedInput, ...]) -> str:
         f"{pinned.table}@{document_digest([[p.partition.isoformat(), p.digest] for p in pinned.partitions])[:16]}"
         for pinned in inputs
     )
+
+
+METHODS = (
+    *("collect", "count", "show", "take", "head", "first", "tail", "isEmpty", "toLocalIterator", "toPandas", "toArrow"),
+    *("foreach", "foreachPartition", "checkpoint", "localCheckpoint", "writeTo", "toJSON"),
+    *("approxQuantile", "corr", "cov", "crosstab", "freqItems", "transpose", "mergeInto"),
+    # These start no job, but leave something in the session that outlives the transform.
+    *("cache", "persist", "unpersist"),
+)
+PROPERTIES = ("write", "writeStream", "rdd")
+
+_found: ContextVar[list[str] | None] = ContextVar("actions_of_the_transform", default=None)
+_watched: set[type] = set()
+
+
+class _Stopped(ContractBroken):
+    """The error of an action inside a transform; the displayed message names the transform."""
+
+
+@contextmanager
+def without_actions(named: str, frame_type: type[DataFrame]) -> Iterator[None]:
+    """Refuses actions on DataFrames while a transform is called, even if the transform catches every error.
+
+    Args:
+        named: The transform, for the message.
+        frame_type: The class of the DataFrames that are passed to it.
+
+    Raises:
+        ContractBroken: It ran an action, which the message names.
+    """
+    _watch(frame_type)
+    actions: list[str] = []
+    token = _found.set(actions)
+    try:
+        yield
+    except Exception:  # of any kind: a transform may have made its own error of the refused action
+        if not actions:
+            raise
+    finally:
+        _found.reset(token)
+    if actions:
+        problem = f"runs the action {actions[0]} on a DataFrame: a transform only describes rows, without actions"
+        raise CodeBroken(code=named, problem=problem)
+
+
+def _watch(frame_type: type[DataFrame]) -> None:
+    if frame_type in _watched:
+        return
+    _watched.add(frame_type)
+    for name in METHODS:
+        if (method := getattr(frame_type, name, None)) is not None:
+            setattr(frame_type, name, _asking(name, method))
+    for name in PROPERTIES:
+        found = getattr(frame_type, name, None)
+        if isinstance(found, property) and found.fget is not None:
+            setattr(frame_type, name, property(_asking(name, found.fget), doc=found.__doc__))
+
+
+def _asking(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def asking(*args: Any, **kwargs: Any) -> Any:
+        actions = _found.get()
+        if actions is not None:
+            actions.append(name)
+            raise _Stopped(f"a transform has no actions, and this one runs {name}.")
+        return method(*args, **kwargs)
+
+    return asking

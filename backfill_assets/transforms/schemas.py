@@ -1,4 +1,4 @@
-"""Schemas: the columns of a table, and those that are its content."""
+"""Schemas: the columns of a table, those that are its content, and those of lineage that every row has in addition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pyspark.sql.types import DateType, LongType, StringType, StructField, Struc
 
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL, is_current
-from backfill_assets.lake.lineage import DERIVED_LINEAGE, SOURCE_LINEAGE
 
 
 def business_schema(table: Table) -> StructType:
@@ -58,3 +57,30 @@ def current_rows(rows: DataFrame, table: Table) -> DataFrame:
     if not isinstance(table, SourceTable) or table.operation is None:
         return rows
     return rows.where(is_current()).select(*table.schema.fieldNames(), table.partition.column)
+
+
+DERIVED_LINEAGE = StructType(
+    [
+        StructField(name, StringType(), nullable=True)
+        for name in (
+            "_run_id",
+            "_kind",
+            "_mode",
+            "_transform",
+            "_transform_version",
+            "_input_version",
+            "_reference_versions",
+            "_restatement_reason",
+        )
+    ]
+)
+"""On every row of a derived table (DESIGN, Identity)."""
+
+SOURCE_LINEAGE = StructType(
+    [
+        StructField("_import_id", StringType(), nullable=True),
+        StructField("_row", LongType(), nullable=True),
+        StructField("_run_id", StringType(), nullable=True),
+    ]
+)
+"""On every row of a source table: the landed file, the line or row in it, and the run that loaded it."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.capture.landed_files import landing_files
+from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.identity import EMPTY_FILE_SET
-from backfill_assets.core.problems import Problem, Problems
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts

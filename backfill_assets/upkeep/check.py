@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.candidates.compute import cannot_compute
+from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.identity import FileSet, contract_of
-from backfill_assets.core.problems import Problem, Problems
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
-from backfill_assets.lake.schemas import cannot_follow, schema_of
 from backfill_assets.lake.staging import footer_columns
+from backfill_assets.lake.tables import cannot_follow, schema_of
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.transforms.schemas import business_schema, former_columns, stored_schema
 from backfill_assets.workspace import Workspace

@@ -25,8 +25,8 @@ from backfill_assets.core.errors import BackfillError, StoreAway
 from backfill_assets.core.file_rights import PRIVATE, readable_by_others, umask_of
 from backfill_assets.core.places import Place, StoreUrl, for_spark
 from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.files import files_at, open_files
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
-from backfill_assets.files.choose import files_at, open_files
 from backfill_assets.files.port import Files
 from backfill_assets.upkeep.errors import Fault, NotSound, ReadableByOthers
 from backfill_assets.workspace import Workspace

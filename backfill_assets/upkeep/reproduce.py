@@ -17,8 +17,8 @@ from backfill_assets.candidates.compute import require_same_code
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.core.session_settings import Versions, present_versions, staged_versions
 from backfill_assets.core.spark_causes import spark_reason
-from backfill_assets.core.versions import Versions, present_versions, staged_versions
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.ledger.records import RunRecord, SampledRow
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import Problems
 from backfill_assets.core.identity import document_digest
-from backfill_assets.core.problems import Problems
 from backfill_assets.lake.staging import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.records import RunHeader

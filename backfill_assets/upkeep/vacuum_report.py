@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from backfill_assets.core.problems import Problem
+from backfill_assets.core.errors import Problem
 from backfill_assets.upkeep.retention import Decision, Horizons, LeftAlone, Why
 
 Sizes = Mapping[str, Mapping[str, int]]

@@ -33,7 +33,7 @@ from backfill_assets.ledger.import_records import ImportCounts, ImportDay, Impor
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads
-from backfill_assets.staleness import decided_rows
+from backfill_assets.restatements import propose
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.lakes import folder_of
 
@@ -255,7 +255,7 @@ def without_spark(paper: Paper) -> Iterator[None]:
             },
         ),
         # Files on paper do not say which import a row is of.
-        (decided_rows, {"rows_by_import": lambda *_: {}}),
+        (propose, {"rows_by_import": lambda *_: {}}),
         (Workspace, {"spark": lambda _ws: SimpleNamespace(interruptAll=lambda: None)}),
     ]
     with pytest.MonkeyPatch.context() as patch:

@@ -9,11 +9,11 @@ import pytest
 from backfill_assets.application import live
 from backfill_assets.ledger.versions import VersionReads
 from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.publication import authority, proposals, publish
+from backfill_assets.publication import proposals, publish
 from backfill_assets.restatements import publish as sets
 from backfill_assets.restatements import undo
-from backfill_assets.staleness import source_changes
-from backfill_assets.staleness.late_events import News
+from backfill_assets.staleness import find
+from backfill_assets.staleness.landed_news import News
 from backfill_assets_tests.faults.alone import tell_all
 
 STEPS = 20
@@ -49,8 +49,7 @@ def _live_does_not_mind_moved_keys(patch: pytest.MonkeyPatch) -> None:
 
 
 def _a_release_comes_with_a_late_event(patch: pytest.MonkeyPatch) -> None:
-    for module in (authority, source_changes):
-        patch.setattr(module, "changed_otherwise", lambda _found: frozenset())
+    patch.setattr(find, "changed_otherwise", lambda _found: frozenset())
 
 
 def _what_was_undone_follows_with_the_next_late_event(patch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from pyspark.sql.types import StructType
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.lake.checksums import FORM
-from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, Finding, GateResult, PartitionVersion
 from backfill_assets.planning.manifest_parts import GateTerm
+from backfill_assets.transforms.schemas import DERIVED_LINEAGE
 from backfill_assets_tests.domains import example as example_domain
 from backfill_assets_tests.support.lakes import folder_of
 

@@ -49,7 +49,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/runs.py RunSteps.move",
         "ledger/write_runs.py RunWrites.move",
         "ledger/write_runs.py RunWrites.take",
-        "core/versions.py staged_versions",
+        "core/session_settings.py staged_versions",
     ),
     "sampled rows as the ledger keeps them, until they are parsed": (
         "ledger/records.py BreakdownCell.document",

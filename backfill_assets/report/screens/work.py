@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from backfill_assets.core.problems import Problem
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.errors import Problem
+from backfill_assets.core.people import Sensor
 from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.follow import FollowCancellation, FollowedRun, FollowReport, WaitingPublication

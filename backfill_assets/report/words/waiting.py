@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.follow import WaitingPublication
 from backfill_assets.report.proposed import OpenProposal

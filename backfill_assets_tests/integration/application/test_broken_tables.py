@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from backfill_assets.capture.landed_files import landing_files
-from backfill_assets.core.errors import UnreadableTable
-from backfill_assets.core.problems import Problem
+from backfill_assets.core.errors import Problem, UnreadableTable
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.report.advice import next_step_of

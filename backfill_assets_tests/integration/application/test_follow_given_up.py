@@ -12,7 +12,7 @@ from dagster import DagsterRunStatus
 
 from backfill_assets.application.stuck import clear
 from backfill_assets.core.errors import Refused, UnknownName
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.domain import Reference
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.report.status import status

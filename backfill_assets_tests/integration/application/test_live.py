@@ -16,7 +16,7 @@ from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.stuck import clear
 from backfill_assets.core.errors import NotApproved, Refused
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.domain import Policy
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import RunRecord

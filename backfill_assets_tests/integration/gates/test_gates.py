@@ -30,8 +30,8 @@ from backfill_assets.gates import by_key
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import Verdict, judge
 from backfill_assets.gates.measure import Measured, compare, contents, equal_partitions, measure, total
+from backfill_assets.gates.moves import NONE_OF_THESE
 from backfill_assets.gates.sample import most_moved, sample_rows
-from backfill_assets.gates.state_moves import NONE_OF_THESE
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.ledger.records import CandidatePartition, Finding
 from backfill_assets.report.words.verdicts import verdict_words

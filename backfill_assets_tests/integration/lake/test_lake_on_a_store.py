@@ -102,8 +102,8 @@ def test_a_store_that_passed_is_not_asked_again_by_the_next_process(
     lake.ensure("silver.sales", ONE_DAY, "day")
     (passed,) = (store.folder / bucket / "lake" / "_admission").iterdir()
     assert json.loads(passed.read_text())["endpoint"] == store.endpoint
-    monkeypatch.setattr("backfill_assets.lake.admitted._admitted", set())
-    monkeypatch.setattr("backfill_assets.lake.admitted.require_one_winner", lambda _: pytest.fail("raced again"))
+    monkeypatch.setattr("backfill_assets.files.admission._admitted", set())
+    monkeypatch.setattr("backfill_assets.files.admission.require_one_winner", lambda _: pytest.fail("raced again"))
     lake.ensure("silver.sales", ONE_DAY, "day")
 
 

@@ -41,7 +41,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
         bucket = store.make_bucket(f"swap-{hashlib.sha256(request.node.name.encode()).hexdigest()[:16]}")
         made = Lake(root=StoreUrl(bucket, "lake"), access=StoreAccess.of(store.environment))
         # It is one store, which is asked for its winners elsewhere.
-        monkeypatch.setattr("backfill_assets.lake.admitted._admitted", {(made.root, store.endpoint)})
+        monkeypatch.setattr("backfill_assets.files.admission._admitted", {(made.root, store.endpoint)})
     made.ensure(TABLE, SCHEMA, "day")
     return made
 

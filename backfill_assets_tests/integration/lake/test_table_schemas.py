@@ -14,9 +14,8 @@ from pyspark.sql.types import DateType, IntegerType, LongType, StringType, Struc
 
 from backfill_assets.core.errors import Refused, TargetChanged
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, attempt_of, contract_of
-from backfill_assets.lake.schemas import schema_of
 from backfill_assets.lake.swap import Exchange, SwapOrder, exchanged, fence, swap
-from backfill_assets.lake.tables import Lake
+from backfill_assets.lake.tables import Lake, schema_of
 from backfill_assets_tests.support.lakes import folder_of
 
 TABLE = "bronze.numbers"

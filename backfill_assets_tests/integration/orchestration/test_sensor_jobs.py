@@ -19,7 +19,7 @@ from backfill_assets.application.stuck import clear
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.lease import LeaseTerms
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Reference
 from backfill_assets.ledger.records import RunRecord

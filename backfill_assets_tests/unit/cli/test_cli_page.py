@@ -19,7 +19,7 @@ def test_the_page_is_what_would_be_generated() -> None:
 
 
 def test_a_table_that_is_out_of_date_is_written_anew() -> None:
-    name = "backfill_assets.core.problems.Problem"
+    name = "backfill_assets.core.errors.Problem"
     page = f"# Title\n<!-- fields: {name} -->\n| old |\n<!-- end of fields -->\nBelow.\n"
     written = filled(page)
     assert "| `table` | text |" in written and "| old |" not in written

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
+from backfill_assets.core.columns import needs_rule, widened, widens
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.core.widening import needs_rule, widened, widens
 from backfill_assets.domain import SourceTable, daily, lifts
 
 

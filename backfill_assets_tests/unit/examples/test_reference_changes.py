@@ -32,7 +32,7 @@ from backfill_assets.files.local import LocalFiles
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.staleness.decide import Narrowed
-from backfill_assets.staleness.reference_changes import narrowing
+from backfill_assets.staleness.find import narrowing
 from backfill_assets.transforms.references import LoadedReference, archive, load_references
 from backfill_assets_tests.support.sla_oracle import Event, expected_rows
 

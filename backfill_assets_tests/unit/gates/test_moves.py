@@ -11,8 +11,7 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, canonical_json
 from backfill_assets.domain import ComparedWithAccepted, Gate, UniqueKey, WarmUpProof
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.moves import Moves, changed_columns_in, moves_in, state_moves_in
-from backfill_assets.gates.state_moves import StateMove
+from backfill_assets.gates.moves import Moves, StateMove, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.ledger.records import CandidatePartition, Finding, GateResult
 from backfill_assets.report.measured import changed_columns
 

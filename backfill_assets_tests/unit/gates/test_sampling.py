@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.gates.measure import Measured
+from backfill_assets.gates.moves import StateMove, added_up
 from backfill_assets.gates.sample import RowKind, most_moved, places, rows_of_kind
-from backfill_assets.gates.state_moves import StateMove, added_up
 
 DAYS = [date(2026, 1, 1) + timedelta(days=place) for place in range(6)]
 

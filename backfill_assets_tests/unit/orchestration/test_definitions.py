@@ -14,7 +14,7 @@ from pyspark.sql.types import DateType, StructField, StructType
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import MissingInput
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
 from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.staleness.landed_news import LandedNews
-from backfill_assets.staleness.late_events import days_of_late_events, days_with_moved_keys
+from backfill_assets.staleness.landed_news import LandedNews, days_of_late_events, days_with_moved_keys
 from backfill_assets_tests.support.ledger_examples import an_import
 
 SOURCE = "bronze.events"

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from backfill_assets.application import look
 from backfill_assets.application.metrics import Metric, MetricKind, MetricSample, MetricsDocument
 from backfill_assets.application.metrics_text import metrics_text
-from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.people import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.pages import Pages
 from backfill_assets.desk.staleness import StalenessInBackground

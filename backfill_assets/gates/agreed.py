@@ -1,4 +1,4 @@
-"""Gate terms: whether the gates that a table declares are those of a manifest."""
+"""Agreed gates: whether the gates that a table declares are those of a manifest; imported by planners without Spark."""
 
 from __future__ import annotations
 
