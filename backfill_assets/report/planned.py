@@ -8,7 +8,6 @@ from datetime import date
 from typing import Literal
 
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
-from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.impact import Rebuild, TablePartitions
 from backfill_assets.planning.manifest_parts import (
@@ -56,7 +55,7 @@ class PlannedRun:
         supersedes: The runs whose accepted rows are replaced where they differ; empty for modes that are never
             published.
         code_modules: The modules that the code digest is over (`package.*`: all of the package).
-        chunks: The parts in which it is computed, in order.
+        chunks: In how many parts it is computed; `stages` has each.
         estimate: What it is expected to write and take.
         limits: The bounds of the run; null is no limit.
         references: The versions of the reference documents that it reads.
@@ -85,7 +84,7 @@ class PlannedRun:
     replaced_rows: int
     supersedes: tuple[str, ...]
     code_modules: tuple[str, ...]
-    chunks: tuple[Chunk, ...]
+    chunks: int
     estimate: Estimate
     limits: Limits
     references: tuple[PinnedReference, ...]
@@ -231,7 +230,7 @@ def planned_run(plan: Plan) -> PlannedRun:
         replaced_rows=plan.replaced_rows,
         supersedes=manifest.supersedes,
         code_modules=manifest.code_modules,
-        chunks=plan.chunks,
+        chunks=len(plan.chunks),
         estimate=plan.estimate,
         limits=manifest.limits,
         references=manifest.references,

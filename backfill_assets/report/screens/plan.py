@@ -205,7 +205,7 @@ def _runs(runs: Sequence[PlannedRun]) -> Section | None:
             f"{run.transform} {run.transform_version}",
             run.kind if run.mode is Mode.BACKFILL else f"{run.kind}, {run.mode}",
             run.replaced_rows,
-            len(run.chunks),
+            run.chunks,
             _expected(run.estimate),
         )
         for run in runs

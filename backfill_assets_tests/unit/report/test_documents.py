@@ -8,7 +8,9 @@ from enum import StrEnum
 
 import pytest
 
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
+from backfill_assets.planning.sets import ChangedByFile
 from backfill_assets.report.documents import INLINE, as_json
 from backfill_assets.report.requests import Act, NextStep, do, step
 
@@ -61,6 +63,18 @@ def test_partitions_are_their_ranges_and_how_many_there_are() -> None:
         {"ranges": ["2026-02"], "count": 1},
         {"ranges": [], "count": 0},
     ]
+
+
+def test_the_days_of_a_record_with_a_grain_are_its_partitions_and_those_of_another_are_days() -> None:
+    months = TablePartitions(table="gold.last", grain=Grain.MONTHLY, partitions=(date(2026, 1, 1), date(2026, 2, 1)))
+    assert as_json(months) == {
+        "table": "gold.last",
+        "grain": "monthly",
+        "partitions": {"ranges": ["2026-01..2026-02"], "count": 2},
+    }
+    file = ChangedByFile(import_id="imp-1", days=(date(2026, 1, 3),), rows=1, moved_away=0, taken_back=0, restored=0)
+    assert as_json(file)["days"] == ["2026-01-03"]
+    assert as_json(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3))) == "2026-01-01..2026-01-03"
 
 
 def test_nothing_becomes_null_and_an_empty_tuple_an_empty_list() -> None:
