@@ -35,8 +35,8 @@ from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.records import GateResult, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import described
-from backfill_assets.orchestration.checks import blocked, gate_specs, summaries
-from backfill_assets.orchestration.links import report_link
+from backfill_assets.orchestration.checks import gate_specs, summaries
+from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.partitions import partitions_definition, window_mapping
 from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, table_key
@@ -49,7 +49,9 @@ from backfill_assets.orchestration.runs import (
 )
 from backfill_assets.planning.graph import Graph
 from backfill_assets.report.command_line import words_of
+from backfill_assets.report.report import run_report
 from backfill_assets.report.requests import Act, do
+from backfill_assets.report.screens.review import review_of
 
 Events = Iterator[Any]
 WHOLE_RANGE = BackfillPolicy.single_run()
@@ -136,7 +138,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
             results = gated.results
         staged = look.staged_partitions(workspace, run.run_id)
         try:
-            _must_have_passed(session, run, table, results)
+            _must_have_passed(session, run, results)
             with refusals_as_failures(session, context):
                 record = _published_or_waiting(session, run, by=by)
         except Failure:
@@ -244,7 +246,7 @@ def _validation(table: DerivedTable, first_day: date, pool: str | None) -> Asset
         yield from materialized(context, key, run.manifest.partitions, numbers)
         yield from gate_events(context, key, table.partition.grain, results, links=_links(session, run))
         yield from ended_checks(key, table.gates)
-        _must_have_passed(session, run, table, results)
+        _must_have_passed(session, run, results)
 
     return measure_gates
 
@@ -298,12 +300,12 @@ def _published_or_waiting(session: Session, run: RunRecord, *, by: str) -> Publi
         return waiting
 
 
-def _must_have_passed(session: Session, run: RunRecord, table: Table, results: Iterable[GateResult]) -> None:
+def _must_have_passed(session: Session, run: RunRecord, results: Iterable[GateResult]) -> None:
     """Fails the step when a blocking gate failed, so that nothing after it starts in the same Dagster run."""
-    refusal = blocked(table.partition.grain, results)
-    if refusal is not None:
+    if any(result.blocking and not result.passed for result in results):
+        review = review_of(run_report(session.workspace, run.run_id))
         raise Failure(
-            description=f"{refusal} Next: {words_of(do(Act.REPORT, run.run_id))}",
+            description=f"{review.headline}. {review.is_it_right} Next: {words_of(do(Act.REPORT, run.run_id))}",
             metadata={"run_id": run.run_id, **_links(session, run)},
             allow_retries=False,
         )

@@ -19,27 +19,20 @@ from dagster import (
     DagsterInstance,
     MetadataValue,
     PartitionsDefinition,
-    TableColumn,
-    TableRecord,
-    TableSchema,
 )
 
 from backfill_assets.domain import Gate
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
-from backfill_assets.orchestration.described import CHANGED, Links, column_rows, names_rows, violations
-from backfill_assets.orchestration.links import REPORT
+from backfill_assets.orchestration.described import REPORT, Links, names_rows, shown, violations
 from backfill_assets.orchestration.partitions import key_of
-from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import changed_columns, outcome_of
+from backfill_assets.report.page import facts, table
 from backfill_assets.report.requests import Act, do
 from backfill_assets.report.words.verdicts import verdict_words
 
-OBSERVED = TableSchema(columns=[TableColumn("what", "string"), TableColumn("value", "string")])
-FAILED = TableSchema(
-    columns=[TableColumn("partition", "string"), TableColumn("violations", "int"), TableColumn("verdict", "string")]
-)
 MOST_FAILED_ROWS = 100
 ROWS_THAT_FAIL = "rows that fail"
 
@@ -104,7 +97,6 @@ def summaries(
         by_gate[result.gate].append(result)
     for gate, found in by_gate.items():
         failed = [result for result in found if not result.passed]
-        every = count_of(len(found), grain.noun)
         yield AssetCheckEvaluation(
             asset_key=asset,
             check_name=gate,
@@ -113,7 +105,7 @@ def summaries(
             blocking=found[0].blocking,
             description=_sentence(outcome_of(grain, found))
             if not failed
-            else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}. "
+            else f"{outcome_of(grain, found)}: {describe(grain, (result.partition for result in failed))}. "
             f"{'Keys of rows that fail' if any(map(names_rows, failed)) else 'The report'}: "
             f"{words_of(do(Act.REPORT, failed[0].run_id))}",
             metadata={
@@ -126,20 +118,6 @@ def summaries(
         )
 
 
-def blocked(grain: Grain, results: Iterable[GateResult]) -> str | None:
-    """What is blocked by which gates, as a sentence; None when every blocking gate passed."""
-    failed = [result for result in results if result.blocking and not result.passed]
-    if not failed:
-        return None
-    gates = sorted({result.gate for result in failed})
-    named = f"gate {gates[0]}" if len(gates) == 1 else f"gates {', '.join(gates)}"
-    first = min(failed, key=lambda result: result.partition)
-    return (
-        f"Blocked by {named}: {describe(grain, (result.partition for result in failed))}. "
-        f"For {first.partition}: {_sentence(verdict_words(first))} The published table is as it was."
-    )
-
-
 def _severity(blocking: bool) -> AssetCheckSeverity:
     return AssetCheckSeverity.ERROR if blocking else AssetCheckSeverity.WARN
 
@@ -150,16 +128,10 @@ def _sentence(text: str) -> str:
 
 def _failed_rows(failed: Sequence[GateResult]) -> Mapping[str, Any]:
     """The partitions that failed, the worst first."""
-    if not failed:
-        return {}
-    worst = sorted(failed, key=lambda result: (-violations(result), result.partition))
-    rows = [
-        TableRecord(
-            {"partition": key_of(result.partition), "violations": violations(result), "verdict": verdict_words(result)}
-        )
-        for result in worst[:MOST_FAILED_ROWS]
-    ]
-    return {"failed": MetadataValue.table(rows, schema=FAILED)}
+    worst = sorted(failed, key=lambda result: (-violations(result), result.partition))[:MOST_FAILED_ROWS]
+    rows = [(result.partition, violations(result), verdict_words(result)) for result in worst]
+    heads = ["partition", "violations", "verdict"]
+    return {"failed": shown(table(heads, rows, numbers=["violations"]))} if rows else {}
 
 
 def _linked(result: GateResult, links: Links) -> Links:
@@ -168,33 +140,13 @@ def _linked(result: GateResult, links: Links) -> Links:
 
 
 def _observed(result: GateResult) -> Mapping[str, Any]:
-    """Plain numbers and changed columns as tables that show without a click; what is nested otherwise behind one."""
+    """Plain numbers and changed columns, which show without a click; what is nested otherwise behind one."""
     changed = changed_columns([result])
     observed = {name: value for name, value in result.observed.items() if not (changed and name == "changed_columns")}
-    plain = [
-        TableRecord({"what": name.replace("_", " "), "value": _text(value)})
-        for name, value in observed.items()
-        if not isinstance(value, (dict, list, tuple))
-    ]
-    nested = {
-        name: MetadataValue.json(value)
-        for name, value in observed.items()
-        if isinstance(value, (dict, list, tuple)) and value
-    }
+    nested = {name: value for name, value in observed.items() if isinstance(value, (dict, list, tuple))}
+    plain = facts(*((name.replace("_", " "), value) for name, value in observed.items() if name not in nested))
+    columns = table(["changed column", "rows"], changed.items(), numbers=["rows"])
     return {
-        **({"observed": MetadataValue.table(plain, schema=OBSERVED)} if plain else {}),
-        **({"changed columns": MetadataValue.table(column_rows(changed), schema=CHANGED)} if changed else {}),
-        **nested,
+        **({"observed": shown(plain, columns)} if plain.pairs or changed else {}),
+        **{name: MetadataValue.json(value) for name, value in nested.items() if value},
     }
-
-
-def _text(value: Any) -> str:
-    match value:
-        case None:
-            return "-"
-        case bool():
-            return "yes" if value else "no"
-        case int():
-            return f"{value:,}"
-        case _:
-            return str(value)

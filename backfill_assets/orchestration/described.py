@@ -8,46 +8,47 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from typing import Any
+from urllib.parse import quote
 
 from dagster import (
     AssetKey,
     CodeReferencesMetadataValue,
     LocalFileCodeReference,
+    MarkdownMetadataValue,
     MetadataValue,
     TableColumn,
     TableColumnConstraints,
-    TableRecord,
     TableSchema,
 )
 
+from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.sets import is_set
 from backfill_assets.planning.windows import AnyWindow
-from backfill_assets.report.measured import Moves, changed_columns, partition_moves
+from backfill_assets.report.command_line import words_of
+from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.measured import Moves, partition_moves
+from backfill_assets.report.page import Block, page, table
 from backfill_assets.report.references import references_described
+from backfill_assets.report.requests import Act, do
 from backfill_assets.report.words.stages import window_words
 
 LAYERS = frozenset({"bronze", "silver", "gold"})
 NO_WORD = re.compile(r"\W", re.ASCII)
 CODE_SECTION = re.compile(r"^(?:Args|Returns|Raises|Yields|Examples?):", re.MULTILINE)
 
-GATES = TableSchema(
-    columns=[TableColumn("gate", "string"), TableColumn("demands", "string"), TableColumn("blocks", "string")]
-)
-
-
 Links = Mapping[str, MetadataValue]
 """Where more is read, by label."""
 
 MOVED = ("added", "removed", "changed")
 MOST_WORST = 20
-WORST = TableSchema(
-    columns=[TableColumn("partition", "string")] + [TableColumn(name, "int") for name in ("violations", *MOVED, "rows")]
-)
-CHANGED = TableSchema(columns=[TableColumn("column", "string"), TableColumn("rows", "int")])
+REPORT = "report"
+AT_THE_DESK = "at the desk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +142,10 @@ def row_metadata(table: Table) -> Mapping[str, Any]:
     }
 
 
-def gate_metadata(table: Table) -> Mapping[str, Any]:
+def gate_metadata(of: Table) -> Mapping[str, Any]:
     """The gates of a table and what they demand."""
-    rows = [
-        TableRecord({"gate": gate.name, "demands": gate.demands, "blocks": "yes" if gate.blocking else "no"})
-        for gate in table.gates
-    ]
-    return {"gates": MetadataValue.table(rows, schema=GATES)}
+    rows = [(gate.name, gate.demands, gate.blocking) for gate in of.gates]
+    return {"gates": shown(table(["gate", "demands", "blocks"], rows))}
 
 
 def transform_metadata(table: DerivedTable, node: TableNode) -> Mapping[str, Any]:
@@ -221,14 +219,12 @@ def measured(
         day: {**_counted(partition), **differences.get(day, {}), "violations": broken[day]}
         for day, partition in found.items()
     }
-    changed = changed_columns(results)
     return Numbers(
         of_run={
             **_run_id(found.values()),
             "in short": MetadataValue.md(report),
             **links,
-            "worst partitions": MetadataValue.table(_worst(by_partition), schema=WORST),
-            **({"changed columns": MetadataValue.table(column_rows(changed), schema=CHANGED)} if changed else {}),
+            "worst partitions": _worst(by_partition),
             "candidate": MetadataValue.asset(candidate),
             "published": MetadataValue.asset(published),
         },
@@ -255,28 +251,17 @@ def names_rows(result: GateResult) -> bool:
     return any((violations(result), *(result.observed.get(name) for name in MOVED)))
 
 
-def column_rows(changed: Mapping[str, int]) -> list[TableRecord]:
-    """In how many rows each column differs from the accepted rows, as a table."""
-    return [TableRecord({"column": column, "rows": rows}) for column, rows in changed.items()]
-
-
-def _worst(by_partition: Mapping[date, Mapping[str, Any]]) -> list[TableRecord]:
+def _worst(by_partition: Mapping[date, Mapping[str, Any]]) -> MarkdownMetadataValue:
     """The partitions with the most violations, then the most differences."""
+    heads = ("violations", *MOVED, "rows")
+    counts = {day: [int(numbers.get(name, 0)) for name in heads] for day, numbers in by_partition.items()}
+    ranked = sorted(counts, key=lambda day: (-counts[day][0], -sum(counts[day][1:-1]), day))[:MOST_WORST]
+    return shown(table(["partition", *heads], ((day, *counts[day]) for day in ranked), numbers=heads))
 
-    def badness(day: date) -> tuple[int, int]:
-        numbers = by_partition[day]
-        return numbers["violations"], sum(int(numbers.get(name, 0)) for name in MOVED)
 
-    ranked = sorted(sorted(by_partition), key=badness, reverse=True)[:MOST_WORST]
-    return [
-        TableRecord(
-            {
-                "partition": day.isoformat(),
-                **{name: int(by_partition[day].get(name, 0)) for name in ("violations", *MOVED, "rows")},
-            }
-        )
-        for day in ranked
-    ]
+def shown(*blocks: Block) -> MarkdownMetadataValue:
+    """Blocks of a page, in metadata."""
+    return MetadataValue.md(markdown_page(page("", *blocks)))
 
 
 def _differences(moves: Moves) -> Mapping[str, int]:
@@ -329,3 +314,29 @@ def _counted(partition: CandidatePartition) -> Mapping[str, Any]:
 
 def _run_id(partitions: Iterable[CandidatePartition]) -> Mapping[str, Any]:
     return {"run_id": ", ".join(sorted({partition.run_id for partition in partitions}))}
+
+
+# ---------------------------------------------------------------------------------------------------------- links
+
+
+def report_link(settings: Settings, name: str, *, label: str = REPORT) -> Mapping[str, MetadataValue]:
+    """Where the report of a run or a set is read.
+
+    Args:
+        settings: Say where the desk is.
+        name: Of the run or the set.
+        label: Under which the report stands.
+    """
+    if not settings.desk_url:
+        return {label: MetadataValue.text(_command(name))}
+    named = quote(name, safe="")
+    return {
+        label: MetadataValue.url(f"{settings.desk_url}/reports/{named}"),
+        AT_THE_DESK: MetadataValue.url(f"{settings.desk_url}/{'sets' if is_set(name) else 'runs'}/{named}"),
+    }
+
+
+@lru_cache(maxsize=64)
+def _command(name: str) -> str:
+    # A publication has a link for every partition.
+    return words_of(do(Act.REPORT, name))

@@ -24,7 +24,7 @@ from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import DerivedTable, Domain
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.links import report_link
+from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import refusals_as_failures

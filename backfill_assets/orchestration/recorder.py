@@ -25,9 +25,9 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
+from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.event_log import BatchedEventLog, TableColours, as_accepted, one_commit
 from backfill_assets.orchestration.launch import open_instance, run_in_process
-from backfill_assets.orchestration.links import report_link
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.orchestration.recorded import DATA_VERSION_TAG
 from backfill_assets.orchestration.storage import dagster_folder

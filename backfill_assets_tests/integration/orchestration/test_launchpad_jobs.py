@@ -13,7 +13,6 @@ from dagster import (
     DagsterEventType,
     DagsterInvalidConfigError,
     ExecuteInProcessResult,
-    TableMetadataValue,
 )
 
 from backfill_assets.ledger.records import RunRecord
@@ -253,9 +252,7 @@ def test_a_reviewer_reads_numbers_the_worst_partitions_and_the_report_at_the_val
     assert numbers == {"run_id": run.run_id, "rows": 1, "changed": 1, "violations": 1}
     # The content is the version of the data.
     assert (record.asset_materialization.tags or {})["dagster/data_version"] == metadata["checksum"].value
-    worst = metadata["worst partitions"]
-    assert isinstance(worst, TableMetadataValue)
-    assert [(row.data["partition"], row.data["violations"]) for row in worst.records] == [(day, 1)]
+    assert f"| {day} | 1 |" in str(metadata["worst partitions"].value)
     assert str(metadata["in short"].value).startswith("#### Verdict")
     assert metadata["report"].value == f"backfill report {run.run_id}"
     assert (metadata["candidate"].value, metadata["published"].value) == (candidate_key(table), published_key(table))

@@ -26,7 +26,7 @@ from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import build_definitions, definitions_over
 from backfill_assets.orchestration.checks import evaluations, summaries
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
-from backfill_assets.orchestration.links import REPORT, report_link
+from backfill_assets.orchestration.described import REPORT, report_link
 from backfill_assets.orchestration.partitions import first_day_of_data, relied_upon
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import Grain
