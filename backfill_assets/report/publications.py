@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.ledger.publications import Extent
-from backfill_assets.ledger.records import Action, PublicationHeader, PublicationRecord
+from backfill_assets.ledger.records import Action, PublicationHeader, PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.report.documents import INLINE
 
@@ -72,50 +72,44 @@ class RollbackDocument:
 
 def publication_line(header: PublicationHeader, extent: Extent) -> PublicationDocument:
     """A swap as the ledger knows it, without the partitions that it changes."""
-    return PublicationDocument(
-        publication_id=header.publication_id,
-        run_id=header.run_id,
-        action=header.action,
-        undoes=header.undoes,
-        table=header.table,
-        state=header.state,
-        by=header.by,
-        reason=header.reason,
-        partition_count=extent.changed - extent.empty,
-        new_empty_count=extent.empty,
-        verified_count=extent.verified,
-        from_=extent.first,
-        to=extent.last,
-        rows=extent.rows,
-        started_at=header.started_at,
-        finished_at=header.finished_at,
-        delta_version=header.delta_version,
-        note=header.note,
-    )
+    return _document(header, header, extent)
 
 
 def publication_document(record: PublicationRecord) -> PublicationDocument:
     """A swap as the ledger knows it."""
     intent = record.intent
-    named = intent.partitions
-    empty = sum(1 for change in intent.changes if not change.expected.files and not change.new.files)
+    named, changes = intent.partitions, intent.changes
+    extent = Extent(
+        changed=len(changes),
+        empty=sum(1 for change in changes if not change.expected.files and not change.new.files),
+        verified=len(intent.verified),
+        rows=sum(change.rows for change in changes),
+        first=named[0] if named else None,
+        last=named[-1] if named else None,
+    )
+    return _document(intent, record, extent)
+
+
+def _document(
+    intent: PublicationIntent | PublicationHeader, outcome: PublicationRecord | PublicationHeader, extent: Extent
+) -> PublicationDocument:
     return PublicationDocument(
         publication_id=intent.publication_id,
         run_id=intent.run_id,
         action=intent.action,
         undoes=intent.undoes,
         table=intent.table,
-        state=record.state,
+        state=outcome.state,
         by=intent.by,
         reason=intent.reason,
-        partition_count=len(intent.changes) - empty,
-        new_empty_count=empty,
-        verified_count=len(intent.verified),
-        from_=named[0] if named else None,
-        to=named[-1] if named else None,
-        rows=sum(change.rows for change in intent.changes),
-        started_at=record.started_at,
-        finished_at=record.finished_at,
-        delta_version=record.delta_version,
-        note=record.note,
+        partition_count=extent.changed - extent.empty,
+        new_empty_count=extent.empty,
+        verified_count=extent.verified,
+        from_=extent.first,
+        to=extent.last,
+        rows=extent.rows,
+        started_at=outcome.started_at,
+        finished_at=outcome.finished_at,
+        delta_version=outcome.delta_version,
+        note=outcome.note,
     )

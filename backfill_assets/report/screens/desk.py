@@ -69,7 +69,7 @@ def runs_page(found: RunList, newest: str | None, older: str | None) -> Page:
     heads = ["run", "set", "table", "kind", "partitions", "state", "planned", "asked by", "approved by", "reason"]
     return page(
         "Runs",
-        table(heads, map(_run, found.runs), whole=["run", "state", "planned"]),
+        table(heads, map(_run, found.runs), whole=["run", "partitions", "state", "planned"]),
         None if found.runs else Note(text="No run matches."),
         _pages(newest, older),
     )
