@@ -21,8 +21,9 @@ from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, end_publication
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NotGiven
-from backfill_assets.report.recovered import RecoveredWork, RecoveryReport, outcome_words
+from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
 from backfill_assets.report.requests import Act, NextStep, do, step
+from backfill_assets.report.words.recovery import outcome_words
 from backfill_assets.restatements.recover import recover_set
 from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.workspace import Workspace
