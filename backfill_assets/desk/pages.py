@@ -16,7 +16,7 @@ from starlette.responses import HTMLResponse, Response
 
 from backfill_assets.application import look
 from backfill_assets.application.metrics_text import CONTENT_TYPE, metrics_text
-from backfill_assets.application.subjects import subject_of
+from backfill_assets.application.report import report_html, report_page
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.desk.frame import OF_A_REPORT, Field, address_of, form, row_address, shown
 from backfill_assets.desk.staleness import StalenessInBackground
@@ -32,8 +32,6 @@ from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.desk import query
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.rows import ask_page, keys_page, row_page
-from backfill_assets.report.screens.run_report import run_page, set_page
-from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
 
@@ -116,15 +114,12 @@ class Pages:
     def subject(self, request: Request) -> Response:
         """A run or a set: its report, and what happened to it."""
         name = request.path_params["name"]
-        report = subject_of(self.ws, name).report()
-        found = set_page(report) if isinstance(report, SetReport) else run_page(report)
+        found = report_page(self.ws, name)
         events = screens.happened(name, look.events(self.ws, name))
         return shown(page(found.title, *found.blocks, *events))
 
     def report(self, request: Request) -> Response:
         """The report of a run or a set as its reviewer reads it, which brings a content security policy of its own."""
-        from backfill_assets.application.report import report_html
-
         return HTMLResponse(report_html(self.ws, request.path_params["name"]), headers=OF_A_REPORT)
 
     def calendar(self, request: Request) -> Response:
