@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from backfill_assets.core.errors import Problem
 from backfill_assets.ledger.records import ApprovalGrounds
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.page import (
     Block,
     Facts,
@@ -224,3 +226,11 @@ def runs_table(runs: Sequence[RunSummary], *, most: int | None = None) -> Table:
 def backwards(sentences: Sequence[str]) -> tuple[Block, ...]:
     """A line for everything that a plan or a run would go back behind; nothing when it goes forward."""
     return tuple(Note(text=f"{each}.", tone=Tone.ATTENTION) for each in sentences)
+
+
+def problem_notes(problems: Sequence[Problem]) -> tuple[Note, ...]:
+    """What could not be processed, why, and what to do about it."""
+    found = ((str(each), next_step_of(each.error)) for each in problems)
+    return tuple(
+        Note(text=words(what, " Next: ", following) if following else what, tone=Tone.BAD) for what, following in found
+    )

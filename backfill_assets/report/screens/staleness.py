@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.planning.partitions import Partitions, count_of, describe
 from backfill_assets.report.advice.filling import joined, plans
 from backfill_assets.report.page import Block, Note, Page, Section, Steps, Tone, facts, page, section, table, words
-from backfill_assets.report.screens.work import problem_notes
+from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.plans import lacks
 from backfill_assets.report.words.staleness import stale_words

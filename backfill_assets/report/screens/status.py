@@ -24,8 +24,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.landing import imports_table
-from backfill_assets.report.screens.runs import state, state_of
-from backfill_assets.report.screens.work import problem_notes
+from backfill_assets.report.screens.runs import problem_notes, state, state_of
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words

@@ -23,7 +23,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import step
 from backfill_assets.report.screens.run_report import sample_table
-from backfill_assets.report.screens.work import problem_notes
+from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.vacuumed import Pruned, VacuumDocument
 from backfill_assets.report.values import mebibytes
 from backfill_assets.report.words.upkeep import LEFT_ALONE, WHY

@@ -1,17 +1,15 @@
-"""What became of work: follow-ups, recoveries, what sensors have given up, erased samples, and problems."""
+"""What became of work: follow-ups, recoveries, what sensors have given up, and erased samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from backfill_assets.core.errors import Problem
 from backfill_assets.core.people import Sensor
 from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.follow import FollowCancellation, FollowedRun, FollowReport, WaitingPublication
-from backfill_assets.report.page import Items, Note, Page, Tone, Value, page, words
+from backfill_assets.report.page import Items, Note, Page, Value, page, words
 from backfill_assets.report.recovered import ErasedSamples, RecoveredWork, RecoveryReport
-from backfill_assets.report.requests import NextStep
 from backfill_assets.report.stuck import ClearedDocument
 
 
@@ -77,17 +75,6 @@ def erased_page(erased: ErasedSamples) -> Page:
     return page("Erased", Note(text=text))
 
 
-def problem_notes(problems: Sequence[Problem]) -> tuple[Note, ...]:
-    """What could not be processed, why, and what to do about it."""
-    return tuple(
-        Note(text=_with_next(str(problem), next_step_of(problem.error)), tone=Tone.BAD) for problem in problems
-    )
-
-
 def _recovered(work: RecoveredWork) -> Value:
     said = f"{work.what} {work.id} {work.outcome}"
-    return _with_next(f"{said}.", work.next_step) if work.next_step else said
-
-
-def _with_next(said: str, following: NextStep | None) -> Value:
-    return words(said, " Next: ", following) if following else said
+    return words(f"{said}. Next: ", work.next_step) if work.next_step else said

@@ -23,6 +23,7 @@ from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import status
 from backfill_assets.report.words.releases import goes_back_words, moved_on_words
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.retention import Why
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
@@ -245,7 +246,7 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
     assert "CANCELLED" in shown.getvalue() and "None" not in shown.getvalue()
     found = operations.vacuum(shop.ws, by="vic")
     (line,) = [each for table in found.tables for each in table.runs if each.run_id == run_id]
-    assert (line.kept, line.reason) == (False, "candidate of a run that was cancelled")
+    assert (line.kept, line.reason) == (False, Why.CANCELLED)
     assert shop.live_paths() == before
     assert not list((folder_of(shop.ws.lake, RECENT) / "_runs" / run_id).rglob("*.parquet"))
     assert audit(shop.ws).problems == ()

@@ -46,7 +46,8 @@ def cells(text: str, name: str) -> list[str]:
     line = re.search(rf'<tr><th scope="row">{name}</th>(.*?)</tr>', text, re.S)
     assert line is not None, name
     return [
-        " ".join(re.sub(r"<[^>]*>", " ", cell).split()) for cell in re.findall(r"<td[^>]*>(.*?)</td>", line[1], re.S)
+        " ".join(re.sub(r"<[^>]*>", " ", cell).split()).replace(" ,", ",")
+        for cell in re.findall(r"<td[^>]*>(.*?)</td>", line[1], re.S)
     ]
 
 
