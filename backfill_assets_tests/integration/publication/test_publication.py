@@ -107,7 +107,7 @@ def test_a_rollback_of_a_first_publication_leaves_nothing(shop: Shop) -> None:
 def test_a_second_rollback_is_refused(shop: Shop) -> None:
     run_id = shop.published()
     operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
-    with pytest.raises(IllegalTransition, match="no publication to undo"):
+    with pytest.raises(IllegalTransition, match="has no standing publication and is ROLLED_BACK"):
         operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
 
 
@@ -142,7 +142,7 @@ def test_a_wholly_replaced_run_is_superseded_and_comes_back_with_a_rollback(shop
 def test_publishing_before_the_gates_is_refused(shop: Shop) -> None:
     run_id = shop.planned()
     operations.approve(shop.ws, run_id, by="ben")
-    with pytest.raises(IllegalTransition, match="nothing has been computed"):
+    with pytest.raises(IllegalTransition, match="cannot be published: it is PLANNED"):
         shop.publish(run_id)
 
 
