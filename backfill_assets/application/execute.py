@@ -13,8 +13,8 @@ from datetime import date
 from types import TracebackType
 from typing import TypeVar, assert_never
 
-from backfill_assets.application.approved import is_approved_by_a_person
 from backfill_assets.application.parts import Part, part_of, stages
+from backfill_assets.application.sensor_work import is_approved_by_a_person
 from backfill_assets.application.work_log import WorkLog
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame
 from backfill_assets.application.parts import Part
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.resolve_outcome import settle_table
-from backfill_assets.application.run import Run
+from backfill_assets.application.resolve_outcome import resolve_outcomes_at
+from backfill_assets.application.subjects import Run
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.core.people import require_person
@@ -129,7 +129,7 @@ def landed_report(
     next_steps: tuple[NextStep, ...] = ()
     built = None
     if builds:
-        settle_table(ws, table.name, acting)
+        resolve_outcomes_at(ws, table.name, acting)
         next_steps = tuple(questions(ws, table))
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
@@ -206,7 +206,7 @@ def load_missing(ws: Workspace, source: str, acting: Acting, *, empty: bool, rea
 def _load(
     ws: Workspace, table: SourceTable, partitions: tuple[date, ...], acting: Acting, *, empty: bool, reason: str
 ) -> RunReport:
-    settle_table(ws, table.name, acting)
+    resolve_outcomes_at(ws, table.name, acting)
     silent = days_without_events(ws, table.name, partitions) if empty else ()
     run = plan_load(ws, table.name, partitions=partitions, by=acting.by, reason=reason, empty=silent)
     if run is None:

@@ -15,7 +15,7 @@ from backfill_assets.application.follow import UNFINISHED, follow
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.stuck import GivenUp, remember
+from backfill_assets.application.sensor_work import GivenUp, remember
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.core.people import LIVE, Sensor

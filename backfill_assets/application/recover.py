@@ -24,7 +24,7 @@ from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.words.recovery import outcome_words
-from backfill_assets.restatements.recover import recover_set
+from backfill_assets.restatements.publish import recover_set
 from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.workspace import Workspace
 

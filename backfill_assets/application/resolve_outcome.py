@@ -1,4 +1,4 @@
-"""Settling: before an act is repeated, an outcome of it that nobody knows is found out, as `recover` does.
+"""Unknown outcomes: resolves the outcome of a publication or rollback before it is retried, as `recover` does.
 
 The log of the table says whether a swap landed. One that has not landed is fenced off, and the act decides again what
 is allowed: nothing is published or undone here. A publication whose process may still be at work is left alone.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.stopped import LEASES
+from backfill_assets.application.sensor_work import LEASES
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.records import Action, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import PublicationState
@@ -20,7 +20,7 @@ from backfill_assets.publication.recover import end_publication
 from backfill_assets.workspace import Workspace
 
 
-def settle(ws: Workspace, run_ids: Iterable[str], acting: Acting) -> Sequence[PublicationRecord]:
+def resolve_outcomes(ws: Workspace, run_ids: Iterable[str], acting: Acting) -> Sequence[PublicationRecord]:
     """Finds out how publications and rollbacks of runs ended whose process did not learn it.
 
     Returns:
@@ -30,16 +30,16 @@ def settle(ws: Workspace, run_ids: Iterable[str], acting: Acting) -> Sequence[Pu
         OutcomeUnknown: It is still not known, because the table or the ledger cannot be reached.
     """
     chosen = frozenset(run_ids)
-    return _settled(ws, [record for record in _open(ws) if record.intent.run_id in chosen], acting)
+    return _resolved(ws, [record for record in _open(ws) if record.intent.run_id in chosen], acting)
 
 
-def settle_table(ws: Workspace, table: str, acting: Acting) -> None:
-    """The same for whatever was published to a table, before more is published to it.
+def resolve_outcomes_at(ws: Workspace, table: str, acting: Acting) -> None:
+    """Resolves the outcomes of whatever was published to a table, before more is published to it.
 
     Raises:
-        OutcomeUnknown: As `settle`.
+        OutcomeUnknown: As `resolve_outcomes`.
     """
-    _settled(ws, [record for record in _open(ws) if record.intent.table == table], acting)
+    _resolved(ws, [record for record in _open(ws) if record.intent.table == table], acting)
 
 
 def rollback_under_way(ws: Workspace, name: str) -> RollbackOrder | None:
@@ -65,7 +65,7 @@ def _has_ended(tx: ReadTransaction, record: PublicationRecord, quiet_since: date
     return record.started_at < quiet_since or tx.publications.is_unknown(record.intent.publication_id)
 
 
-def _settled(ws: Workspace, records: Iterable[PublicationRecord], acting: Acting) -> Sequence[PublicationRecord]:
+def _resolved(ws: Workspace, records: Iterable[PublicationRecord], acting: Acting) -> Sequence[PublicationRecord]:
     found = list(_ended(ws, records, by=acting.by))
     for record in found:
         acting.recorder.landed(ws, record)

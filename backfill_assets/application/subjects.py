@@ -1,60 +1,282 @@
-"""Subjects: whether an id names a run or a set is decided here, once; both accept the same requests."""
+"""Subjects: the requests that concern a run or a set; which of the two an id names is decided here, once."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.restatement_set import RestatementSet
-from backfill_assets.application.run import Run
+from backfill_assets.application.resolve_outcome import resolve_outcomes, rollback_under_way, undone
+from backfill_assets.core.people import require_person
+from backfill_assets.core.progress import Progress
+from backfill_assets.domain import SourceTable
+from backfill_assets.ledger.errors import UnfitState
+from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
+from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
+from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
-from backfill_assets.report.publications import PublicationDocument, RollbackDocument
+from backfill_assets.publication.authority import approve_run, approve_set
+from backfill_assets.publication.publish import rollback_run
+from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_document
 from backfill_assets.report.recovered import ErasedSamples
-from backfill_assets.report.report import RunReport
-from backfill_assets.report.runs import RunSummary
-from backfill_assets.report.set_report import SetReport
-from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.report import RunReport, run_report
+from backfill_assets.report.runs import RunSummary, interrupted, run_document
+from backfill_assets.report.set_report import SetReport, set_report
+from backfill_assets.report.sets import SetDocument, set_document
+from backfill_assets.restatements.errors import ReproducedOneByOne
+from backfill_assets.restatements.publish import is_outdated, publish_set
+from backfill_assets.restatements.undo import complete_rollback, rollback_set, rollback_with_dependents
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.reproduce import ReproductionReport
 
 
-class Subject(Protocol):
-    """A run or a restatement set. Every method raises `UnknownName` when the ledger does not have it."""
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run by its id.
+
+    Raises (every method):
+        UnknownName: There is no such run.
+    """
+
+    ws: Workspace
+    run_id: str
+
+    @property
+    def record(self) -> RunRecord:
+        """The run as the ledger has it now."""
+        with self.ws.ledger.read() as tx:
+            return tx.runs.get(self.run_id)
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The run itself, or the runs of the set."""
+        """The run itself."""
+        return (self.run_id,)
 
-    def document(self) -> RunSummary | SetDocument:
-        """Its state."""
+    def document(self) -> RunSummary:
+        """The state of the run."""
+        return run_document(self.ws, self.run_id)
 
-    def report(self) -> RunReport | SetReport:
-        """The report for a reviewer."""
+    def report(self) -> RunReport:
+        """The report for a reviewer: what changes, which gates passed, some rows before and after."""
+        return run_report(self.ws, self.run_id)
 
-    def approve(self, *, by: str, note: str, place: str = "") -> RunSummary | SetDocument:
-        """Records that another person approves it, with their note and the place where they did."""
+    def approve(self, *, by: str, note: str, place: str = "") -> RunSummary:
+        """Records that another person approves exactly this manifest; see `publication.authority.approve_run`."""
+        approve_run(self.ws, self.run_id, by=by, note=note, place=place)
+        return self.document()
 
-    def cancel(self, *, by: str, reason: str) -> RunSummary | SetDocument:
-        """Cancels permanently what is not visible to readers."""
+    def cancel(self, *, by: str, reason: str) -> RunSummary:
+        """Cancels the run, which is not visible to readers, permanently; its process stops at its next step."""
+        with self.ws.ledger.write() as tx:
+            tx.runs.cancel(self.run_id, by=by, reason=reason)
+        return self.document()
 
-    def stage(self, acting: Acting) -> RunReport | SetDocument:
-        """Stages and gates."""
+    def stage(self, acting: Acting) -> RunReport:
+        """Stages and gates the run, by default on behalf of its requester; a load of landed files is published too."""
+        self.compute(acting)
+        return self.report()
 
-    def publish(self, acting: Acting) -> PublicationDocument | SetDocument:
-        """Makes it visible to readers."""
+    def compute(self, acting: Acting) -> None:
+        """The same, without the report for a reviewer, which reads much of the ledger."""
+        # Imported where rows are computed: what is asked of a run otherwise is answered without Spark's functions.
+        from backfill_assets.candidates.stage import require_stageable
 
-    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument | SetDocument:
-        """Restores exactly the files that were replaced."""
+        record = self.record
+        require_stageable(self.ws, record)
+        # Before the run is claimed: a Spark that cannot start leaves the run as it was.
+        self.ws.spark()
+        is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
+        by = acting.by or record.manifest.requested_by
+        self.execute(replace(acting, by=by), tuple(Part) if is_load else (Part.STAGE, Part.GATE))
+
+    def publish(self, acting: Acting) -> PublicationDocument:
+        """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.
+
+        If an earlier attempt did not learn its outcome, that is found out first.
+        """
+        from backfill_assets.application.execute import require_ready
+
+        landed = resolve_outcomes(self.ws, self.run_ids, acting)
+        if not any(record.intent.action is Action.PUBLISH for record in landed):
+            require_ready(self.ws, self.run_id)
+            self.execute(acting, (Part.PUBLISH,))
+        return publication_document(self._latest_publication())
+
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument:
+        """Undoes the publication; with dependents, first those that would be left without their input.
+
+        If an earlier attempt did not learn its outcome, that is found out first.
+        """
+        require_person("the one who rolls back", acting.by)
+        begun = rollback_under_way(self.ws, self.run_id) if with_dependents else None
+        landed = undone(resolve_outcomes(self.ws, (self.run_id, *(begun.dependents if begun else ())), acting))
+        records: Sequence[PublicationRecord] = ()
+        if begun:
+            records = complete_rollback(self.ws, begun)
+        elif all(record.intent.run_id != self.run_id for record in landed):
+            if with_dependents:
+                records = rollback_with_dependents(self.ws, self.run_id, by=acting.by, reason=reason)
+            else:
+                records = (rollback_run(self.ws, self.run_id, by=acting.by, reason=reason),)
+        for record in records:
+            acting.recorder.landed(self.ws, record)
+        *dependents, own = map(publication_document, (*landed, *records))
+        return RollbackDocument(publication=own, dependents=tuple(dependents))
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:
-        """Rebuilds what was published and compares it; the runs of a set are rebuilt one by one."""
+        """Rebuilds the published run, or a sample of it, and compares it with what it published."""
+        from backfill_assets.upkeep.reproduce import reproduce_run
 
-    def erase(self, *, by: str, reason: str) -> ErasedSamples:
-        """Permanently deletes the values of rows that the ledger holds; events record by whom and why."""
+        return reproduce_run(self.ws, self.run_id, by=acting.by, sample=sample, listener=acting.listener)
+
+    def execute(self, acting: Acting, parts: Sequence[Part]) -> None:
+        """Executes parts of the run through the recorder.
+
+        Raises:
+            Interrupted: Ctrl-C; finished work is kept.
+        """
+        try:
+            acting.recorder.execute(self.ws, self.run_id, parts, by=acting.by, listener=acting.listener)
+        except KeyboardInterrupt:
+            raise interrupted(self.ws, self.run_id) from None
+
+    def _latest_publication(self) -> PublicationRecord:
+        with self.ws.ledger.read() as tx:
+            own = [r for r in tx.publications.records(run_id=self.run_id) if r.intent.action is Action.PUBLISH]
+        return max(own, key=lambda record: record.started_at)
+
+
+_SEEN = (RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED)
+_GATED = (RunState.PASSED, RunState.ROLLED_BACK)
+
+
+@dataclass(frozen=True, slots=True)
+class RestatementSet:
+    """A set by its id: several runs that are approved, published and undone together.
+
+    Raises (every method):
+        UnknownName: There is no such set.
+    """
+
+    ws: Workspace
+    set_id: str
+
+    @property
+    def members(self) -> Sequence[RunRecord]:
+        """The runs of the set in the order of publication, as the ledger has them now."""
+        with self.ws.ledger.read() as tx:
+            return members_of(tx.runs, tx.sets.get(self.set_id))
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs of the set."""
+        return tuple(member.run_id for member in self.members)
+
+    def document(self) -> SetDocument:
+        """The state of the set."""
+        return set_document(self.ws, self.set_id)
+
+    def report(self) -> SetReport:
+        """The state of the set, and the report of each of its runs."""
+        return set_report(self.ws, self.set_id)
+
+    def approve(self, *, by: str, note: str, place: str = "") -> SetDocument:
+        """Records that another person approves every run of the set; see `publication.authority.approve_set`."""
+        approve_set(self.ws, self.set_id, by=by, note=note, place=place)
+        return self.document()
+
+    def cancel(self, *, by: str, reason: str) -> SetDocument:
+        """Cancels the set, which is not visible to readers, permanently."""
+        with self.ws.ledger.write() as tx:
+            tx.sets.cancel(self.set_id, by=by, reason=reason)
+        return self.document()
+
+    def stage(self, acting: Acting) -> SetDocument:
+        """Stages and gates the runs of the set, in order. A blocked run stops those that read it.
+
+        A run that has passed is staged again only if its inputs have been staged again since.
+
+        Raises:
+            IllegalTransition: The set is cancelled.
+        """
+        with self.ws.ledger.read() as tx:
+            state = tx.sets.get(self.set_id).state
+        if state is SetState.CANCELLED:
+            raise UnfitState(name=self.set_id, state=state, why="it cannot be staged")
+        members = self.members
+        for place, member in enumerate(members):
+            if member.state in _SEEN or (member.state in _GATED and not is_outdated(self.ws, member)):
+                continue
+            manifest, run = member.manifest, Run(self.ws, member.run_id)
+            partitions = describe(manifest.grain, manifest.partitions)
+            sentence = f"run {place + 1} of {len(members)} of the set, {partitions}"
+            acting.listener(
+                Progress(step="prepare", done=place, total=len(members), line=sentence, table=manifest.table)
+            )
+            run.compute(acting)
+            if run.record.state is RunState.BLOCKED:
+                break
+        return self.document()
+
+    def publish(self, acting: Acting) -> SetDocument:
+        """Publishes the runs of the set in order, each recorded separately; see `restatements.publish.publish_set`.
+
+        If an earlier attempt did not learn the outcome of one, that is found out first.
+        """
+        resolve_outcomes(self.ws, self.run_ids, acting)
+
+        def publish_one(run_id: str) -> None:
+            Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))
+
+        publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one)
+        return self.document()
+
+    def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:  # noqa: ARG002 - as of a run
+        """Refused: its runs are rebuilt one by one."""
+        published = tuple(member.run_id for member in self.members if member.state in EVER_PUBLISHED)
+        raise ReproducedOneByOne(set_id=self.set_id, published=published)
+
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> SetDocument:
+        """Rolls back every table of the set, dependents first.
+
+        If an earlier attempt did not learn the outcome of one, that is found out first.
+        """
+        require_person("the one who rolls back", acting.by)
+        begun = rollback_under_way(self.ws, self.set_id) if with_dependents else None
+        resolve_outcomes(self.ws, (*self.run_ids, *(begun.dependents if begun else ())), acting)
+        undo = rollback_with_dependents if with_dependents else rollback_set
+        records = (
+            complete_rollback(self.ws, begun) if begun else undo(self.ws, self.set_id, by=acting.by, reason=reason)
+        )
+        for record in records:
+            acting.recorder.landed(self.ws, record)
+        return self.document()
+
+
+Subject = Run | RestatementSet
+"""What an id names: both accept the same requests."""
 
 
 def subject_of(ws: Workspace, name: str) -> Subject:
     """The run or the set with that id; its first request checks that the ledger has it."""
     return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
+
+
+def erase_samples(subject: Subject, *, by: str, reason: str) -> ErasedSamples:
+    """Permanently deletes the values of rows that were kept for reviewers of a run, or of the runs of a set.
+
+    Raises:
+        Refused: It is not stated by whom and why, or there are none.
+    """
+    ws = subject.ws
+    with ws.ledger.write() as tx:
+        erased = tx.samples.erase(*subject.run_ids, by=by, reason=reason)
+    ws.ledger.compact_log()
+    if isinstance(subject, Run):
+        return ErasedSamples(run_id=subject.run_id, set_id=None, erased=erased)
+    return ErasedSamples(run_id=None, set_id=subject.set_id, erased=erased)

@@ -191,7 +191,7 @@ def clear(
 ) -> None:
     """Let the sensors of the daemon try again what they have given up."""
     with answering(as_json) as console:
-        from backfill_assets.application.stuck import clear as clear_stuck
+        from backfill_assets.application.sensor_work import clear as clear_stuck
 
         with opened() as session:
             document = clear_stuck(session.ws, subject, by=person(by))
@@ -209,7 +209,9 @@ def erase(
     with answering(as_json) as console:
         why = given_reason(reason)
         with opened() as session:
-            document = session.subject(run).erase(by=person(by), reason=why)
+            from backfill_assets.application.subjects import erase_samples
+
+            document = erase_samples(session.subject(run), by=person(by), reason=why)
         answer(console, document, as_json=as_json)
 
 

@@ -52,7 +52,7 @@ def metrics(as_json: Json = False) -> None:
     """Print what is watched in the text format of Prometheus, as `/metrics` of the desk serves it."""
     with answering(as_json):
         from backfill_assets.application import look
-        from backfill_assets.application.metrics_text import metrics_text
+        from backfill_assets.application.metrics import metrics_text
 
         with opened(looks=True) as session:
             document = look.metrics(session.ws, None, look.staleness(session.ws))

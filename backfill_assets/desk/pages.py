@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from backfill_assets.application import look
-from backfill_assets.application.metrics_text import CONTENT_TYPE, metrics_text
+from backfill_assets.application.metrics import CONTENT_TYPE, metrics_text
 from backfill_assets.application.report import report_html, report_page
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.desk.frame import OF_A_REPORT, Field, address_of, form, row_address, shown

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from dagster import DefaultSensorStatus, RunRequest, SensorDefinition, SensorEvaluationContext, SensorResult
 
 from backfill_assets.application.drop import give_up, land_dropped, settled_sources, unchanged, waiting
-from backfill_assets.application.stuck import stuck_text
+from backfill_assets.application.sensor_work import stuck_text
 from backfill_assets.core.people import Sensor
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way

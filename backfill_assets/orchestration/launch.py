@@ -16,7 +16,7 @@ from uuid import uuid4
 from dagster import AssetKey, DagsterInstance, Failure
 
 from backfill_assets.application.parts import Part
-from backfill_assets.application.run import Run
+from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
 from backfill_assets.core.progress import Listener, no_listener

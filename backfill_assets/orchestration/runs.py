@@ -18,7 +18,7 @@ from dagster import AssetExecutionContext, Failure, OpExecutionContext
 from backfill_assets.application.follow import UNFINISHED
 from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
-from backfill_assets.application.run import Run
+from backfill_assets.application.subjects import Run
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.core.people import FOLLOWER, require_person

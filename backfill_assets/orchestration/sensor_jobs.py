@@ -33,12 +33,10 @@ from dagster import (
     schedule,
 )
 
-from backfill_assets.application.approved import approved
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
-from backfill_assets.application.stopped import stopped
-from backfill_assets.application.stuck import GivenUp, remember, stuck_text
+from backfill_assets.application.sensor_work import GivenUp, approved, remember, stopped, stuck_text
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import LIVE as BY

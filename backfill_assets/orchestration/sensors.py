@@ -21,7 +21,7 @@ from dagster import (
 
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.propose import propose as propose_restatements
-from backfill_assets.application.stuck import GivenUp, remember, stuck_text
+from backfill_assets.application.sensor_work import GivenUp, remember, stuck_text
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import FOLLOWER, Sensor
 from backfill_assets.core.settings import Settings

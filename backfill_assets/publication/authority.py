@@ -16,9 +16,10 @@ from backfill_assets.core.people import ApproverNotAPerson, require_person, same
 from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.ledger.candidates import gates_of
 from backfill_assets.ledger.errors import NeedsAnother
-from backfill_assets.ledger.records import ApprovalGrounds, GateResult, RunRecord
-from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
-from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.ledger.records import ApprovalGrounds, GateResult, RunRecord, SetRecord
+from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, RunState
+from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, demand
 from backfill_assets.publication.errors import (
@@ -292,3 +293,43 @@ def is_agreed(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
         # The file of approvers cannot be used, or the table is not declared any more: publication is refused as well.
         return False
     return True
+
+
+def approve_run(ws: Workspace, run_id: str, *, by: str, note: str, place: str = "") -> RunRecord:
+    """Records that an authorized person approves exactly this manifest.
+
+    Raises:
+        UnknownName: No such run.
+        NotApproved: The person is the requester, no person, or not in a group that the policy names.
+        IllegalTransition: It is approved or published already, or belongs to a set, which is approved as a whole.
+    """
+    with ws.ledger.write() as tx:
+        run = tx.runs.get(run_id)
+        grounds = None if run.manifest.member_of else renewed_grounds(ws, tx, run, by)
+        tx.approvals.approve(run_id, by=by, note=note, place=place, grounds=grounds)
+        return tx.runs.get(run_id)
+
+
+def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str) -> ApprovalGrounds | None:
+    """Why the person may approve the run; one that is not valid any more is withdrawn to make room for theirs."""
+    asked = demand_of(ws, tx, run)
+    found = grounds_of(ws, run, asked, by)
+    is_void = run.approval is ApprovalState.APPROVED and not has_valid_approval(ws, run, asked)
+    if is_void and run.state not in VISIBLE:
+        tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} is not valid any more")
+    return found
+
+
+def approve_set(ws: Workspace, set_id: str, *, by: str, note: str, place: str = "") -> SetRecord:
+    """Records that a person who may approve every run of a set approves exactly this set.
+
+    Raises:
+        UnknownName: No such set.
+        NotApproved: The person may not approve one of its runs.
+        IllegalTransition: One of its runs is published already, or can never be.
+    """
+    with ws.ledger.write() as tx:
+        members = members_of(tx.runs, tx.sets.get(set_id))
+        grounds = {run.run_id: renewed_grounds(ws, tx, run, by) for run in members if run.state not in VISIBLE}
+        tx.sets.approve(set_id, by=by, note=note, place=place, grounds=grounds)
+        return tx.sets.get(set_id)

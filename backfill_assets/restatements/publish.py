@@ -1,4 +1,4 @@
-"""Publish and roll back a restatement set, one table after the other.
+"""Publish a restatement set, one table after the other, and complete a publication that stopped half-way.
 
 Each table is swapped atomically; the set is not. Therefore the ledger records first that its publication has begun. If
 it stops half-way, `recover` completes it, or reverses it if it cannot be completed.
@@ -6,34 +6,34 @@ it stops half-way, `recover` completes it, or reverses it if it cannot be comple
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from backfill_assets.candidates.inputs import read_before, require_read_as_staged
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     BackfillError,
+    GateFailed,
     HalfWay,
+    InputsMovedOn,
+    MissingInput,
     Refused,
     Retryable,
+    TargetChanged,
 )
-from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
+from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import PublicationState, RunState, SetState
-from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
-from backfill_assets.publication.errors import BeingPublished
-from backfill_assets.publication.orphans import require_no_orphans
-from backfill_assets.publication.publish import rollback_intent, rollback_run
+from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.restatements.errors import (
     HalfPublished,
-    HalfRolledBack,
     MemberNotPublishable,
-    MemberSuperseded,
-    SetHasNothingToUndo,
     SetIs,
     SetIsNeverPublished,
 )
+from backfill_assets.restatements.undo import rollback_set
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
@@ -127,87 +127,42 @@ def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> Non
             )
 
 
-def rollback_set(
-    ws: Workspace, set_id: str, *, by: str, reason: str, ordered: bool = False
-) -> Sequence[PublicationRecord]:
-    """Rolls back every table of a set, dependents before their inputs.
+CANNOT_BE_COMPLETED = (TargetChanged, InputsMovedOn, GateFailed, MissingInput)
+"""Errors that retrying does not resolve: a set that stopped for one of these is reversed by `recover`."""
+
+
+def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOne) -> RecoveryOutcome:
+    """Completes the publication of a set that stopped half-way, or reverses it.
 
     Args:
         ws: The workspace.
-        set_id: The set.
-        by: Who rolls it back.
-        reason: Why.
-        ordered: Whether the ledger asks for it: a rollback that it has recorded, or a set that cannot be completed.
-
-    Raises:
-        UnknownName: There is no such set.
-        NotApproved: The policies of one of its tables name groups, and the person is in none of them.
-        IllegalTransition: None of it is published, or one of its runs is being published; nothing has changed.
-        TargetChanged: Partitions of it were published again since; nothing has changed.
-        LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
-        HalfWay: A later table could not be rolled back: the tables before it are.
-        OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
+        record: The set.
+        by: The person who recovers.
+        publish: How one run is published.
     """
-    with ws.ledger.write() as tx:
-        record = tx.sets.get(set_id)
-        if record.state not in (SetState.PUBLISHED, SetState.PUBLISHING, SetState.ROLLING_BACK):
-            raise SetHasNothingToUndo(set_id=set_id, state=record.state)
-        members = members_of(tx.runs, record)
-        _require_undone_together(tx, record, members)
-        if record.state is not SetState.ROLLING_BACK:
-            # From here on a process that still publishes the set is refused its next table.
-            grounds = None if ordered else rollback_grounds(ws, _published(members), by)
-            tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason, grounds=grounds)
-        back = rollback_intents(ws, tx, record, by=by, reason=reason)
-        for intent in back:
-            # All of them before the first is changed; if one cannot be undone, this transaction is rolled back.
-            tx.publications.require_possible(intent)
-        require_no_orphans(ws.graph, tx, back, of=set_id)
-    ws.reached(Point.SET_ROLLING_BACK)
-    undone: list[PublicationRecord] = []
-    for intent in back:
-        try:
-            undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason, ordered=True))
-        except (Refused, Retryable) as error:
-            raise HalfRolledBack(
-                set_id=set_id, run_id=intent.run_id, undone=len(undone), count=len(back), cause=error
-            ) from error
-        ws.reached(Point.SET_TABLE_BROUGHT_BACK)
-    with ws.ledger.write() as tx:
-        tx.sets.move(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
-    ws.reached(Point.SET_FINISHED)
-    return undone
+    set_id = record.set_id
+    if record.state is SetState.ROLLING_BACK:
+        return _reversed(ws, set_id, by=by, reason=record.note or "recovered")
+    try:
+        publish_set(ws, set_id, by=by, publish=publish)
+    except BackfillError as error:
+        with ws.ledger.read() as tx:
+            found = tx.sets.get(set_id).state
+        if found is SetState.PUBLISHED:
+            return RecoveryOutcome(ended=RecoveryEnd.PUBLISHED_SINCE)
+        if found is SetState.PLANNED:
+            return RecoveryOutcome(ended=RecoveryEnd.NOTHING_PUBLISHED, cause=error)
+        cause = error.__cause__ if isinstance(error, HalfWay) else error
+        if isinstance(cause, CANNOT_BE_COMPLETED):
+            # Only the cause: how far the set was is not true any more after the reversal.
+            return replace(_reversed(ws, set_id, by=by, reason=cause.message), cause=cause)
+        return RecoveryOutcome(ended=RecoveryEnd.HALF_WAY, error=error)
+    return RecoveryOutcome(ended=RecoveryEnd.PUBLISHED)
 
 
-def rollback_intents(
-    ws: Workspace, tx: ReadTransaction, record: SetRecord, *, by: str, reason: str
-) -> Sequence[PublicationIntent]:
-    """The intents to undo the published runs of a set, dependents first; none is begun.
-
-    Raises:
-        TargetChanged: Partitions of it were published again since.
-    """
-    published = _published(reversed(members_of(tx.runs, record)))
-    return [rollback_intent(ws, tx, run, by=by, reason=reason) for run in published]
-
-
-def _published(members: Iterable[RunRecord]) -> Sequence[RunRecord]:
-    return [run for run in members if run.state is RunState.PUBLISHED]
-
-
-def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: Iterable[RunRecord]) -> None:
-    """Refuses before any change a rollback that would stop half-way.
-
-    A run that had found everything equal is SUPERSEDED when the version that it verified is undone or replaced: it has
-    nothing to undo, and there may be no later publication to roll back first.
-    """
-    for run in members:
-        if run.state is RunState.SUPERSEDED and _has_changed(tx, run):
-            raise MemberSuperseded(set_id=record.set_id, run_id=run.run_id, table=run.manifest.table, state=run.state)
-        if run.state is RunState.PUBLISHING:
-            raise BeingPublished(run_id=run.run_id, whole=f"set {record.set_id}")
-
-
-def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:
-    standing = tx.publications.records(run_id=run.run_id, states=[PublicationState.PUBLISHED])
-    return any(record.intent.changes for record in standing if record.intent.action is Action.PUBLISH)
+def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> RecoveryOutcome:
+    try:
+        undone = rollback_set(ws, set_id, by=by, reason=reason, ordered=True)
+    except BackfillError as error:
+        return RecoveryOutcome(ended=RecoveryEnd.NOT_ROLLED_BACK, error=error)
+    return RecoveryOutcome(ended=RecoveryEnd.ROLLED_BACK, landed=tuple(undone))

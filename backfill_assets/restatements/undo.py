@@ -1,4 +1,4 @@
-"""Rollback with dependents: also undoes published partitions that would be left without their input.
+"""Rollback of a set, and of a run or a set with the dependents that would be left without their input.
 
 The ledger records first which runs are undone and in which order: dependents before their inputs, each with its own
 swap, so that a published partition never lacks its input. `recover` completes a rollback that stopped half-way.
@@ -10,16 +10,120 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import Refused
-from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RollbackOrder
-from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.core.errors import (
+    Refused,
+    Retryable,
+)
+from backfill_assets.ledger.records import (
+    Action,
+    PublicationIntent,
+    PublicationRecord,
+    RollbackOrder,
+    RunRecord,
+    SetRecord,
+)
+from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.publication.authority import rollback_grounds
-from backfill_assets.publication.orphans import Orphans, orphans_of
+from backfill_assets.publication.errors import BeingPublished
+from backfill_assets.publication.orphans import Orphans, orphans_of, require_no_orphans
 from backfill_assets.publication.publish import rollback_intent, rollback_run
-from backfill_assets.restatements.errors import OnlyDependentsRolledBack, OnlyUndoneWithSet, SetWouldBeOrphaned
-from backfill_assets.restatements.publish import rollback_intents, rollback_set
+from backfill_assets.restatements.errors import (
+    HalfRolledBack,
+    MemberSuperseded,
+    OnlyDependentsRolledBack,
+    OnlyUndoneWithSet,
+    SetHasNothingToUndo,
+    SetWouldBeOrphaned,
+)
 from backfill_assets.workspace import Workspace
+
+
+def rollback_set(
+    ws: Workspace, set_id: str, *, by: str, reason: str, ordered: bool = False
+) -> Sequence[PublicationRecord]:
+    """Rolls back every table of a set, dependents before their inputs.
+
+    Args:
+        ws: The workspace.
+        set_id: The set.
+        by: Who rolls it back.
+        reason: Why.
+        ordered: Whether the ledger asks for it: a rollback that it has recorded, or a set that cannot be completed.
+
+    Raises:
+        UnknownName: There is no such set.
+        NotApproved: The policies of one of its tables name groups, and the person is in none of them.
+        IllegalTransition: None of it is published, or one of its runs is being published; nothing has changed.
+        TargetChanged: Partitions of it were published again since; nothing has changed.
+        LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
+        HalfWay: A later table could not be rolled back: the tables before it are.
+        OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
+    """
+    with ws.ledger.write() as tx:
+        record = tx.sets.get(set_id)
+        if record.state not in (SetState.PUBLISHED, SetState.PUBLISHING, SetState.ROLLING_BACK):
+            raise SetHasNothingToUndo(set_id=set_id, state=record.state)
+        members = members_of(tx.runs, record)
+        _require_undone_together(tx, record, members)
+        if record.state is not SetState.ROLLING_BACK:
+            # From here on a process that still publishes the set is refused its next table.
+            grounds = None if ordered else rollback_grounds(ws, _published(members), by)
+            tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason, grounds=grounds)
+        back = rollback_intents(ws, tx, record, by=by, reason=reason)
+        for intent in back:
+            # All of them before the first is changed; if one cannot be undone, this transaction is rolled back.
+            tx.publications.require_possible(intent)
+        require_no_orphans(ws.graph, tx, back, of=set_id)
+    ws.reached(Point.SET_ROLLING_BACK)
+    undone: list[PublicationRecord] = []
+    for intent in back:
+        try:
+            undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason, ordered=True))
+        except (Refused, Retryable) as error:
+            raise HalfRolledBack(
+                set_id=set_id, run_id=intent.run_id, undone=len(undone), count=len(back), cause=error
+            ) from error
+        ws.reached(Point.SET_TABLE_BROUGHT_BACK)
+    with ws.ledger.write() as tx:
+        tx.sets.move(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
+    ws.reached(Point.SET_FINISHED)
+    return undone
+
+
+def rollback_intents(
+    ws: Workspace, tx: ReadTransaction, record: SetRecord, *, by: str, reason: str
+) -> Sequence[PublicationIntent]:
+    """The intents to undo the published runs of a set, dependents first; none is begun.
+
+    Raises:
+        TargetChanged: Partitions of it were published again since.
+    """
+    published = _published(reversed(members_of(tx.runs, record)))
+    return [rollback_intent(ws, tx, run, by=by, reason=reason) for run in published]
+
+
+def _published(members: Iterable[RunRecord]) -> Sequence[RunRecord]:
+    return [run for run in members if run.state is RunState.PUBLISHED]
+
+
+def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: Iterable[RunRecord]) -> None:
+    """Refuses before any change a rollback that would stop half-way.
+
+    A run that had found everything equal is SUPERSEDED when the version that it verified is undone or replaced: it has
+    nothing to undo, and there may be no later publication to roll back first.
+    """
+    for run in members:
+        if run.state is RunState.SUPERSEDED and _has_changed(tx, run):
+            raise MemberSuperseded(set_id=record.set_id, run_id=run.run_id, table=run.manifest.table, state=run.state)
+        if run.state is RunState.PUBLISHING:
+            raise BeingPublished(run_id=run.run_id, whole=f"set {record.set_id}")
+
+
+def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:
+    standing = tx.publications.records(run_id=run.run_id, states=[PublicationState.PUBLISHED])
+    return any(record.intent.changes for record in standing if record.intent.action is Action.PUBLISH)
 
 
 def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) -> Sequence[PublicationRecord]:

@@ -24,11 +24,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from backfill_assets.application.approved import approved
 from backfill_assets.application.follow import follow
 from backfill_assets.application.live import live
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.sensor_work import approved
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.people import PUBLISHER
 from backfill_assets.core.settings import Settings

@@ -10,7 +10,6 @@ from backfill_assets.application import live
 from backfill_assets.ledger.versions import VersionReads
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.publication import proposals, publish
-from backfill_assets.restatements import publish as sets
 from backfill_assets.restatements import undo
 from backfill_assets.staleness import find
 from backfill_assets.staleness.landed_news import News
@@ -31,7 +30,7 @@ def _within_lateness(news: News, lateness: Mapping[str, int]) -> frozenset[Sourc
 
 
 def _no_rollback_is_refused(patch: pytest.MonkeyPatch) -> None:
-    for module in (publish, sets, undo):
+    for module in (publish, undo):
         patch.setattr(module, "rollback_grounds", lambda *_: None)
 
 

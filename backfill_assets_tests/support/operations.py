@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from backfill_assets.application import land as landings
+from backfill_assets.application import subjects
 from backfill_assets.application.execute import execute, require_ready
 from backfill_assets.application.follow import asked_follow_ups, cancel_follow_ups, plan_follow_ups
 from backfill_assets.application.land import land
@@ -14,8 +15,7 @@ from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recover import Recovered, recover
-from backfill_assets.application.run import Run
-from backfill_assets.application.subjects import subject_of
+from backfill_assets.application.subjects import Run, subject_of
 from backfill_assets.application.terms import present_terms
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.application.upkeep import vacuum_files as vacuum
@@ -33,13 +33,12 @@ from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.sets import versions_of
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication import approve as approvals
+from backfill_assets.publication import authority
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.report.landed import questioned_gaps
-from backfill_assets.restatements import approve as set_approvals
 from backfill_assets.restatements import publish as sets
-from backfill_assets.restatements.publish import is_outdated, rollback_set
-from backfill_assets.restatements.undo import rollback_with_dependents
+from backfill_assets.restatements.publish import is_outdated
+from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.upkeep.reproduce import reproduce_run as reproduce
 from backfill_assets.workspace import Workspace
@@ -133,11 +132,11 @@ def restore(ws: Workspace, source: str, import_id: str, *, by: str, reason: str)
 
 
 def approve(ws: Workspace, run_id: str, *, by: str, note: str = "") -> RunRecord:
-    return approvals.approve_run(ws, run_id, by=by, note=note)
+    return authority.approve_run(ws, run_id, by=by, note=note)
 
 
 def approve_set(ws: Workspace, set_id: str, *, by: str, note: str = "") -> SetRecord:
-    return set_approvals.approve_set(ws, set_id, by=by, note=note)
+    return authority.approve_set(ws, set_id, by=by, note=note)
 
 
 def cancel(ws: Workspace, name: str, *, by: str, reason: str) -> None:
@@ -150,7 +149,7 @@ def run_named(ws: Workspace, run_id: str) -> RunRecord:
 
 def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
     """How many samples of a run or a set were erased."""
-    return subject_of(ws, name).erase(by=by, reason=reason).erased
+    return subjects.erase_samples(subject_of(ws, name), by=by, reason=reason).erased
 
 
 def publish_set(ws: Workspace, set_id: str, *, by: str, publish: sets.PublishOne | None = None) -> SetRecord:

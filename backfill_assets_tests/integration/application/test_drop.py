@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.drop import MOST_FILES
-from backfill_assets.application.stuck import clear
+from backfill_assets.application.sensor_work import clear
 from backfill_assets.capture.drop_folder import LANDED
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.import_records import ImportRecord

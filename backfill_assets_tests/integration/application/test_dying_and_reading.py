@@ -12,7 +12,7 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.application.stopped import stopped
+from backfill_assets.application.sensor_work import stopped
 from backfill_assets.core.errors import IllegalTransition, Refused
 from backfill_assets.lake.swap import fence, swap
 from backfill_assets.ledger.states import PublicationState, RunState

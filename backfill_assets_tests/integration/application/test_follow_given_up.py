@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dagster import DagsterRunStatus
 
-from backfill_assets.application.stuck import clear
+from backfill_assets.application.sensor_work import clear
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.people import Sensor
 from backfill_assets.domain import Reference

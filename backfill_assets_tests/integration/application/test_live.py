@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.live import live
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.stuck import clear
+from backfill_assets.application.sensor_work import clear
 from backfill_assets.core.errors import NotApproved, Refused
 from backfill_assets.core.people import Sensor
 from backfill_assets.domain import Policy

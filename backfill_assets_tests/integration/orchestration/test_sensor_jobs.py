@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 from dagster import DefaultSensorStatus, ExecuteInProcessResult
 
-from backfill_assets.application.approved import approved
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.stopped import stopped
-from backfill_assets.application.stuck import clear
+from backfill_assets.application.sensor_work import approved, clear, stopped
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.lease import LeaseTerms
@@ -28,8 +26,7 @@ from backfill_assets.orchestration import tags
 from backfill_assets.planning.sets import is_set
 from backfill_assets.report.sets import set_document
 from backfill_assets.report.status import status
-from backfill_assets.restatements.publish import rollback_set
-from backfill_assets.restatements.undo import rollback_with_dependents
+from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import worded

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.application.stopped import stopped
+from backfill_assets.application.sensor_work import stopped
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.ledger.states import PublicationState, RunState, SetState

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.run import Run
+from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import IllegalTransition, InvalidReference, NotApproved, Refused
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.records import EventRecord

@@ -57,7 +57,6 @@ DYING = """
     import os, signal
     from backfill_assets_tests.support import operations
     from backfill_assets.core.clock import system_clock
-    from backfill_assets.restatements import publish as sets
     from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
 
@@ -241,7 +240,7 @@ def test_a_rollback_that_stopped_half_way_can_be_given_up(late: Shop, monkeypatc
         return rollback_run(ws, run_id, by=by, reason=reason, ordered=ordered)
 
     with monkeypatch.context() as racing:
-        racing.setattr("backfill_assets.restatements.publish.rollback_run", only_one)
+        racing.setattr("backfill_assets.restatements.undo.rollback_run", only_one)
         with pytest.raises(HalfWay, match="1 of 2 published runs"):
             operations.rollback_set(late.ws, set_id, by="ben", reason="was right before")
     assert total(late) == 28 * 40

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.run import Run
+from backfill_assets.application.subjects import Run
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.launch import open_instance

@@ -15,8 +15,7 @@ from markupsafe import escape
 from starlette.requests import Request
 
 from backfill_assets.application import look
-from backfill_assets.application.metrics import Metric, MetricKind, MetricSample, MetricsDocument
-from backfill_assets.application.metrics_text import metrics_text
+from backfill_assets.application.metrics import Metric, MetricKind, MetricSample, MetricsDocument, metrics_text
 from backfill_assets.core.people import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.pages import Pages
