@@ -1,20 +1,16 @@
 """References: the reference documents of a run, exactly those with which it was planned.
 
 A reference file is read once, identified by the sha256 of its bytes, and archived under that name: a run reads the
-bytes with which it was planned, even if the file has changed. YAML is read without constructs that a reviewer can
-overlook: duplicate keys and aliases.
+bytes with which it was planned, even if the file has changed.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Container, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import SEEK_END
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain import Domain, Reference, ReferenceValue
@@ -205,6 +201,7 @@ def _archived_path(name: str, sha256: str) -> str:
 
 def _parsed(reference: Reference, content: bytes, *, place: str) -> LoadedReference:
     # YAML takes time to import, and most of what is asked of a domain needs no reference.
+    from backfill_assets.transforms.strict_yaml import parse_yaml
 
     try:
         value = reference.parse(parse_yaml(content))
@@ -223,42 +220,3 @@ def _one_sentence(error: Exception) -> str:
     if not isinstance(error, ValueError):
         text = f"{type(error).__name__}: {text}"
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
-
-
-def parse_yaml(content: bytes) -> Any:
-    """The document of a reference file.
-
-    Raises:
-        ValueError: It is not YAML, names a key twice or has an alias; with the position in the file.
-    """
-    try:
-        return yaml.load(content, Loader=_StrictLoader)  # noqa: S506 - it is a SafeLoader
-    except yaml.YAMLError as error:
-        raise ValueError(str(error)) from error
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """Refuses aliases and duplicate keys.
-
-    With aliases a few lines could represent millions of values, and an edit in one place would change another.
-    """
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """The next node, unless it is an alias."""
-        if self.check_event(yaml.events.AliasEvent):
-            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(
-                None, None, "aliases (*name) are not read; write the value out", mark
-            )
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping, unless it names a key twice."""
-        seen: set[tuple[str, str]] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is given twice", key.start_mark
-                )
-            seen.add((key.tag, str(key.value)))
-        return super().construct_mapping(node, deep=deep)

@@ -27,7 +27,7 @@ from backfill_assets.examples.enforcement_sla.references import (
 )
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.transforms import references
+from backfill_assets.transforms import strict_yaml
 from backfill_assets.transforms.references import MOST_BYTES, load_pinned, load_references
 from backfill_assets_tests.support.searches import examples
 
@@ -241,7 +241,7 @@ def test_a_hostile_reference_document_is_refused_with_one_short_sentence(
 def test_a_reference_that_is_too_large_is_refused_before_it_is_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(references, "parse_yaml", lambda content: pytest.fail(f"parsed {len(content):,} bytes"))
+    monkeypatch.setattr(strict_yaml, "parse_yaml", lambda content: pytest.fail(f"parsed {len(content):,} bytes"))
     _write(tmp_path, "jurisdiction_calendar", b"- 2006-01-01\n" * (2 << 20))
     with pytest.raises(InvalidReference, match=r"is 26\.0 MiB large, .* small facts that every plan parses") as refused:
         load_references(DOMAIN, LocalFiles(tmp_path))
