@@ -24,7 +24,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, RunState
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import complete_partitions, lacking
+from backfill_assets.planning.impact import complete_partitions, lacking, lacks
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
@@ -33,7 +33,6 @@ from backfill_assets.publication.proposals import days_held_by_moves
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.report.what_next import is_built_since
-from backfill_assets.report.words.plans import lacks
 from backfill_assets.workspace import Workspace
 
 REASON = "the newest days"

@@ -40,6 +40,11 @@ class TablePartitions:
         return f"{self.table} {describe(self.grain, self.partitions)}"
 
 
+def lacks(missing: Iterable[TablePartitions]) -> str:
+    """Input partitions that do not exist, as messages name them."""
+    return "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in missing)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuild:
     """The partitions of one table that have to be built again.

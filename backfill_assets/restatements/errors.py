@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from backfill_assets.core.errors import (
     BackfillError,
     HalfWay,
@@ -13,10 +15,10 @@ from backfill_assets.core.errors import (
     sentence,
 )
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.impact import TablePartitions, lacks
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions, count_of
-from backfill_assets.planning.restatement import LeftOut
+from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 
 _MOST_NAMED = 3
 
@@ -166,10 +168,23 @@ class OnlyPart(Refused):
     @property
     def named(self) -> str:
         more = len(self.left_out) - _MOST_NAMED
-        named = [_named(each) for each in self.left_out[:_MOST_NAMED]]
+        named = [f"{each}: {why_left_out(each)}" for each in self.left_out[:_MOST_NAMED]]
         return "; ".join([*named, *([f"and {more:,} more"] if more > 0 else [])])
 
 
-def _named(left: LeftOut) -> str:
-    lacking = f", lacks {' and '.join(map(str, left.missing))}" if left.missing else ""
-    return f"{left}: {left.why}{lacking}"
+_WHY: Mapping[WhyLeftOut, str] = {
+    WhyLeftOut.NO_VERSION: "named as changed, and has no accepted version",
+    WhyLeftOut.CODE_CHANGED: "only the code changed, and the version is the same",
+    WhyLeftOut.CHOSEN_REFERENCES: "its references were chosen on purpose",
+    WhyLeftOut.BLOCKED: "an input has no accepted version any more",
+    WhyLeftOut.INCOMPLETE: "never built",
+    WhyLeftOut.DEPENDS: "depends on these days, and was never built",
+    WhyLeftOut.DAYS_NOT_NAMED: "never built, and the days were not named",
+    WhyLeftOut.STALE: "stale for other reasons",
+}
+
+
+def why_left_out(left: LeftOut) -> str:
+    """Why partitions are left out of a plan, with the input that is missing, for the refusal and for the screens."""
+    why = _WHY[left.why]
+    return f"{why}: {lacks(left.missing)}" if left.missing else why

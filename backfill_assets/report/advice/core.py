@@ -47,7 +47,7 @@ def _of_edge(error: BackfillError) -> Advice | None:
         case errors.NotTogether():
             return f"leave {error.leave} out, or {error.instead}"
         case errors.Malformed():
-            return f"write {error.example}"
+            return f"write it like {error.example}"
         case errors.NotOneOf():
             return "choose one of these, or leave it out"
         case errors.CannotUse():

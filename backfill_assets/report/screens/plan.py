@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from backfill_assets.planning.estimates import Estimate
-from backfill_assets.planning.impact import Rebuild, TablePartitions
+from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
 from backfill_assets.planning.manifest_parts import Limits, Mode
 from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.planning.request import PlannedInput
@@ -32,9 +32,10 @@ from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import mebibytes
-from backfill_assets.report.words.plans import basis_words, lacks, left_out_words
+from backfill_assets.report.words.plans import basis_words
 from backfill_assets.report.words.releases import brought_along_words, goes_back_words
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words
+from backfill_assets.restatements.errors import why_left_out
 
 _MOST_STAGES = 24
 
@@ -221,7 +222,7 @@ def _left_out(left_out: Sequence[LeftOutDocument]) -> Section | None:
 
 def left_out_line(left: LeftOutDocument) -> Words:
     """What is not built, why, and what builds it as well."""
-    return words(f"{left.some}: {left_out_words(left.some)}. To include it: ", left.include)
+    return words(f"{left.some}: {why_left_out(left.some)}. To include it: ", left.include)
 
 
 def _part_of(planned: int, asked_for: int) -> str:

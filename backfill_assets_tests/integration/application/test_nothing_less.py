@@ -73,7 +73,7 @@ def test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted(shop: Sh
     sentence = refused(shop, *words)
     # The 7th to the 9th can be built; the 10th, and the 11th to the 17th, read days that never landed.
     assert sentence.startswith("3 of 11 partitions asked for can be planned.")
-    assert "silver.recent_sales 2026-01-10..2026-01-17, 8 days: INCOMPLETE, lacks bronze.sales 2026-01-11" in sentence
+    assert "silver.recent_sales 2026-01-10..2026-01-17, 8 days: never built: bronze.sales lacks 2026-01-11" in sentence
     assert "--partial" in sentence
     document = planned(*words, "--partial")
     assert (document["planned_partitions"], document["asked_partitions"]) == (3, 11)
@@ -110,9 +110,9 @@ def test_a_month_that_was_never_built_says_which_days_of_silver_it_lacks(shop: S
 def test_days_that_are_named_as_changed_and_do_not_exist_are_refused(shop: Shop) -> None:
     words = ("--because", f"{SALES}:2026-01-05..2026-01-12")
     sentence = refused(shop, *words)
-    assert "bronze.sales 2026-01-11..2026-01-12, 2 days: NO_VERSION" in sentence
+    assert "bronze.sales 2026-01-11..2026-01-12, 2 days: named as changed, and has no accepted version" in sentence
     # The 7th to the 9th depend on these days, can be built, and never were.
-    assert "silver.recent_sales 2026-01-07..2026-01-09, 3 days: DEPENDS" in sentence
+    assert "silver.recent_sales 2026-01-07..2026-01-09, 3 days: depends on these days, and was never built" in sentence
     document = planned(*words, "--partial")
     assert (document["planned_partitions"], document["asked_partitions"]) == (3, 8)
 

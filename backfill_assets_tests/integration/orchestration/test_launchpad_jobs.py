@@ -159,7 +159,7 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         ({"requester": "policy:follow"}, "that name is reserved for the system"),
         ({"requester": "ANOTHER_PERSON"}, "that word is a placeholder"),
         ({"reason": " "}, "the reason is empty. Next: say the reason"),
-        ({"first_day": "Monday"}, "first_day is 'Monday', which is not a day. Next: give it as 2006-07-01"),
+        ({"first_day": "Monday"}, "first_day 'Monday' is not a day. Next: write it like 2006-07-01"),
         ({"first_day": ""}, "only one end of the range was given"),
         ({"references": "corrected"}, "corrected references are asked for, and none is named"),
         ({"references": "current", "reference": ["calendar=1"]}, "asks for other references than corrected ones"),

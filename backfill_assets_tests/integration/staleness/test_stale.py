@@ -22,7 +22,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.planned import set_plan_document
-from backfill_assets.report.words.plans import left_out_words
+from backfill_assets.restatements.errors import why_left_out
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
@@ -157,7 +157,7 @@ def test_a_gap_that_was_not_named_is_listed_as_left_out_even_when_nothing_else_i
     assert isinstance(planned, NothingToRebuild)
     left_out, waiting = set_plan_document(planned).left_out
     assert str(left_out.some) == f"{RECENT} 2026-01-05, 1 day"
-    assert (str(waiting.some), left_out_words(waiting.some)) == (
+    assert (str(waiting.some), why_left_out(waiting.some)) == (
         f"{RECENT} 2026-01-10, 1 day",
         f"never built: {SALES} lacks 2026-01-11, 1 day",
     )

@@ -105,7 +105,11 @@ def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tupl
         (("--replaces", "2024-12-12..2024-12-10"), "the range is reversed", "2024-12-10..2024-12-12"),
         (("--replaces", "2024-12-12.."), "has no last day", "write it like 2006-07-01..2006-07-31"),
         (("--replaces", "12.12.2024"), "neither a date like 2006-07-01", "write it like 2006-07-01"),
-        (("--replaces", "2024", "--where", "town"), "--where 'town' is not COLUMN=VALUE", "write --where COLUMN=VALUE"),
+        (
+            ("--replaces", "2024", "--where", "town"),
+            "--where 'town' is not COLUMN=VALUE",
+            "write it like --where COLUMN=VALUE",
+        ),
         (("--replaces", "2024", "--on-duplicate", "correct"), "land anew, whatever landed before", ""),
     ],
 )

@@ -17,12 +17,13 @@ from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 from backfill_assets.planning.windows import Months, Window
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
-from backfill_assets.report.words.plans import basis_words, left_out_words
+from backfill_assets.report.words.plans import basis_words
 from backfill_assets.report.words.recovery import outcome_words
 from backfill_assets.report.words.stages import policy_words, window_words
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.upkeep import LEFT_ALONE, WHY
 from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.restatements.errors import why_left_out
 from backfill_assets.upkeep.retention import LeftAlone, Why
 
 DAY = date(2006, 7, 1)
@@ -54,7 +55,7 @@ def test_every_name_has_its_own_words() -> None:
     for words, names in ((MEANING, TRANSITIONS), (WHY, Why), (LEFT_ALONE, LeftAlone)):
         assert list(words) == list(names)
         assert len(set(words.values())) == len(words)
-    left_out = [left_out_words(LeftOut(table="t", grain=Grain.DAILY, partitions=(DAY,), why=why)) for why in WhyLeftOut]
+    left_out = [why_left_out(LeftOut(table="t", grain=Grain.DAILY, partitions=(DAY,), why=why)) for why in WhyLeftOut]
     outcomes = [outcome_words(RecoveryOutcome(ended=ended)) for ended in RecoveryEnd]
     verdicts = [
         verdict_words(Verdict(passed=False, finding=finding, observed=OBSERVED.get(finding, {}))) for finding in Finding
@@ -75,7 +76,7 @@ def test_what_is_left_out_names_the_input_that_it_lacks() -> None:
     left = LeftOut(
         table="silver.b", grain=Grain.DAILY, partitions=(DAY,), why=WhyLeftOut.INCOMPLETE, missing=(lacking,)
     )
-    assert left_out_words(left) == "never built: bronze.a lacks 2006-07-01, 1 day"
+    assert why_left_out(left) == "never built: bronze.a lacks 2006-07-01, 1 day"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from backfill_assets.planning.impact import Rebuild, impact
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut
 from backfill_assets.report.advice.left_out import how_to_include
-from backfill_assets.report.words.plans import left_out_words
+from backfill_assets.restatements.errors import why_left_out
 from backfill_assets.restatements.scope import NOTHING_STALE, left_out_of, require_whole, stale_ones
 from backfill_assets_tests.support.graph_examples import DAYS, SPAN, every_partition, inputs_of, is_complete
 from backfill_assets_tests.support.published_world import World, happenings, worlds
@@ -71,7 +71,7 @@ def stale_in(world: World, node: TableNode) -> set[date]:
 def require_listed_once(rebuilds: tuple[Rebuild, ...], left_out: tuple[LeftOut, ...]) -> None:
     every = [*built_by(rebuilds), *listed(left_out, asked=True), *listed(left_out, asked=False)]
     assert len(every) == len(set(every))
-    assert all(left_out_words(each) and how_to_include(each).parts for each in left_out)
+    assert all(why_left_out(each) and how_to_include(each).parts for each in left_out)
 
 
 def is_whole(grain: Grain, partition: date, days: DayRange) -> bool:
