@@ -40,6 +40,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import date
+from enum import StrEnum
 from string import Formatter
 from typing import Any, Self, TypeVar, dataclass_transform
 
@@ -117,13 +118,16 @@ def sentence(kind: type[E]) -> type[E]:
 
 
 class _Fields(Mapping[str, Any]):
-    """The fields and properties of an error by name; several values are listed, and no values are `none`."""
+    """The fields and properties of an error by name, as a sentence has them: several values are listed, no values are
+    `none`, and a name of ours is quoted as what a person types."""
 
     def __init__(self, error: BackfillError) -> None:
         self._error = error
 
     def __getitem__(self, name: str) -> object:
         value = getattr(self._error, name)
+        if isinstance(value, StrEnum):
+            return str(value)
         return ", ".join(map(str, value)) or "none" if isinstance(value, (tuple, list)) else value
 
     def __iter__(self) -> Iterator[str]:
