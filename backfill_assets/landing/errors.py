@@ -174,7 +174,7 @@ class EmptyElsewhere(Refused):
 
 @sentence
 class NotEmpty(Refused):
-    """{partitions} of {table} cannot be declared empty: events of then have landed."""
+    """{partitions} of {table} cannot be declared empty: events for those days have landed."""
 
     table: str
     partitions: Partitions

@@ -280,7 +280,7 @@ class NotWhatWasStaged(Refused):
 
 @sentence
 class LostWork(TakenOver):
-    """{name} is not this process's any more: {why}."""
+    """{name} no longer belongs to this process: {why}."""
 
     name: str
     why: str
@@ -357,7 +357,7 @@ class NoLongerAsked(IllegalTransition):
 
 @sentence
 class LandedSince(InputsMovedOn):
-    """run {run_id} built {unread} of {table} without events, and events of then have landed since."""
+    """run {run_id} built {unread} of {table} without events, and events for those days landed afterwards."""
 
     run_id: str
     table: str

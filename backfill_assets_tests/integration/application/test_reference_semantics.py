@@ -23,7 +23,7 @@ from backfill_assets.main import app
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.windows import Window
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.partition import partition_history
@@ -294,7 +294,7 @@ def test_rows_with_chosen_references_are_not_stale_and_say_on_whose_word(ws: Wor
     assert isinstance(planned, PlannedSet)
     assert planned.plans[0].manifest.partitions == (date(2026, 1, 1),)
     assert [(each.partitions, each.why) for each in planned.left_out] == [
-        (tuple(january(2, 4)), "its references were chosen on purpose")
+        (tuple(january(2, 4)), WhyLeftOut.CHOSEN_REFERENCES)
     ]
     # The bill depends on what is rebuilt, and its references are the present ones.
     assert [plan.manifest.table for plan in planned.plans] == [CHARGES, BILLS]

@@ -71,7 +71,9 @@ def test_a_day_without_sales_is_declared_empty_by_a_person_and_counts_as_built(s
     load = partial(operations.plan_load, shop.ws, SALES, by="ana", reason="closed that day")
     with refused(MissingInput, match=r"nothing has landed for 2026-01-11, 1 day.*--to 2026-01-11 --empty --by"):
         load(partitions=(eleventh,))
-    with pytest.raises(Refused, match=r"2026-01-10, 1 day of bronze\.sales cannot be declared empty: events of then"):
+    with pytest.raises(
+        Refused, match=r"2026-01-10, 1 day of bronze\.sales cannot be declared empty: events for those days"
+    ):
         load(partitions=(date(2026, 1, 10), eleventh), empty=(date(2026, 1, 10), eleventh))
     with pytest.raises(Refused, match="2026-01-12, 1 day cannot be declared empty by a run that does not build them"):
         load(partitions=(eleventh,), empty=(eleventh, date(2026, 1, 12)))
@@ -117,7 +119,7 @@ def test_a_declared_empty_day_is_not_published_once_an_event_of_then_has_landed(
     with pytest.raises(InputsMovedOn) as refusal:
         operations.publish(shop.ws, run.run_id, by="ana")
     assert refusal.value.message == (
-        f"run {run.run_id} built 2026-01-11 of {SALES} without events, and events of then have landed since."
+        f"run {run.run_id} built 2026-01-11 of {SALES} without events, and events for those days landed afterwards."
     )
     assert advised(refusal.value) == "backfill load sales --from 2026-01-11 --to 2026-01-11 --by NAME"
     with shop.ws.ledger.read() as reader:

@@ -12,7 +12,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import InputsMovedOn, LeavesOrphans
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
-from backfill_assets.planning.restatement import NothingToRebuild, SetRequest
+from backfill_assets.planning.restatement import NothingToRebuild, SetRequest, WhyLeftOut
 from backfill_assets.report.stale import stale_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
@@ -129,4 +129,4 @@ def test_stale_does_not_recommend_what_plan_refuses(shop: Shop, monkeypatch: pyt
     planned = operations.plan_set(shop.ws, SetRequest(reason="stale", by="ana", stale=True, table=TOTALS))
     assert isinstance(planned, NothingToRebuild)
     (left_out,) = planned.left_out
-    assert (left_out.table, left_out.why) == (TOTALS, "an input has no accepted version any more")
+    assert (left_out.table, left_out.why) == (TOTALS, WhyLeftOut.BLOCKED)
