@@ -23,7 +23,7 @@ from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, contract_of
 from backfill_assets.ledger import rows, schema
 from backfill_assets.ledger.connection import WRITE, connect_engine, transaction
-from backfill_assets.ledger.events import Event, EventLog, gates_payload, publication_payload
+from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.records import (
     Action,
     CandidatePartition,
@@ -32,7 +32,9 @@ from backfill_assets.ledger.records import (
     PartitionChange,
     PublicationIntent,
 )
+from backfill_assets.ledger.row_digests import PROTECTED
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState, VersionState
+from backfill_assets.ledger.versions import month_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -97,7 +99,10 @@ class History:
         """Inserts what is waiting, in the order of references."""
         for table in schema.metadata.sorted_tables:
             if found := self.waiting.pop(table, None):
-                self.log.connection.execute(insert(table), found)
+                names = PROTECTED[table]
+                of = (tuple(row[name] for name in names) if len(names) > 1 else row[names[0]] for row in found)
+                self.log.write(insert(table), found, of=list(of))
+        self.log.append(event("history", "made up", "rows_written", {}))
 
 
 def fill(ws: Workspace, length: Length) -> None:
@@ -307,9 +312,9 @@ def stage(history: History, manifest: Manifest, accepted: Accepted | None) -> tu
         checksum=f"xx64:{run_id}",
         seam_checksum="",
     )
-    history.waiting[schema.candidate_partitions].append(rows.candidate_row(candidate))
+    history.waiting[schema.candidate_partitions].append(rows.candidate_row(candidate) | {"chunk": 1})
     history.waiting[schema.gate_results] += [rows.gate_row(result) for result in results]
-    return candidate, event("gates", run_id, "gates_recorded", {"partitions": 1, **gates_payload(results)})
+    return candidate, event("gates", run_id, "gates_recorded", {"partitions": 1, "results": len(results)})
 
 
 def approve(history: History, manifest: Manifest) -> Event:
@@ -359,7 +364,7 @@ def publish(history: History, of: Manifest, number: int, length: Length) -> None
         *steps,
         gated,
         approve(history, manifest),
-        event("publication", publication_id, "publication_begun", publication_payload(intent), after="PUBLISHING"),
+        event("publication", publication_id, "publication_begun", {"run_id": run_id}, after="PUBLISHING"),
     )
     add_publication(history, intent, change, begun, delta_version=number + 1)
     history.log.append(
@@ -406,6 +411,7 @@ def add_publication(
         table_name=intent.table,
         partition_date=change.partition,
         version=change.expected_version + 1,
+        month=month_of(change.partition),
         # What was accepted before gives way at the end, all at once: an index allows one accepted version per day.
         state=VersionState.SUPERSEDED,
         run_id=run_id,
@@ -446,13 +452,13 @@ def end(history: History, of: Manifest, number: int, length: Length) -> None:
 
 def supersede(history: History) -> None:
     """Runs whose day has a later version are SUPERSEDED; the last version of every day is accepted."""
-    connection = history.log.connection
     runs, held = schema.runs, schema.partition_versions
     for name, accepted in history.accepted.items():
         for day, last in accepted.items():
             is_last = (held.c.table_name == name) & (held.c.partition_date == day) & (held.c.version == last.version)
-            connection.execute(held.update().where(is_last).values(state=VersionState.ACCEPTED))
+            of = (last.publication_id, month_of(day))
+            history.log.write(held.update().where(is_last).values(state=VersionState.ACCEPTED), of=[of])
     gone = [{"of_run": run_id} for _, _, _, run_id in history.superseded]
-    connection.execute(
-        runs.update().where(runs.c.run_id == bindparam("of_run")).values(state=RunState.SUPERSEDED), gone
-    )
+    is_gone = runs.update().where(runs.c.run_id == bindparam("of_run")).values(state=RunState.SUPERSEDED)
+    history.log.write(is_gone, gone, of=[each["of_run"] for each in gone])
+    history.log.append(event("history", "made up", "rows_written", {}))

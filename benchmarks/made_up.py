@@ -21,6 +21,7 @@ from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.schema import approvals, manifests, partition_versions, publications, runs
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.versions import month_of
 from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest
@@ -233,6 +234,7 @@ def version_row(world: World, table: str, run_id: str, day: date) -> dict[str, A
         "table_name": table,
         "partition_date": day,
         "version": 1,
+        "month": month_of(day),
         "state": VersionState.ACCEPTED,
         "run_id": run_id,
         "publication_id": f"pub-{run_id}",

@@ -16,7 +16,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import LostWork, NotWhatWasStaged, UnfitState
-from backfill_assets.ledger.events import SYSTEM, TOOK_MS, Event, EventLog, Step, gates_payload
+from backfill_assets.ledger.events import SYSTEM, TOOK_MS, Event, EventLog, Step
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
@@ -259,9 +259,8 @@ class CandidateWrites(CandidateReads):
             step = _chunk_step(run_id, number, present.state, ChunkState.RUNNING)
             self._log.change(step, event, also={**begun, "input_rows": None, "output_rows": None})
             return
-        self._connection.execute(
-            insert(chunk_runs).values(run_id=run_id, number=number, state=ChunkState.RUNNING, **begun)
-        )
+        started = insert(chunk_runs).values(run_id=run_id, number=number, state=ChunkState.RUNNING, **begun)
+        self._log.write(started, of=[(run_id, number)])
         self._log.append(event)
 
     def finish_chunk(
@@ -301,6 +300,7 @@ class CandidateWrites(CandidateReads):
         self._must_be(run_id, RunState.STAGING, f"finish chunk {number}")
         staged = tuple(candidates)
         _must_belong(run_id, staged)
+        self._replace_candidates(run_id, number, staged)
         self._log.change(
             _chunk_step(run_id, number, ChunkState.RUNNING, ChunkState.DONE),
             Event(
@@ -326,15 +326,23 @@ class CandidateWrites(CandidateReads):
                 "seam_checksum": seam_checksum,
             },
         )
-        self._replace_candidates(run_id, staged)
 
-    def _replace_candidates(self, run_id: str, staged: tuple[CandidatePartition, ...]) -> None:
+    def _replace_candidates(self, run_id: str, chunk: int, staged: tuple[CandidatePartition, ...]) -> None:
+        held = candidate_partitions
         for batch in batches(candidate.partition for candidate in staged):
-            for table in (gate_results, candidate_partitions):
-                of_batch = (table.c.run_id == run_id) & table.c.partition_date.in_(batch)
-                self._connection.execute(delete(table).where(of_batch))
+            judged = (gate_results.c.run_id == run_id) & gate_results.c.partition_date.in_(batch)
+            self._log.write(delete(gate_results).where(judged), of=[run_id])
+            before = (held.c.run_id == run_id) & held.c.partition_date.in_(batch)
+            self._log.write(delete(held).where(before), of=self._chunks_of(before))
         if staged:
-            self._connection.execute(insert(candidate_partitions), [rows.candidate_row(each) for each in staged])
+            staged_rows = [rows.candidate_row(each) | {"chunk": chunk} for each in staged]
+            self._log.write(insert(held), staged_rows, of=[(run_id, chunk)])
+
+    def _chunks_of(self, candidates: ColumnElement[bool]) -> list[tuple[str, int]]:
+        """The chunks that have staged these candidates, each with its run."""
+        held = candidate_partitions
+        chosen = select(held.c.run_id, held.c.chunk).where(candidates).distinct()
+        return [(run_id, chunk) for run_id, chunk in self._columns(chosen)]
 
     def _must_have_started(self, run_id: str, number: int, attempt: str) -> None:
         row = self._row(select(chunk_runs.c.attempt).where(_chunk(run_id, number)))
@@ -364,9 +372,11 @@ class CandidateWrites(CandidateReads):
         kept = tuple(sorted(keep))
         of_run = chunk_runs.c.run_id == run_id
         staying = self._values(select(chunk_runs.c.partitions).where(of_run, chunk_runs.c.number.in_(kept)))
-        self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
+        self._log.write(delete(gate_results).where(gate_results.c.run_id == run_id), of=[run_id])
         self._forget_candidates(run_id, {day for partitions in staying for day in rows.dates_of(partitions)})
-        self._connection.execute(delete(chunk_runs).where(of_run, chunk_runs.c.number.not_in(kept)))
+        gone = of_run & chunk_runs.c.number.not_in(kept)
+        numbers = self._values(select(chunk_runs.c.number).where(gone))
+        self._log.write(delete(chunk_runs).where(gone), of=[(run_id, number) for number in numbers])
         payload = {"kept_chunks": list(kept)} if kept else {}
         self._log.append(
             Event(actor=SYSTEM, entity="candidates", entity_id=run_id, action="candidates_cleared", payload=payload)
@@ -376,11 +386,12 @@ class CandidateWrites(CandidateReads):
         held = candidate_partitions
         of_run = held.c.run_id == run_id
         if not staying:
-            self._connection.execute(delete(held).where(of_run))
+            self._log.write(delete(held).where(of_run), of=self._chunks_of(of_run))
             return
         staged = set(self._values(select(held.c.partition_date).where(of_run)))
         for batch in batches(sorted(staged - staying)):
-            self._connection.execute(delete(held).where(of_run, held.c.partition_date.in_(batch)))
+            gone = of_run & held.c.partition_date.in_(batch)
+            self._log.write(delete(held).where(gone), of=self._chunks_of(gone))
 
     def record_gates(
         self,
@@ -418,9 +429,9 @@ class CandidateWrites(CandidateReads):
         _must_belong(run_id, (*measured, *found))
         self._must_be_staged(run_id, measured, found)
         self._update_measured(run_id, measured)
-        self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
+        self._log.write(delete(gate_results).where(gate_results.c.run_id == run_id), of=[run_id])
         if found:
-            self._connection.execute(insert(gate_results), [rows.gate_row(result) for result in found])
+            self._log.write(insert(gate_results), [rows.gate_row(result) for result in found], of=[run_id])
         append_with_samples(
             self._log,
             Event(
@@ -430,7 +441,8 @@ class CandidateWrites(CandidateReads):
                 action="gates_recorded",
                 payload={
                     "partitions": len(measured),
-                    **gates_payload(found),
+                    "results": len(found),
+                    "blocking_failures": sum(1 for each in found if each.blocking and not each.passed),
                     **({TOOK_MS: dict(took_ms)} if took_ms else {}),
                 },
             ),
@@ -442,7 +454,7 @@ class CandidateWrites(CandidateReads):
         if not measured:
             return
         held = candidate_partitions
-        self._connection.execute(
+        self._log.write(
             update(held)
             .where(held.c.run_id == run_id, held.c.partition_date == bindparam("of_partition"))
             .values(
@@ -461,6 +473,7 @@ class CandidateWrites(CandidateReads):
                 }
                 for each in measured
             ],
+            of=self._chunks_of(held.c.run_id == run_id),
         )
 
     def _must_be_staged(

@@ -1,38 +1,43 @@
 """Events: every change of state as a chain of hashes, the steps that append them, and the checks of the chain.
 
 Every aggregate that writes is given the log of its transaction, with one instant per transaction; only through it do
-states change. An edited row that has no state is found by `row_checks`.
+rows change. Its events record the digests of the rows that were written since the event before (`row_digests`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, and_, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    CursorResult,
+    Delete,
+    Insert,
+    Table,
+    Update,
+    and_,
+    insert,
+    select,
+    update,
+)
 
 from backfill_assets.core.clock import Clock
-from backfill_assets.core.identity import FileSet, canonical_json, document_digest, sha256_text
+from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import CannotBecome, Damaged
-from backfill_assets.ledger.import_records import ImportDay
-from backfill_assets.ledger.provenance import document_of
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import required_text, storable_text
-from backfill_assets.ledger.records import EventRecord, GateResult, PublicationIntent
-from backfill_assets.ledger.schema import (
-    approvals,
-    chain_head,
-    events,
-    imports,
-    manifests,
-    publications,
-    restatement_sets,
-    runs,
-)
-from backfill_assets.ledger.states import ApprovalState, State, may_follow
+from backfill_assets.ledger.records import EventRecord
+from backfill_assets.ledger.row_digests import PROTECTED, Changed, Entity, RowDigests
+from backfill_assets.ledger.schema import chain_head, events
+from backfill_assets.ledger.states import State, may_follow
+
+Row = Mapping[str, object]
+"""Values by column."""
 
 GENESIS_HASH = "0" * 64
 """What the first event names as the hash before it."""
@@ -58,6 +63,7 @@ def hash_of(entry: EventRecord) -> str:
         "from_state": entry.from_state,
         "to_state": entry.to_state,
         "payload": dict(entry.payload),
+        "digests": dict(entry.digests),
     }
     return sha256_text(entry.previous_hash + canonical_json(content))
 
@@ -103,6 +109,12 @@ class Step:
         """The condition that picks the row, whatever its state."""
         return and_(*(self.table.c[column] == value for column, value in self.key.items()))
 
+    @property
+    def entity(self) -> Entity:
+        """What the row is of."""
+        names = PROTECTED[self.table]
+        return self.key[names[0]] if len(names) == 1 else tuple(self.key[name] for name in names)
+
     def refusal(self, found: State | None) -> CannotBecome:
         """The error for a row that is in another state, or gone."""
         return CannotBecome(name=self.name, found=found, wanted=self.ends, of=self.key)
@@ -141,18 +153,46 @@ class EventLog(Queries):
         if head is None:
             raise Damaged(what="the head of the ledger's event chain was removed.", of={})
         self._head = ChainHead(sequence=head.sequence, hash=head.hash)
+        self._digests = RowDigests(connection)
         self.now: datetime = clock()
 
+    @property
+    def next_sequence(self) -> int:
+        """The sequence of the next event, for rows that name the event that added them."""
+        return self._head.sequence + 1
+
+    def write(
+        self, statement: Insert | Update | Delete, rows: Sequence[Row] = (), *, of: Iterable[Entity]
+    ) -> CursorResult[Any]:
+        """Writes rows of a protected table, whose digests the next event records.
+
+        Args:
+            statement: Inserts, updates or deletes rows.
+            rows: The rows or parameters of a statement that is executed for many.
+            of: The entities whose rows it may change, as `row_digests.PROTECTED` names them.
+        """
+        table = statement.table
+        assert isinstance(table, Table)
+        self._digests.expect(table, of)
+        return self._connection.execute(statement, list(rows)) if rows else self._connection.execute(statement)
+
+    def require_recorded(self) -> None:
+        """Refuses to end a transaction that has written rows after its last event."""
+        if not self._digests.is_recorded:
+            raise AssertionError("rows were written, and no event after them has their digests")
+
     def append(self, *added: Event) -> int:
-        """Adds events to the chain and returns the sequence of the last one."""
+        """Adds events to the chain, the first with the digests of what was written, and returns the last sequence."""
         if added:
-            self._connection.execute(insert(events), [self._chained(event) for event in added])
+            changed = self._digests.take()
+            chained = [self._chained(event, {} if number else changed) for number, event in enumerate(added)]
+            self._connection.execute(insert(events), chained)
         self._connection.execute(update(chain_head).values(sequence=self._head.sequence, hash=self._head.hash))
         return self._head.sequence
 
-    def _chained(self, event: Event) -> dict[str, Any]:
+    def _chained(self, event: Event, changed: Changed) -> dict[str, Any]:
         entry: dict[str, Any] = {
-            "sequence": self._head.sequence + 1,
+            "sequence": self.next_sequence,
             "at": self.now,
             "actor": storable_text("the actor", event.actor),
             "entity": event.entity,
@@ -161,6 +201,7 @@ class EventLog(Queries):
             "from_state": event.from_state,
             "to_state": event.to_state,
             "payload": dict(event.payload),
+            "digests": changed,
             "previous_hash": self._head.hash,
         }
         entry["hash"] = hash_of(EventRecord(**entry, hash=""))
@@ -181,9 +222,8 @@ class EventLog(Queries):
         if not may_follow(step.begins, step.ends):
             raise step.refusal(step.begins)
         at_its_beginning = and_(step.is_row, step.table.c.state == step.begins)
-        changed = self._connection.execute(
-            update(step.table).where(at_its_beginning).values(state=step.ends, **(also or {}))
-        )
+        values = {"state": step.ends, **(also or {})}
+        changed = self.write(update(step.table).where(at_its_beginning).values(values), of=[step.entity])
         if changed.rowcount != 1:
             found = self._row(select(step.table.c.state).where(step.is_row))
             raise step.refusal(None if found is None else found.state)
@@ -192,56 +232,6 @@ class EventLog(Queries):
 
 TOOK_MS = "took_ms"
 """What the event of the gates says of how long their stages took."""
-
-
-def publication_payload(intent: PublicationIntent) -> Mapping[str, Any]:
-    """What a publication is about to do: which versions make way for which files, and what these hold."""
-    changes = sorted(intent.changes, key=lambda change: change.partition)
-    verified = sorted(intent.verified, key=lambda found: found.partition)
-    return {
-        "run_id": intent.run_id,
-        "action": str(intent.action),
-        "table": intent.table,
-        "by": intent.by,
-        "reason": intent.reason,
-        "undoes": intent.undoes,
-        "partitions": len(changes),
-        "changes_digest": document_digest(
-            [[c.partition.isoformat(), c.expected_version, c.expected.digest, c.new.digest] for c in changes]
-        ),
-        "contents_digest": document_digest(
-            [
-                [c.partition.isoformat(), c.rows, c.checksum, c.restores, _bytes_of(c.new), document_of(c.provenance)]
-                for c in changes
-            ]
-        ),
-        "verified": len(verified),
-        "verified_digest": document_digest([[v.partition.isoformat(), v.version] for v in verified]),
-    }
-
-
-def _bytes_of(files: FileSet) -> list[list[str]]:
-    return [[file.path, file.sha256] for file in files.files]
-
-
-def gates_payload(results: Iterable[GateResult]) -> Mapping[str, Any]:
-    """What the gates of a run found."""
-    found = list(results)
-    return {
-        "results": len(found),
-        "blocking_failures": sum(1 for r in found if r.blocking and not r.passed),
-        "results_digest": document_digest(
-            sorted([r.partition.isoformat(), r.gate, r.blocking, r.passed, r.digest] for r in found)
-        ),
-        "verdicts_digest": document_digest(
-            sorted([r.partition.isoformat(), r.gate, r.finding, document_digest(dict(r.observed))] for r in found)
-        ),
-    }
-
-
-def days_digest(days: Iterable[ImportDay]) -> str:
-    """The event dates that a landed file touches, and with how many events."""
-    return document_digest(sorted([day.event_date.isoformat(), day.events] for day in days))
 
 
 class EventReads(Queries):
@@ -326,41 +316,19 @@ class EventWrites(EventReads):
         )
 
 
-UNKNOWN = "nothing"
-
-STATEFUL = {
-    "run": (runs.c.run_id, runs.c.state, UNKNOWN),
-    "approval": (approvals.c.run_id, approvals.c.state, str(ApprovalState.DRAFT)),
-    "publication": (publications.c.publication_id, publications.c.state, UNKNOWN),
-    "import": (imports.c.import_id, imports.c.state, UNKNOWN),
-    "set": (restatement_sets.c.set_id, restatement_sets.c.state, UNKNOWN),
-}
-"""What has a state of its own, which its last event must name, and the state it has before there is an event."""
-
-
 class ChainChecks(Queries):
-    """Compares the event chain with itself, and manifests and states with it."""
+    """Compares the event chain with itself."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._events = EventReads(connection)
 
     def violations(self) -> tuple[str, ...]:
-        """What was changed behind the ledger's back, one sentence each; empty when nothing was.
+        """What was edited, removed or reordered in the chain, one sentence each; empty when nothing was.
 
-        Finds events that were edited, removed or reordered, manifests that were edited, added or removed, and states
-        that no event explains.
-
-        Cost: one pass over all events and manifests; memory grows with the number of entities, not of events.
+        Cost: one pass over all events.
         """
-        broken = tuple(self._broken_links())
-        try:
-            return (*broken, *self._manifests_against_events(), *self._states_against_events())
-        except (ValueError, TypeError, KeyError):
-            if not broken:
-                raise
-            # An event was edited into something that cannot be read, which the broken chain shows already.
-            return broken
+        return tuple(self._broken_links())
 
     def _broken_links(self) -> Iterator[str]:
         row = self._row(select(chain_head.c.sequence, chain_head.c.hash))
@@ -371,38 +339,3 @@ class ChainChecks(Queries):
             yield from broken_links(self._events.entries(), ChainHead(sequence=row.sequence, hash=row.hash))
         except (ValueError, TypeError) as error:
             yield f"an event was edited into something that cannot be read: {error}"
-
-    def _manifests_against_events(self) -> Iterator[str]:
-        planned = select(events.c.sequence, events.c.entity_id, events.c.payload).where(
-            or_(
-                and_(events.c.entity == "run", events.c.action == "planned"),
-                and_(events.c.entity == "set", events.c.action == "set_planned"),
-            )
-        )
-        agreed = {
-            row.entity_id: row.payload["manifest_digest"] for row in self._paged(planned, events.c.sequence, after=0)
-        }
-        for row in self._paged(select(manifests), manifests.c.run_id, after="", size=20):
-            digest = agreed.pop(row.run_id, None)
-            if digest is None:
-                yield f"the manifest of {row.run_id} was added without an event."
-            elif not sha256_text(row.body) == row.digest == digest:
-                yield f"the manifest of run {row.run_id} was edited: it is not the one that was agreed."
-        for run_id in agreed:
-            yield f"the manifest of run {run_id} was removed."
-
-    def _states_against_events(self) -> Iterator[str]:
-        for entity, (key, state, before) in STATEFUL.items():
-            recorded = {row.entity_id: row.to_state for row in self._recorded_states(entity)}
-            for row in self._rows(select(key.label("entity_id"), state.label("state")).order_by(key)):
-                expected = recorded.pop(row.entity_id, before)
-                if str(row.state) != expected:
-                    yield f"{entity} {row.entity_id} is {row.state}, and its last event says {expected}."
-            for entity_id in recorded:
-                yield f"{entity} {entity_id} was removed."
-
-    def _recorded_states(self, entity: str) -> Iterator[Row[Any]]:
-        """The states that events gave to things of one kind, the last one last."""
-        recorded = select(events.c.sequence, events.c.entity_id, events.c.to_state)
-        of_this_kind = recorded.where(events.c.entity == entity, events.c.to_state != "")
-        return self._paged(of_this_kind, events.c.sequence, after=0)

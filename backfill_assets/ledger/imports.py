@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
@@ -13,7 +14,7 @@ from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.errors import CannotBecome, Damaged, NotInLedger
-from backfill_assets.ledger.events import Event, EventLog, Step, days_digest
+from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.import_records import (
     ImportCounts,
     ImportDay,
@@ -128,6 +129,30 @@ class ImportReads(Queries):
         """
         return next((row.first for row in self._rows(select(func.min(import_days.c.event_date).label("first")))), None)
 
+    def open_accounts(self) -> tuple[str, ...]:
+        """Sources whose keys do not add up, one sentence each: ever accepted = current + deleted + withdrawn.
+
+        While an import is landed again in its place, the sums are those of before and of after, so nothing is compared.
+
+        Cost: one row per landed file.
+        """
+        accepted: Counter[str] = Counter()
+        keys: dict[str, KeyCounts] = {}
+        unfinished: set[str] = set()
+        for record in self.records():
+            if record.state in (ImportState.LANDED, ImportState.LOADED):
+                accepted[record.source] += record.counts.accepted
+                keys[record.source] = keys.get(record.source, KeyCounts()) + record.keys
+            elif record.landed_at is not None:
+                unfinished.add(record.source)
+        return tuple(
+            f"the keys of {source} do not add up: {accepted[source]:,} were accepted, {found.current:,} are current, "
+            f"{found.deleted:,} deleted and {found.withdrawn:,} withdrawn."
+            for source, found in sorted(keys.items())
+            if source not in unfinished
+            and (accepted[source] != found.ever or min(found.current, found.deleted, found.withdrawn) < 0)
+        )
+
 
 _PATHS = ("original_path", "stored_path")
 NO_KEYS = KeyCounts()
@@ -152,7 +177,7 @@ class ImportWrites(ImportReads):
         """
         arrival = int(self._values(select(func.coalesce(func.max(imports.c.arrival), 0)))[0]) + 1
         import_id = f"imp-{arrival:06d}"
-        self._connection.execute(
+        self._log.write(
             insert(imports).values(
                 import_id=import_id,
                 arrival=arrival,
@@ -165,7 +190,8 @@ class ImportWrites(ImportReads):
                 ignored_columns=[],
                 note="",
                 **asdict(ImportCounts()),
-            )
+            ),
+            of=[import_id],
         )
         begun = {**asdict(offered), "on_duplicate": on_duplicate}
         self._log.append(_import_event(import_id, "import_begun", actor, begun, to_state=str(ImportState.LANDING)))
@@ -220,10 +246,9 @@ class ImportWrites(ImportReads):
             )
         self._leases.require(import_id, attempt)
         self._leases.drop(import_id)
-        touched = tuple(days)
-        self._replace_days(import_id, touched)
+        self._replace_days(import_id, tuple(days))
         self._move_records(moved_elsewhere)
-        links = self._link_days(linked)
+        self._link_days(linked)
         moved = {
             other: {name: n for name, n in asdict(counts).items() if n} for other, counts in moved_elsewhere.items()
         }
@@ -237,8 +262,6 @@ class ImportWrites(ImportReads):
                     **asdict(counts),
                     "keys": asdict(keys),
                     "moved_elsewhere": moved,
-                    "days_digest": days_digest(touched),
-                    "linked_days": links,
                     "contract": contract,
                 },
             ),
@@ -257,9 +280,9 @@ class ImportWrites(ImportReads):
         foreign = {day.import_id for day in days} - {import_id}
         if foreign:
             raise Refused(f"this is about {import_id}, and was given days of {first_few(sorted(foreign))}.")
-        self._connection.execute(delete(import_days).where(import_days.c.import_id == import_id))
+        self._log.write(delete(import_days).where(import_days.c.import_id == import_id), of=[import_id])
         if days:
-            self._connection.execute(insert(import_days), [asdict(day) for day in days])
+            self._log.write(insert(import_days), [asdict(day) for day in days], of=[import_id])
 
     def _move_records(self, moved: Mapping[str, ImportCounts]) -> None:
         """Records of other files have another fate now; none of them appear or disappear."""
@@ -278,7 +301,7 @@ class ImportWrites(ImportReads):
         if impossible:
             what = f"more records were superseded than were ever accepted, of {first_few(sorted(impossible))}."
             raise Damaged(what=what, of={"import_ids": tuple(impossible)})
-        self._connection.execute(
+        self._log.write(
             update(imports)
             .where(imports.c.import_id == bindparam("of_import"))
             .values({name: bindparam(f"now_{name}") for name in FATES}),
@@ -286,10 +309,11 @@ class ImportWrites(ImportReads):
                 {"of_import": other, **{f"now_{name}": n for name, n in counts.items()}}
                 for other, counts in changed.items()
             ],
+            of=changed,
         )
 
-    def _link_days(self, linked: Sequence[ImportDay]) -> Mapping[str, str]:
-        """Adds to the days of other files; gives the digest of the days of each of them."""
+    def _link_days(self, linked: Sequence[ImportDay]) -> None:
+        """Adds to the days of other files."""
         others = sorted({day.import_id for day in linked})
         known = {(day.import_id, day.event_date): day for day in self.days(others)} if others else {}
         for day in linked:
@@ -297,14 +321,10 @@ class ImportWrites(ImportReads):
             counts = {name: max(0, getattr(day, name) + (getattr(before, name) if before else 0)) for name in ENDINGS}
             place = {"import_id": day.import_id, "event_date": day.event_date}
             if before is None:
-                self._connection.execute(insert(import_days).values(**place, events=0, **counts))
+                self._log.write(insert(import_days).values(**place, events=0, **counts), of=[day.import_id])
             else:
                 here = (import_days.c.import_id == day.import_id) & (import_days.c.event_date == day.event_date)
-                self._connection.execute(update(import_days).where(here).values(**counts))
-        found: dict[str, list[ImportDay]] = {}
-        for day in self.days(others) if others else ():
-            found.setdefault(day.import_id, []).append(day)
-        return {other: days_digest(found.get(other, ())) for other in others}
+                self._log.write(update(import_days).where(here).values(**counts), of=[day.import_id])
 
     def recount(self, counts: Mapping[str, ImportCounts], *, because: str, actor: str) -> None:
         """The records of these files were counted again, after another file was reprocessed in its place among them.
@@ -325,7 +345,7 @@ class ImportWrites(ImportReads):
             if not found.reconciles or min(asdict(found).values()) < 0:
                 raise Refused(f"the counts of {import_id} do not reconcile: {asdict(found)}.")
             changed = update(imports).where(imports.c.import_id == import_id).values(**asdict(found))
-            self._connection.execute(changed)
+            self._log.write(changed, of=[import_id])
         self._log.append(
             *(
                 _import_event(import_id, "import_recounted", actor, {**asdict(found), "because": because})
@@ -384,7 +404,7 @@ class ImportWrites(ImportReads):
                 raise _step(import_id, ImportState.LANDED, ImportState.LOADED).refusal(states[import_id])
         for batch in batches(landed):
             are_landed = imports.c.import_id.in_(batch) & (imports.c.state == ImportState.LANDED)
-            changed = self._connection.execute(update(imports).where(are_landed).values(state=ImportState.LOADED))
+            changed = self._log.write(update(imports).where(are_landed).values(state=ImportState.LOADED), of=batch)
             if changed.rowcount != len(batch):
                 raise CannotBecome(name=first_few(batch), found=None, wanted=ImportState.LOADED, of={})
         self._log.append(

@@ -210,7 +210,8 @@ class OutboxSteps(OutboxReads):
 
     def set(self, entry: OutboxEntry, action: str, actor: str, *, why: str = "", **values: object) -> None:
         """Changes columns of an entry, with the event of it."""
-        self._connection.execute(update(outbox).where(outbox.c.sequence == entry.sequence).values(**values))
+        changed = update(outbox).where(outbox.c.sequence == entry.sequence).values(**values)
+        self._log.write(changed, of=[entry.publication_id])
         payload = {"outbox_sequence": entry.sequence, **({"why": why} if why else {})}
         self._log.append(
             Event(actor=actor, entity="outbox", entity_id=entry.publication_id, action=action, payload=payload)
@@ -223,10 +224,10 @@ class OutboxSteps(OutboxReads):
             self.set(entry, "asked_again", actor, why="cleared", attempts=0, note="")
 
     def announce(self, intent: PublicationIntent) -> None:
-        """Asks the dependents of what a publication has changed to follow it."""
+        """Asks the dependents of what a publication has changed to follow it; the next event is the record of it."""
         if not intent.changes:
             return
-        self._connection.execute(
+        self._log.write(
             insert(outbox).values(
                 sequence=int(self._values(select(func.coalesce(func.max(outbox.c.sequence), 0)))[0]) + 1,
                 publication_id=intent.publication_id,
@@ -234,7 +235,8 @@ class OutboxSteps(OutboxReads):
                 table_name=intent.table,
                 partitions=rows.texts_of(tuple(sorted(change.partition for change in intent.changes))),
                 created_at=self._log.now,
-            )
+            ),
+            of=[intent.publication_id],
         )
 
 

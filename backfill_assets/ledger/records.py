@@ -5,7 +5,7 @@ Times are aware UTC. Partitions are first days. `files` are complete file sets, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
@@ -555,7 +555,11 @@ class OutboxEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRecord:
-    """One entry of the hash chain: `hash = sha256(previous_hash + canonical JSON of the entry)`."""
+    """One entry of the hash chain: `hash = sha256(previous_hash + canonical JSON of the entry)`.
+
+    Attributes:
+        digests: By table and entity, the digest of its rows before and after what happened (`row_digests`).
+    """
 
     sequence: int
     at: datetime
@@ -566,5 +570,6 @@ class EventRecord:
     from_state: str
     to_state: str
     payload: Mapping[str, Any]
+    digests: Mapping[str, Mapping[str, Sequence[str]]]
     previous_hash: str
     hash: str

@@ -357,8 +357,29 @@ class RunSteps(Queries):
         run_id = one_line("the run id", manifest.run_id)
         if self._row(select(manifests.c.run_id).where(manifests.c.run_id == run_id)):
             raise AlreadyRecorded(kind="run", name=run_id)
-        self._connection.execute(insert(manifests).values(run_id=run_id, digest=manifest.digest, body=manifest.text))
-        sequence = self._log.append(
+        document = {"run_id": run_id, "digest": manifest.digest, "body": manifest.text}
+        self._log.write(insert(manifests).values(document), of=[run_id])
+        self._log.write(
+            insert(runs).values(
+                run_id=run_id,
+                table_name=manifest.table,
+                state=RunState.PLANNED,
+                note="",
+                added_sequence=self._log.next_sequence,
+                updated_at=self._log.now,
+                kind=manifest.kind,
+                mode=manifest.mode,
+                because=manifest.cause.kind,
+                first_partition=min(manifest.partitions),
+                last_partition=max(manifest.partitions),
+            ),
+            of=[run_id],
+        )
+        follows = [{"run_id": run_id, "publication_id": each} for each in dict.fromkeys(manifest.cause.publications)]
+        if follows:
+            self._log.write(insert(run_follows), follows, of=[run_id])
+        self._log.write(insert(approvals).values(run_id=run_id, state=ApprovalState.DRAFT, note=""), of=[run_id])
+        self._log.append(
             Event(
                 actor=actor,
                 entity="run",
@@ -374,25 +395,6 @@ class RunSteps(Queries):
                 },
             )
         )
-        self._connection.execute(
-            insert(runs).values(
-                run_id=run_id,
-                table_name=manifest.table,
-                state=RunState.PLANNED,
-                note="",
-                added_sequence=sequence,
-                updated_at=self._log.now,
-                kind=manifest.kind,
-                mode=manifest.mode,
-                because=manifest.cause.kind,
-                first_partition=min(manifest.partitions),
-                last_partition=max(manifest.partitions),
-            )
-        )
-        follows = [{"run_id": run_id, "publication_id": each} for each in dict.fromkeys(manifest.cause.publications)]
-        if follows:
-            self._connection.execute(insert(run_follows), follows)
-        self._connection.execute(insert(approvals).values(run_id=run_id, state=ApprovalState.DRAFT, note=""))
 
     def move(
         self,

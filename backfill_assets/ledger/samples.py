@@ -1,7 +1,7 @@
 """Samples: the values of rows that the ledger holds, and how they are erased.
 
-Values of rows are in one table, `samples`, and never in an event. The event that recorded a sample names its salted
-digest; an event of a later erasure names the sample.
+Values of rows are in one table, `samples`, and never in an event. The event that recorded a sample has the digest of
+its row, as of every row; the salt in the row, which is erased with it, keeps the digest from proving a guess.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
-from backfill_assets.core.identity import canonical_json, sha256_text
+from backfill_assets.core.identity import canonical_json
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import NoSamples
 from backfill_assets.ledger.events import Event, EventLog
@@ -29,11 +28,6 @@ MEASURED = ("gates_recorded", "candidates_cleared")
 """What begins anew what a run's samples show."""
 
 SALT_BYTES = 32
-
-
-def salted_digest(salt: str, body: str) -> str:
-    """What an event holds of a sample; without the salt, which is erased with the body, it cannot be tried out."""
-    return sha256_text(salt + body)
 
 
 class SampleReads(Queries):
@@ -116,7 +110,7 @@ class SampleWrites(SampleReads):
         found = self._rows(select(samples.c.sequence, samples.c.kind).where(of_run).order_by(samples.c.sequence))
         if not found:
             return 0
-        self._connection.execute(delete(samples).where(of_run))
+        self._log.write(delete(samples).where(of_run), of=[run_id])
         self._log.append(
             Event(
                 actor=eraser,
@@ -130,14 +124,11 @@ class SampleWrites(SampleReads):
 
 
 def append_with_samples(log: EventLog, event: Event, run_id: str, kept: Iterable[Sample]) -> int:
-    """Appends an event that names the salted digests of these samples; none of their values gets into it."""
+    """Keeps samples and appends the event that recorded them; none of their values gets into it."""
     held = [_held(sample, run_id) for sample in kept if sample.rows]
-    digests = {str(each["kind"]): salted_digest(each["salt"], each["body"]) for each in held}
-    payload = {**event.payload, "samples": digests} if held else event.payload
-    sequence = log.append(replace(event, payload=payload))
     if held:
-        log.connection.execute(insert(samples), [{**each, "sequence": sequence} for each in held])
-    return sequence
+        log.write(insert(samples), [{**each, "sequence": log.next_sequence} for each in held], of=[run_id])
+    return log.append(event)
 
 
 def _held(sample: Sample, run_id: str) -> Mapping[str, Any]:

@@ -250,11 +250,13 @@ events = Table(
     Column("from_state", Text, nullable=False),
     Column("to_state", Text, nullable=False),
     Column("payload", CanonicalJson, nullable=False),
+    Column("digests", CanonicalJson, nullable=False),
     Column("previous_hash", SHA256, nullable=False),
     Column("hash", SHA256, nullable=False),
     Index("events_by_entity", "entity_id", "sequence"),
 )
-"""What happened, chained by hash. Rows are never updated or deleted; triggers see to it."""
+"""What happened, chained by hash, with the digests of the rows that were changed (`row_digests`). Triggers refuse to
+update or delete a row."""
 
 samples = Table(
     "samples",
@@ -266,8 +268,8 @@ samples = Table(
     Column("body", Text, nullable=False),
     Index("samples_by_run", "run_id", "sequence"),
 )
-"""Values of rows, kept apart from the events because these can never be erased. The event of that sequence names the
-salted digest of the body; the salt goes with the body, so that the digest proves nothing once both are erased."""
+"""Values of rows, kept apart from the events because these can never be erased. The event of that sequence has the
+digest of the row; the salt goes with the body, so that the digest proves nothing once both are erased."""
 
 chain_head = Table(
     "chain_head",
@@ -301,6 +303,7 @@ candidate_partitions = Table(
     metadata,
     Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
     Column("partition_date", Date, primary_key=True),
+    Column("chunk", Integer, nullable=False),
     Column("files", FileSetText, nullable=False),
     Column("files_digest", SHA256, nullable=False),
     Column("row_count", BigInteger, nullable=False),
@@ -309,7 +312,9 @@ candidate_partitions = Table(
     Column("compared_digest", SHA256),
     Column("compared_checksum", Text),
     Column("provenance", CanonicalJson, nullable=False),
+    Index("candidates_by_chunk", "run_id", "chunk"),
 )
+"""What a run has staged; `chunk` is the number of the chunk that staged it."""
 
 gate_results = Table(
     "gate_results",
@@ -370,6 +375,7 @@ partition_versions = Table(
     Column("table_name", Text, primary_key=True),
     Column("partition_date", Date, primary_key=True),
     Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("month", Integer, nullable=False),
     Column("state", _one_of(VersionState, "version_state"), nullable=False),
     Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False),
     Column("publication_id", Text, ForeignKey("publications.publication_id"), nullable=False),
@@ -384,8 +390,10 @@ partition_versions = Table(
     Column("removed_at", UtcDateTime),
     CheckConstraint("version > 0 AND replaces < version", name="versions_count_up"),
     Index("versions_by_run", "run_id", "state"),
-    Index("versions_by_publication", "publication_id"),
+    Index("versions_by_publication", "publication_id", "month"),
 )
+"""What readers see of a partition, and saw before. `month` is that of the partition, such as 202410. Versions are
+digested by publication and month, so that the next publication of one day does not read thousands of others."""
 
 verifications = Table(
     "verifications",

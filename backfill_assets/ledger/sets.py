@@ -170,8 +170,25 @@ class SetWrites(SetReads):
         for member in manifest.members:
             if self._runs.get(member.run_id).manifest_digest != member.manifest_digest:
                 raise OtherManifest(set_id=set_id, run_id=member.run_id)
-        self._connection.execute(insert(manifests).values(run_id=set_id, digest=manifest.digest, body=manifest.text))
-        sequence = self._log.append(
+        document = {"run_id": set_id, "digest": manifest.digest, "body": manifest.text}
+        self._log.write(insert(manifests).values(document), of=[set_id])
+        self._log.write(
+            insert(restatement_sets).values(
+                set_id=set_id,
+                name=name,
+                state=SetState.PLANNED,
+                note="",
+                added_sequence=self._log.next_sequence,
+                updated_at=self._log.now,
+            ),
+            of=[set_id],
+        )
+        members = [
+            {"set_id": set_id, "position": position, "run_id": member.run_id}
+            for position, member in enumerate(manifest.members)
+        ]
+        self._log.write(insert(set_members), members, of=[set_id])
+        self._log.append(
             Event(
                 actor=actor,
                 entity="set",
@@ -185,23 +202,6 @@ class SetWrites(SetReads):
                     "members": [member.run_id for member in manifest.members],
                 },
             )
-        )
-        self._connection.execute(
-            insert(restatement_sets).values(
-                set_id=set_id,
-                name=name,
-                state=SetState.PLANNED,
-                note="",
-                added_sequence=sequence,
-                updated_at=self._log.now,
-            )
-        )
-        self._connection.execute(
-            insert(set_members),
-            [
-                {"set_id": set_id, "position": position, "run_id": member.run_id}
-                for position, member in enumerate(manifest.members)
-            ],
         )
         return self.get(set_id)
 

@@ -90,7 +90,9 @@ class Ledger:
             OutcomeUnknown: The connection was lost while committing.
         """
         with transaction(self._engine, WRITE) as connection:
-            yield WriteTransaction(connection, self._clock)
+            tx = WriteTransaction(connection, self._clock)
+            yield tx
+            tx.require_recorded()
 
     def try_writing(self) -> None:
         """Writes an event and takes it back: whether a ledger can be written is not seen by reading it.

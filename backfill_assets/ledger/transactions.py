@@ -18,7 +18,7 @@ from backfill_assets.ledger.imports import ImportReads, ImportWrites
 from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
 from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps, OutboxWrites, StuckReads, StuckWrites
 from backfill_assets.ledger.publications import PublicationReads
-from backfill_assets.ledger.row_checks import RowChecks
+from backfill_assets.ledger.row_digests import RowChecks
 from backfill_assets.ledger.runs import RunReads, RunSteps
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
 from backfill_assets.ledger.sets import SetReads, SetWrites
@@ -44,8 +44,8 @@ class ReadTransaction:
         stuck: What sensors have given up.
         imports: Landed files.
         events: What happened, as a chain.
-        chain_checks: Whether the chain, the manifests and the states are as they were written.
-        row_checks: Whether all other rows are.
+        chain_checks: Whether the chain of events is as it was written.
+        row_checks: Whether the rows are as the events left them.
     """
 
     runs: RunReads
@@ -122,3 +122,4 @@ class WriteTransaction(ReadTransaction):
         self.imports = ImportWrites(log, leases)
         self.turns = TurnWrites(log, leases)
         self.events = EventWrites(log)
+        self.require_recorded = log.require_recorded

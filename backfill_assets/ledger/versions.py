@@ -10,7 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from sqlalchemy import Column, ColumnElement, and_, bindparam, exists, func, insert, literal, select, tuple_, update
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    and_,
+    bindparam,
+    exists,
+    extract,
+    func,
+    insert,
+    literal,
+    select,
+    tuple_,
+    update,
+)
 
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import Damaged, UnknownVersion
@@ -26,7 +39,15 @@ from backfill_assets.ledger.schema import (
 from backfill_assets.ledger.states import PublicationState, VersionState, may_follow
 
 
-class VersionReads(Queries):
+class _VersionQueries(Queries):
+    def _months(self, versions: ColumnElement[bool]) -> list[tuple[str, int]]:
+        """The publications that made these versions, each with a month of theirs: what their digests are of."""
+        held = partition_versions
+        found = self._columns(select(held.c.publication_id, held.c.month).where(versions).distinct())
+        return [(publication_id, month) for publication_id, month in found]
+
+
+class VersionReads(_VersionQueries):
     """Partition versions."""
 
     def accepted(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, PartitionVersion]:
@@ -245,12 +266,12 @@ class VersionReads(Queries):
         return tuple(self._values(select(partition_versions.c.table_name).distinct().order_by("table_name")))
 
 
-class VersionSteps(Queries):
+class VersionSteps(_VersionQueries):
     """What becomes of the versions that a publication names; not a part of a transaction's surface."""
 
     def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
-        self._now = log.now
+        self._log, self._now = log, log.now
 
     def supersede_expected(self, intent: PublicationIntent) -> list[str]:
         """The expected versions make way; returns the runs that made them or found them equal."""
@@ -272,6 +293,7 @@ class VersionSteps(Queries):
             "table_name": literal(intent.table),
             "partition_date": made.c.partition_date,
             "version": highest + 1,
+            "month": extract("year", made.c.partition_date) * 100 + extract("month", made.c.partition_date),
             "state": literal(VersionState.ACCEPTED, partition_versions.c.state.type),
             "run_id": literal(intent.run_id),
             "publication_id": made.c.publication_id,
@@ -287,7 +309,8 @@ class VersionSteps(Queries):
             "size_bytes": made.c.size_bytes,
         }
         new = select(*values.values()).where(made.c.publication_id == intent.publication_id)
-        self._connection.execute(insert(partition_versions).from_select(list(values), new))
+        accepted = insert(partition_versions).from_select(list(values), new)
+        self._log.write(accepted, of=[(intent.publication_id, month_of(change.partition)) for change in intent.changes])
 
     def roll_back_expected(self, intent: PublicationIntent) -> list[str]:
         """The undone versions are no longer what readers see; returns the runs that made them or found them equal."""
@@ -311,15 +334,12 @@ class VersionSteps(Queries):
         if not may_follow(begins, ends):
             raise AssertionError(f"the transition table does not let a version that is {begins} become {ends}")
         held = partition_versions
-        changed = self._connection.execute(
-            update(held)
-            .where(
-                held.c.table_name == intent.table,
-                held.c.state == begins,
-                exists().where(_is_named(intent, named)).correlate(held),
-            )
-            .values(state=ends)
+        is_named = and_(
+            held.c.table_name == intent.table,
+            held.c.state == begins,
+            exists().where(_is_named(intent, named)).correlate(held),
         )
+        changed = self._log.write(update(held).where(is_named).values(state=ends), of=self._months(is_named))
         if changed.rowcount != expected:
             raise Damaged(
                 what=f"publication {intent.publication_id} expected {expected} partitions of {intent.table} to be "
@@ -373,12 +393,14 @@ class VersionWrites(VersionReads):
 
     def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
-        self._now = log.now
+        self._log, self._now = log, log.now
 
     def mark_removed(self, versions: Iterable[tuple[str, date, int]]) -> int:
         """Remembers that the files of these versions are removed now, and says how many these are.
 
-        Cost: one row per version, by primary key.
+        An event of the removal has to follow in the same transaction.
+
+        Cost: one row per version, by primary key, and the versions of the same publication and month.
         """
         held = partition_versions
         named = [
@@ -387,7 +409,11 @@ class VersionWrites(VersionReads):
         ]
         if not named:
             return 0
-        self._connection.execute(
+        key = tuple_(held.c.table_name, held.c.partition_date, held.c.version)
+        months: set[tuple[str, int]] = set()
+        for batch in batches(tuple(each.values()) for each in named):
+            months.update(self._months(key.in_(batch)))
+        self._log.write(
             update(held)
             .where(
                 held.c.table_name == bindparam("of_table"),
@@ -397,8 +423,14 @@ class VersionWrites(VersionReads):
             )
             .values(removed_at=self._now),
             named,
+            of=sorted(months),
         )
         return len(named)
+
+
+def month_of(partition: date) -> int:
+    """The month by which versions of a publication are digested, such as 202410."""
+    return partition.year * 100 + partition.month
 
 
 def _is_found_equal() -> ColumnElement[bool]:

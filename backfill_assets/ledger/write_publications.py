@@ -28,7 +28,7 @@ from backfill_assets.ledger.errors import (
     StagedFilesRemoved,
     TableBusy,
 )
-from backfill_assets.ledger.events import Event, EventLog, Step, publication_payload
+from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps
 from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
 from backfill_assets.ledger.queries import batches
@@ -270,8 +270,7 @@ class PublicationWrites(PublicationChecks):
         one_line("the reason", intent.reason)
         one_line("the one who publishes", intent.by)
         self.require_possible(intent)
-        sequence = self._log.append(_begun(intent, actor, grounds))
-        self._connection.execute(
+        self._log.write(
             insert(publications).values(
                 publication_id=intent.publication_id,
                 run_id=intent.run_id,
@@ -281,17 +280,19 @@ class PublicationWrites(PublicationChecks):
                 asked_by=intent.by,
                 reason=intent.reason,
                 undoes=intent.undoes,
-                begun_sequence=sequence,
+                begun_sequence=self._log.next_sequence,
                 started_at=self._log.now,
                 note="",
-            )
+            ),
+            of=[intent.publication_id],
         )
         if intent.changes:
             changes = [rows.change_row(intent.publication_id, change) for change in intent.changes]
-            self._connection.execute(insert(publication_changes), changes)
+            self._log.write(insert(publication_changes), changes, of=[intent.publication_id])
         if intent.verified:
             found = [rows.verified_row(intent.publication_id, verified) for verified in intent.verified]
-            self._connection.execute(insert(verifications), found)
+            self._log.write(insert(verifications), found, of=[intent.publication_id])
+        self._log.append(_begun(intent, actor, grounds))
         if intent.action is Action.PUBLISH:
             state = self._runs.state(intent.run_id)
             self._move_by(intent.publication_id, intent.run_id, state, RunState.PUBLISHING, actor)
@@ -321,12 +322,12 @@ class PublicationWrites(PublicationChecks):
             _publication_event(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
             also={"delta_version": delta_version, "finished_at": self._log.now},
         )
+        self._outbox.announce(found.intent)
         match found.intent.action:
             case Action.PUBLISH:
                 self._publish(found.intent, delta_version, actor)
             case Action.ROLLBACK:
                 self._roll_back(found.intent, actor)
-        self._outbox.announce(found.intent)
         ended = self.header(publication_id)
         return replace(
             found,
@@ -427,7 +428,17 @@ def _begun(intent: PublicationIntent, actor: str, grounds: ApprovalGrounds | Non
         entity_id=intent.publication_id,
         action="publication_begun",
         to_state=str(PublicationState.PUBLISHING),
-        payload={**publication_payload(intent), **(grounds.document if grounds else {})},
+        payload={
+            "run_id": intent.run_id,
+            "action": str(intent.action),
+            "table": intent.table,
+            "by": intent.by,
+            "reason": intent.reason,
+            "undoes": intent.undoes,
+            "partitions": len(intent.changes),
+            "verified": len(intent.verified),
+            **(grounds.document if grounds else {}),
+        },
     )
 
 

@@ -166,6 +166,7 @@ def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
     # Rows are compared with events; if events were changed, that would report everything twice.
     if not broken:
         yield from tx.row_checks.violations()
+    yield from tx.imports.open_accounts()
     for name in tx.outbox.unwithdrawn():
         yield f"{name} does not stand, and still asks its dependents to follow it."
 

@@ -27,6 +27,7 @@ from backfill_assets.ledger.records import (
     Sample,
     SampledRow,
     SampleKind,
+    VerifiedPartition,
 )
 from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
@@ -245,6 +246,28 @@ def publish(ledger: Ledger, run_id: str, *, table: str = TABLE, days: Iterable[d
     with ledger.read() as reader:
         intent = publication_of(reader, run_id, table=table, days=tuple(days))
     return carry_out(ledger, intent, delta_version=at)
+
+
+def publish_equal(ledger: Ledger, run_id: str, equal: Iterable[date], *, table: str = TABLE, at: int = 2) -> str:
+    """Publishes a run some of whose partitions came out as they were."""
+    with ledger.read() as reader:
+        accepted = reader.versions.accepted(table)
+        days = reader.runs.get(run_id).manifest.partitions
+        intent = publication_of(reader, run_id, table=table, days=[day for day in days if day not in set(equal)])
+    verified = tuple(
+        VerifiedPartition(partition=day, version=accepted[day].version, files=accepted[day].files) for day in equal
+    )
+    with_verified = PublicationIntent(
+        publication_id=intent.publication_id,
+        run_id=run_id,
+        action=Action.PUBLISH,
+        table=table,
+        by="Bob",
+        reason="agreed",
+        changes=intent.changes,
+        verified=verified,
+    )
+    return carry_out(ledger, with_verified, delta_version=at)
 
 
 def roll_back(ledger: Ledger, publication_id: str, *, at: int = 9) -> str:

@@ -42,8 +42,6 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/records.py ApprovalGrounds.parse",
         "ledger/events.py Event.payload",
         "ledger/events.py EventLog.change",
-        "ledger/events.py gates_payload",
-        "ledger/events.py publication_payload",
         "ledger/events.py EventWrites.record",
         "ledger/records.py EventRecord.payload",
         "ledger/runs.py RunSteps.move",

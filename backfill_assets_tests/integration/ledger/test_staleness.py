@@ -10,7 +10,7 @@ import pytest
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import canonical_json, sha256_text
-from backfill_assets.ledger.records import AcceptedClaim, Action, PublicationIntent, VerifiedPartition
+from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, BasisInput
@@ -20,14 +20,13 @@ from backfill_assets.planning.windows import Window
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
     TABLE,
-    carry_out,
     disarm,
     files_of,
     gate,
     make_publishable,
     plan,
-    publication_of,
     publish,
+    publish_equal,
     roll_back,
     stage,
     tamper,
@@ -44,28 +43,6 @@ def ready(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS, **of_manifes
     gate(ledger, run_id, chosen)
     with ledger.write() as writer:
         writer.approvals.approve(run_id, by="Bob")
-
-
-def publish_equal(ledger: Ledger, run_id: str, equal: Iterable[date], *, table: str = TABLE, at: int = 2) -> str:
-    """Publishes a run some of whose partitions came out as they were."""
-    with ledger.read() as reader:
-        accepted = reader.versions.accepted(table)
-        days = reader.runs.get(run_id).manifest.partitions
-        intent = publication_of(reader, run_id, table=table, days=[day for day in days if day not in set(equal)])
-    verified = tuple(
-        VerifiedPartition(partition=day, version=accepted[day].version, files=accepted[day].files) for day in equal
-    )
-    with_verified = PublicationIntent(
-        publication_id=intent.publication_id,
-        run_id=run_id,
-        action=Action.PUBLISH,
-        table=table,
-        by="Bob",
-        reason="agreed",
-        changes=intent.changes,
-        verified=verified,
-    )
-    return carry_out(ledger, with_verified, delta_version=at)
 
 
 def resting_on(reader: ReadTransaction, table: str = TABLE) -> Mapping[str, tuple[date, ...]]:

@@ -61,33 +61,35 @@ def test_an_unchanged_home_has_no_problems(shop: Shop) -> None:
 
 LAST = "(SELECT max(sequence) FROM events)"
 EDITS = {
-    "UPDATE partition_versions SET row_count = row_count + 1 WHERE state = 'ACCEPTED'": "is not what its publication",
-    "UPDATE partition_versions SET checksum = 'xx64:0:0:0:0' WHERE version = 1": "is not what its publication",
-    "UPDATE partition_versions SET files = '[]' WHERE state = 'ACCEPTED'": "is not what its publication",
-    "UPDATE partition_versions SET provenance = '{}' WHERE version = 2": "is not what its publication",
-    "UPDATE partition_versions SET state = 'SUPERSEDED' WHERE state = 'ROLLED_BACK'": "make it ROLLED_BACK",
-    "DELETE FROM partition_versions WHERE version = 1 AND table_name = 'silver.recent_sales'": "version 1 was removed",
-    "UPDATE publication_changes SET row_count = row_count + 1": "contents_digest are not what its event says",
-    "UPDATE publication_changes SET expected_version = 7": "changes_digest, contents_digest|changes_digest are not",
-    "UPDATE publication_changes SET provenance = '{}'": "contents_digest are not what its event says",
-    "UPDATE publications SET asked_by = 'nobody' WHERE action = 'ROLLBACK'": "by are not what its event says",
-    "UPDATE publications SET reason = 'because'": "reason are not what its event says",
-    "UPDATE gate_results SET finding = 'SAME'": "the gate results of run .* were edited",
-    "UPDATE gate_results SET passed = NOT passed": "the gate results of run .* were edited",
-    "DELETE FROM gate_results WHERE gate = 'unique_key'": "the gate results of run .* were edited",
-    "UPDATE approvals SET approved_by = 'cleo' WHERE state = 'APPROVED'": "the approval of run .* was edited",
-    "UPDATE approvals SET manifest_digest = 'aa' WHERE state = 'APPROVED'": "the approval of run .* was edited",
-    "UPDATE imports SET accepted = accepted - 1, rejected = rejected + 1": "the counts of imp-000001 were edited",
-    "UPDATE imports SET keys_current = keys_current + 1": "the keys of imp-000001 were edited",
-    "UPDATE import_days SET events = events + 1": "the days of imp-000001 were edited",
-    "UPDATE runs SET state = 'PUBLISHED' WHERE state = 'SUPERSEDED'": "its last event says SUPERSEDED",
+    "UPDATE partition_versions SET row_count = row_count + 1 WHERE state = 'ACCEPTED'": "partition versions",
+    "UPDATE partition_versions SET checksum = 'xx64:0:0:0:0' WHERE version = 1": "partition versions",
+    "UPDATE partition_versions SET files = '[]' WHERE state = 'ACCEPTED'": "partition versions",
+    "UPDATE partition_versions SET provenance = '{}' WHERE version = 2": "partition versions",
+    "UPDATE partition_versions SET state = 'SUPERSEDED' WHERE state = 'ROLLED_BACK'": "partition versions",
+    "DELETE FROM partition_versions WHERE version = 1 AND table_name = 'silver.recent_sales'": "partition versions",
+    "UPDATE publication_changes SET row_count = row_count + 1": "publication changes",
+    "UPDATE publication_changes SET expected_version = 7": "publication changes",
+    "UPDATE publication_changes SET provenance = '{}'": "publication changes",
+    "UPDATE publications SET asked_by = 'nobody' WHERE action = 'ROLLBACK'": "publications",
+    "UPDATE publications SET reason = 'because'": "publications",
+    "UPDATE gate_results SET finding = 'SAME'": "gate results",
+    "UPDATE gate_results SET passed = NOT passed": "gate results",
+    "DELETE FROM gate_results WHERE gate = 'unique_key'": "gate results",
+    "UPDATE approvals SET approved_by = 'cleo' WHERE state = 'APPROVED'": "approvals",
+    "UPDATE approvals SET manifest_digest = 'aa' WHERE state = 'APPROVED'": "approvals",
+    "UPDATE imports SET accepted = accepted - 1, rejected = rejected + 1": "imports of imp-000001",
+    "UPDATE imports SET keys_current = keys_current + 1": "imports of imp-000001",
+    "UPDATE import_days SET events = events + 1": "import days of imp-000001",
+    "UPDATE runs SET state = 'PUBLISHED' WHERE state = 'SUPERSEDED'": "runs",
 }
+"""Every column is edited in `integration/ledger/test_row_digests.py`; these are seen by an audit of a lake as well."""
 
 
 @pytest.mark.parametrize("statement", EDITS)
 def test_an_edited_row_is_found(shop: Shop, statement: str) -> None:
     tamper(shop.ws.settings.ledger_url, statement)
-    assert any(re.search(EDITS[statement], problem) for problem in audit(shop.ws).problems), problems(shop)
+    found = re.compile(f"{EDITS[statement]}.* were (edited|removed)")
+    assert any(map(found.match, audit(shop.ws).problems)), problems(shop)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +238,7 @@ def test_a_commit_that_claims_to_be_ours_is_found(shop: Shop, claim: str) -> Non
 def test_an_edited_manifest_is_found(shop: Shop) -> None:
     disarm(shop.ws.settings.ledger_url, "manifests")
     tamper(shop.ws.settings.ledger_url, "UPDATE manifests SET body = replace(body, 'better', 'bitter')")
-    assert "was edited: it is not the one that was agreed" in problems(shop)
+    assert re.search("manifests of .* were edited", problems(shop))
 
 
 def test_a_table_that_was_taken_away_is_found(shop: Shop) -> None:

@@ -99,6 +99,7 @@ def upgrade() -> None:
         sa.Column("from_state", sa.Text, nullable=False),
         sa.Column("to_state", sa.Text, nullable=False),
         sa.Column("payload", sa.Text, nullable=False),
+        sa.Column("digests", sa.Text, nullable=False),
         sa.Column("previous_hash", SHA256, nullable=False),
         sa.Column("hash", SHA256, nullable=False),
     )
@@ -139,6 +140,7 @@ def upgrade() -> None:
         "candidate_partitions",
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), primary_key=True),
         sa.Column("partition_date", sa.Date, primary_key=True),
+        sa.Column("chunk", sa.Integer, nullable=False),
         sa.Column("files", sa.Text, nullable=False),
         sa.Column("files_digest", SHA256, nullable=False),
         sa.Column("row_count", sa.BigInteger, nullable=False),
@@ -148,6 +150,7 @@ def upgrade() -> None:
         sa.Column("compared_checksum", sa.Text),
         sa.Column("provenance", sa.Text, nullable=False),
     )
+    op.create_index("candidates_by_chunk", "candidate_partitions", ["run_id", "chunk"])
     op.create_table(
         "gate_results",
         sa.Column("run_id", sa.Text, primary_key=True),
@@ -202,6 +205,7 @@ def upgrade() -> None:
         sa.Column("table_name", sa.Text, primary_key=True),
         sa.Column("partition_date", sa.Date, primary_key=True),
         sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("month", sa.Integer, nullable=False),
         sa.Column("state", one_of("version_state", "ACCEPTED SUPERSEDED ROLLED_BACK"), nullable=False),
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
         sa.Column("publication_id", sa.Text, sa.ForeignKey("publications.publication_id"), nullable=False),
@@ -225,7 +229,7 @@ def upgrade() -> None:
         "state = 'ACCEPTED'",
         unique=True,
     )
-    op.create_index("versions_by_publication", "partition_versions", ["publication_id"])
+    op.create_index("versions_by_publication", "partition_versions", ["publication_id", "month"])
     op.create_index("versions_by_run", "partition_versions", ["run_id", "state"])
     op.create_table(
         "verifications",
