@@ -27,6 +27,7 @@ from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.records import (
     Action,
     CandidatePartition,
+    Consumer,
     Finding,
     GateResult,
     PartitionChange,
@@ -429,6 +430,7 @@ def add_publication(
         schema.outbox,
         sequence=begun,
         publication_id=publication_id,
+        consumer=Consumer.DEPENDENTS,
         run_id=run_id,
         table_name=intent.table,
         partitions=[change.partition.isoformat()],

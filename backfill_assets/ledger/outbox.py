@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Select, func, insert, select, update
 
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger import rows
@@ -19,7 +20,7 @@ from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, No
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.ledger.records import EventRecord, OutboxEntry, PublicationIntent, RunHeader, RunRecord
+from backfill_assets.ledger.records import Consumer, EventRecord, OutboxEntry, PublicationIntent, RunHeader, RunRecord
 from backfill_assets.ledger.runs import RunReads, RunSteps
 from backfill_assets.ledger.schema import events, outbox, publications, run_follows, runs
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
@@ -28,7 +29,7 @@ from backfill_assets.planning.manifest_parts import CauseKind
 
 
 class OutboxReads(Queries):
-    """The outbox and the runs that follow what is in it."""
+    """The deliveries to dependents, and the runs that follow what is in them."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
@@ -43,7 +44,7 @@ class OutboxReads(Queries):
             after: The sequence that was seen last.
             open_only: Leave out what is delivered or withdrawn.
         """
-        chosen = select(outbox).where(outbox.c.sequence > after).order_by(outbox.c.sequence)
+        chosen = _deliveries(Consumer.DEPENDENTS).where(outbox.c.sequence > after).order_by(outbox.c.sequence)
         if open_only:
             chosen = chosen.where(outbox.c.delivered_at.is_(None), outbox.c.withdrawn_at.is_(None))
         return tuple(rows.outbox_entry(row) for row in self._rows(chosen))
@@ -56,7 +57,7 @@ class OutboxReads(Queries):
         return {
             row.publication_id: rows.outbox_entry(row)
             for batch in batches(publication_ids)
-            for row in self._rows(select(outbox).where(outbox.c.publication_id.in_(batch)))
+            for row in self._rows(_deliveries(Consumer.DEPENDENTS).where(outbox.c.publication_id.in_(batch)))
         }
 
     def no_longer_asked(self, followed: Collection[str]) -> Mapping[str, str]:
@@ -177,8 +178,16 @@ class OutboxReads(Queries):
         """
         of_entry = publications.c.publication_id == outbox.c.publication_id
         chosen = select(outbox.c.publication_id).join_from(outbox, publications, of_entry)
-        left = chosen.where(publications.c.state != PublicationState.PUBLISHED, outbox.c.withdrawn_at.is_(None))
+        left = chosen.where(
+            publications.c.state != PublicationState.PUBLISHED,
+            outbox.c.consumer == Consumer.DEPENDENTS,
+            outbox.c.withdrawn_at.is_(None),
+        )
         return tuple(self._values(left.order_by(outbox.c.sequence)))
+
+
+def _deliveries(consumer: Consumer) -> Select[*tuple[Any, ...]]:
+    return select(outbox).where(outbox.c.consumer == consumer)
 
 
 class OutboxSteps(OutboxReads):
@@ -212,7 +221,7 @@ class OutboxSteps(OutboxReads):
         """Changes columns of an entry, with the event of it."""
         changed = update(outbox).where(outbox.c.sequence == entry.sequence).values(**values)
         self._log.write(changed, of=[entry.publication_id])
-        payload = {"outbox_sequence": entry.sequence, **({"why": why} if why else {})}
+        payload = {"outbox_sequence": entry.sequence, "consumer": str(entry.consumer), **({"why": why} if why else {})}
         self._log.append(
             Event(actor=actor, entity="outbox", entity_id=entry.publication_id, action=action, payload=payload)
         )
@@ -224,20 +233,23 @@ class OutboxSteps(OutboxReads):
             self.set(entry, "asked_again", actor, why="cleared", attempts=0, note="")
 
     def announce(self, intent: PublicationIntent) -> None:
-        """Asks the dependents of what a publication has changed to follow it; the next event is the record of it."""
+        """Adds a delivery of what a publication has changed for every consumer; the next event is the record of it."""
         if not intent.changes:
             return
-        self._log.write(
-            insert(outbox).values(
-                sequence=int(self._values(select(func.coalesce(func.max(outbox.c.sequence), 0)))[0]) + 1,
-                publication_id=intent.publication_id,
-                run_id=intent.run_id,
-                table_name=intent.table,
-                partitions=rows.texts_of(tuple(sorted(change.partition for change in intent.changes))),
-                created_at=self._log.now,
-            ),
-            of=[intent.publication_id],
-        )
+        last = int(self._values(select(func.coalesce(func.max(outbox.c.sequence), 0)))[0])
+        deliveries = [
+            {
+                "sequence": last + number,
+                "publication_id": intent.publication_id,
+                "consumer": consumer,
+                "run_id": intent.run_id,
+                "table_name": intent.table,
+                "partitions": rows.texts_of(tuple(sorted(change.partition for change in intent.changes))),
+                "created_at": self._log.now,
+            }
+            for number, consumer in enumerate(Consumer, start=1)
+        ]
+        self._log.write(insert(outbox), deliveries, of=[intent.publication_id])
 
 
 class OutboxWrites(OutboxReads):

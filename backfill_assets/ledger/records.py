@@ -525,11 +525,18 @@ class SetRecord:
     note: str = ""
 
 
+class Consumer(StrEnum):
+    """What is notified of publications. Each has its own delivery of every publication, with its own progress."""
+
+    DEPENDENTS = "dependents"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEntry:
-    """A publication that dependents should follow. `sequence` only grows.
+    """The delivery of a publication to a consumer: dependents should follow it. `sequence` only grows.
 
     Attributes:
+        consumer: What is notified.
         delivered_at: When every follow-up that it asks for was planned.
         withdrawn_at: When its publication was undone, or a person cancelled what it asks for.
         attempts: How many plans of its follow-ups have failed.
@@ -538,6 +545,7 @@ class OutboxEntry:
 
     sequence: int
     publication_id: str
+    consumer: Consumer
     run_id: str
     table: str
     partitions: tuple[date, ...]

@@ -35,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json
-from backfill_assets.ledger.records import Action, SampleKind
+from backfill_assets.ledger.records import Action, Consumer, SampleKind
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
@@ -430,7 +430,8 @@ outbox = Table(
     "outbox",
     metadata,
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
-    Column("publication_id", Text, ForeignKey("publications.publication_id"), nullable=False, unique=True),
+    Column("publication_id", Text, ForeignKey("publications.publication_id"), nullable=False),
+    Column("consumer", _one_of(Consumer, "outbox_consumer"), nullable=False),
     Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False),
     Column("table_name", Text, nullable=False),
     Column("partitions", CanonicalJson, nullable=False),
@@ -439,10 +440,11 @@ outbox = Table(
     Column("withdrawn_at", UtcDateTime),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("note", Text, nullable=False, server_default=""),
+    Index("one_delivery_per_consumer", "publication_id", "consumer", unique=True),
 )
-"""What publications ask of their dependents. An entry is delivered when every follow-up that it asks for is planned,
-and withdrawn when its publication is undone or a person cancels it. `attempts` counts the plans that failed, and
-`note` says why the last one did, or why the entry was withdrawn."""
+"""The deliveries of publications: one per publication and consumer, each with its own progress. That to the dependents
+is delivered when every follow-up that it asks for is planned, and withdrawn when its publication is undone or a person
+cancels it. `attempts` counts the plans that failed, and `note` says why the last one did, or why it was withdrawn."""
 
 imports = Table(
     "imports",
