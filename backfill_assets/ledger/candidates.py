@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, update
 
@@ -28,14 +27,11 @@ from backfill_assets.ledger.records import (
     PassedGate,
     Sample,
 )
+from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, events, gate_results, runs
 from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState
 from backfill_assets.planning.estimates import Pace
-
-if TYPE_CHECKING:
-    # It reads candidates itself.
-    from backfill_assets.ledger.write_runs import RunWrites
 
 
 class CandidateReads(Queries):
@@ -216,7 +212,7 @@ class CommentReads(Queries):
 class CandidateWrites(CandidateReads):
     """Chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
 
-    def __init__(self, log: EventLog, runs: RunWrites) -> None:
+    def __init__(self, log: EventLog, runs: RunReads) -> None:
         super().__init__(log.connection)
         self._log, self._runs = log, runs
 

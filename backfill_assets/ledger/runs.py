@@ -1,33 +1,41 @@
-"""Runs: what was agreed and how far it is, and the steps on runs that several aggregates share.
+"""Runs: planned, taken by a process, moved on and cancelled, and the steps on them that several aggregates share.
 
-Whether a manifest pins exactly what is accepted now is compared as text, without parsing the pins: ten years of days
-over 30 tables with windows of 90 days are a million pins in a hundred runs per table, and hardly any differs from what
-is accepted. The text of a manifest is canonical, so equal pins are equal texts.
+Approval is in `approvals`.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import date
-from functools import cached_property
-from itertools import accumulate, islice
+from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Select, exists, func, insert, or_, select
 
+from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.errors import AlreadyRecorded, NotCancellable, NotInLedger
+from backfill_assets.ledger.bases import without_pins
+from backfill_assets.ledger.errors import (
+    AlreadyRecorded,
+    CannotBecome,
+    LostWork,
+    NotAFollowUp,
+    NotCancellable,
+    NotInLedger,
+    NotStaged,
+    PartOfSet,
+)
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
-from backfill_assets.ledger.recorded_text import one_line, storable_text
+from backfill_assets.ledger.recorded_text import first_few, one_line, required_text, storable_text
 from backfill_assets.ledger.records import RunHeader, RunRecord
 from backfill_assets.ledger.schema import (
     approvals,
+    candidate_partitions,
+    chunk_runs,
     events,
     leases,
     manifests,
@@ -36,88 +44,10 @@ from backfill_assets.ledger.schema import (
     runs,
     set_members,
 )
-from backfill_assets.ledger.states import ApprovalState, RunState, may_follow
+from backfill_assets.ledger.states import ApprovalState, ChunkState, RunState, may_follow
+from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind, Mode, PinnedReference
-
-_INPUTS = '"inputs":[{"argument":'
-_PINS, _END = '"partitions":[[', ']],"table":'
-"""What stands before and behind the pins of an input. In a text of JSON both have a backslash before their quotes."""
-
-
-class Stretch(Mapping[date, str]):
-    """The partitions of a mapping from one place to another, computed on first use, which is rare."""
-
-    def __init__(self, whole: Mapping[date, str], start: int, end: int) -> None:
-        self._whole, self._start, self._end = whole, start, end
-
-    @cached_property
-    def _part(self) -> Mapping[date, str]:
-        return dict(islice(self._whole.items(), self._start, self._end))
-
-    def __getitem__(self, partition: date) -> str:
-        return self._part[partition]
-
-    def __iter__(self) -> Iterator[date]:
-        return iter(self._part)
-
-    def __len__(self) -> int:
-        return self._end - self._start
-
-
-@dataclass(slots=True)
-class Accepted:
-    """What is accepted of a table, and how a manifest that is planned now would write it down.
-
-    Attributes:
-        digests: By partition, in order.
-        made_by: The runs that made the versions, by partition.
-    """
-
-    digests: dict[date, str] = field(default_factory=dict)
-    made_by: dict[date, str] = field(default_factory=dict)
-    _pins: list[str] = field(default_factory=list)
-    _text: str = ""
-    _places: dict[str, int] = field(default_factory=dict)
-    _starts: list[int] = field(default_factory=list)
-
-    def add(self, partition: date, version: int, digest: str, run_id: str) -> None:
-        """The next accepted version, in the order of partitions."""
-        self.digests[partition] = digest
-        self.made_by[partition] = run_id
-        self._pins.append(f'["{partition.isoformat()}",{version},"{digest}"]')
-
-    def same(self, pins: str) -> Mapping[date, str] | None:
-        """What pins say, if the very same would be pinned now; None when anything differs, or days are left out.
-
-        Args:
-            pins: The text between the brackets of an input's partitions.
-        """
-        if not self._text:
-            self._set_out()
-        first, last = (self._places.get(pins[at + 2 : at + 12]) for at in (0, pins.rfind('["')))
-        if first is None or last is None or not self._text.startswith(pins, self._starts[first]):
-            return None
-        return Stretch(self.digests, first, last + 1)
-
-    def _set_out(self) -> None:
-        self._text = ",".join(self._pins)
-        self._places = {pin[2:12]: place for place, pin in enumerate(self._pins)}
-        self._starts = [0, *accumulate(len(pin) + 1 for pin in self._pins)]
-
-
-def without_pins(body: str) -> tuple[Mapping[str, Any], list[str]]:
-    """A manifest's document in which numbers stand for the pins of its inputs, and the texts that they stand for."""
-    parts: list[str] = []
-    pins: list[str] = []
-    done, start = 0, body.find(_INPUTS)
-    while start >= 0 and (start := body.find(_PINS, start)) >= 0:
-        begin = start + len(_PINS) - 1
-        start = body.index(_END, begin) + 1
-        parts.append(f"{body[done : begin - 1]}{len(pins)}")
-        pins.append(body[begin:start])
-        done = start + 1
-    return json.loads("".join([*parts, body[done:]])), pins
 
 
 class RunFilter(TypedDict, total=False):
@@ -274,6 +204,24 @@ class RunReads(Queries):
         """
         chosen = (select(runs.c.run_id, runs.c.state).where(runs.c.run_id.in_(batch)) for batch in batches(run_ids))
         return {row.run_id: row.state for statement in chosen for row in self._rows(statement)}
+
+    def require_holder(self, run_id: str, attempt: str) -> None:
+        """Refuses a process that does not have the run any more.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is no such run.
+            TakenOver: Another process has it by now, or it was given up.
+        """
+        row = self._row(select(runs.c.attempt, runs.c.state, runs.c.note).where(runs.c.run_id == run_id))
+        if row is None:
+            raise NotInLedger(kind="run", name=run_id)
+        if row.attempt != attempt:
+            what = "another process took it over, or a recovery gave it up"
+            because = f"it was {row.note}" if row.state is RunState.CANCELLED else what
+            why = f"{because}; it is {row.state}"
+            raise LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
 
 
 _NOT_IN_HEADERS = ("attempt",)
@@ -467,3 +415,162 @@ def cancel_run(steps: RunSteps, run_id: str, state: RunState, decision: Cancella
         raise NotCancellable(name=run_id, state=state)
     payload = {"reason": decision.reason}
     steps.move(run_id, state, RunState.CANCELLED, actor=decision.by, note=decision.note, payload=payload)
+
+
+MOVED_BY_ITS_PROCESS = frozenset({RunState.STAGED, RunState.PASSED, RunState.BLOCKED, RunState.FAILED})
+"""Where the process that has a run may move it; only a publication moves it into or out of the other states."""
+
+
+class RunWrites(RunReads):
+    """Runs: planned, taken, moved on, given up and cancelled."""
+
+    def __init__(self, log: EventLog, leases: LeaseSteps, steps: RunSteps) -> None:
+        super().__init__(log.connection)
+        self._log, self._leases, self._steps = log, leases, steps
+
+    def add(self, manifest: Manifest, *, actor: str) -> RunRecord:
+        """Writes a manifest down. Its run is PLANNED and its approval a DRAFT.
+
+        Cost: two primary key lookups; one row of the manifest, the run and its approval, one per publication that it
+        follows, and one event.
+
+        Raises:
+            Refused: It has no reason or no requester, its run exists, or it claims to be a follow-up.
+        """
+        if manifest.cause.kind is CauseKind.FOLLOW_UP:
+            # Policy may publish a follow-up, so only the outbox brings one about (`outbox`).
+            why = "is not planned as a follow-up: only what the outbox asks for is"
+            raise NotAFollowUp(run_id=manifest.run_id, why=why)
+        self._steps.insert(manifest, actor=actor)
+        return self.get(manifest.run_id)
+
+    def take(
+        self,
+        run_id: str,
+        to: RunState,
+        *,
+        actor: str,
+        attempt: str,
+        lease: timedelta | None = None,
+        payload: Mapping[str, Any] | None = None,
+    ) -> None:
+        """A process begins to stage a run, or to gate what is staged, and has it from then on.
+
+        Cost: a few primary key lookups, the rows of the run and its lease, and one event.
+
+        Args:
+            run_id: A run.
+            to: STAGING or GATING.
+            actor: On whose behalf.
+            attempt: Names the process; it has to come with every further step.
+            lease: How long others leave it the run when it does not renew its lease; not at all by default.
+            payload: What the event keeps besides.
+
+        Raises:
+            UnknownName: There is no such run.
+            AtWork: Another process holds its lease.
+            IllegalTransition: The run cannot be staged any more; or it is not staged, so it cannot be gated.
+        """
+        found = self.state(run_id)
+        name = required_text("the attempt", attempt)
+        self._leases.require_free(run_id, at=self._log.now)
+        recorded = {**(payload or {}), "attempt": name}
+        self._steps.move(run_id, found, to, actor=actor, note="", payload=recorded, attempt=name)
+        self._leases.take(run_id, LeaseTerms(attempt=name, length=lease) if lease else None, holder=actor)
+
+    def give_up(self, run_id: str, *, actor: str, note: str, now: bool = False) -> None:
+        """Fails a run whose process is gone, so that it can be run again.
+
+        Cost: as `take`.
+
+        Args:
+            run_id: A run that is being staged or gated.
+            actor: Who gives it up.
+            note: Why.
+            now: Even while its lease has not ended. Its process can add nothing any more.
+
+        Raises:
+            UnknownName: There is no such run.
+            AtWork: Its lease has not ended.
+            IllegalTransition: It is not being staged or gated.
+        """
+        found, held = self.state(run_id), self._leases.get(run_id)
+        is_alive = held is not None and held.is_alive(self._log.now)
+        if not now:
+            self._leases.require_free(run_id, at=self._log.now)
+        taken = {"taken_from": f"{held.holder} ({held.machine})"} if held is not None and is_alive else {}
+        self._steps.move(run_id, found, RunState.FAILED, actor=actor, note=note, payload=taken)
+
+    def move(
+        self,
+        run_id: str,
+        to: RunState,
+        *,
+        actor: str,
+        attempt: str = NO_ATTEMPT,
+        note: str = "",
+        payload: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Moves a run on to STAGED, PASSED, BLOCKED or FAILED, and keeps the note with it.
+
+        Cost: two primary key lookups, the rows of the run and its lease, and one event; for STAGED the manifest is
+        parsed, and one row is read per chunk and per partition of the run.
+
+        Args:
+            run_id: A run.
+            to: Its next state; STAGED ends its staging.
+            actor: Who moves it.
+            attempt: Identifies the process, which must be the one that has the run.
+            note: The reason for the new state.
+            payload: What the event keeps besides.
+
+        Raises:
+            UnknownName: There is no such run.
+            TakenOver: Another process has the run by now, or it was given up.
+            IllegalTransition: The step is not in the table, or only `take` or a publication takes it; or not every
+                chunk and partition is staged.
+        """
+        found = self.state(run_id)
+        self.require_holder(run_id, attempt)
+        if to not in MOVED_BY_ITS_PROCESS or found is RunState.PUBLISHING:
+            raise CannotBecome(name=f"run {run_id}", found=found, wanted=to, of={"run_id": run_id})
+        if to is RunState.STAGED and found is RunState.STAGING:
+            self._require_staged(run_id)
+        self._steps.move(run_id, found, to, actor=actor, note=note, payload=payload or {})
+
+    def cancel(self, run_id: str, *, by: str, reason: str) -> None:
+        """Cancels a run that is not visible to readers. Its process is refused its next step.
+
+        Cost: two index lookups, the rows of the run and its lease, and one event.
+
+        Raises:
+            UnknownName: There is no such run.
+            Refused: The name is missing or no person's, or there is no reason.
+            IllegalTransition: Readers see it, it is being published, or it is one of a set.
+        """
+        state = self.state(run_id)
+        for set_id in self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id)):
+            why = f"belongs to set {set_id}, whose runs are cancelled together"
+            raise PartOfSet(run_id=run_id, set_id=set_id, act="cancel", why=why)
+        cancel_run(self._steps, run_id, state, Cancellation.of(by, reason))
+
+    def _require_staged(self, run_id: str) -> None:
+        """Refuses to end a staging before every chunk of the manifest is done and every partition has a candidate."""
+        manifest = self.get(run_id).manifest
+        chosen = select(chunk_runs.c.number, chunk_runs.c.partitions).where(
+            chunk_runs.c.run_id == run_id, chunk_runs.c.state == ChunkState.DONE
+        )
+        done = {row.number: rows.dates_of(row.partitions) for row in self._rows(chosen)}
+        planned = chunks_of(manifest)
+        lacking = [chunk.number for chunk in planned if done.get(chunk.number) != chunk.partitions]
+        held = candidate_partitions
+        staged = set(self._values(select(held.c.partition_date).where(held.c.run_id == run_id)))
+        empty = [partition for partition in manifest.partitions if partition not in staged]
+        if lacking:
+            verb = "chunk {} of {} is not finished" if len(lacking) == 1 else "chunks {} of {} are not finished"
+            what = verb.format(first_few(lacking), len(planned))
+        elif empty:
+            what = f"nothing is staged for {first_few(empty)}"
+        else:
+            return
+        raise NotStaged(run_id=run_id, lacking=what)

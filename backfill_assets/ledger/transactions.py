@@ -19,12 +19,11 @@ from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
 from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps, OutboxWrites, StuckReads, StuckWrites
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.row_digests import RowChecks
-from backfill_assets.ledger.runs import RunReads, RunSteps
+from backfill_assets.ledger.runs import RunReads, RunSteps, RunWrites
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
 from backfill_assets.ledger.sets import SetReads, SetWrites
 from backfill_assets.ledger.versions import VersionReads, VersionWrites
 from backfill_assets.ledger.write_publications import PublicationWrites
-from backfill_assets.ledger.write_runs import RunWrites
 
 
 class ReadTransaction:

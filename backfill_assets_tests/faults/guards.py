@@ -20,9 +20,9 @@ from backfill_assets.core.errors import NotApproved, OutcomeUnknown
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.lake.tables import Lake
+from backfill_assets.ledger.runs import RunWrites
 from backfill_assets.ledger.states import RunState, State, may_follow
 from backfill_assets.ledger.write_publications import PublicationWrites
-from backfill_assets.ledger.write_runs import RunWrites
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.upkeep.retention import Why
 from backfill_assets_tests.support.seams import Seam

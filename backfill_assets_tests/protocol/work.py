@@ -126,7 +126,7 @@ def _taken(me: Process, run: Run, state: State, has: Has, to: str, possible: tup
 
 
 def _lost(me: Process, run: Run, state: State, has: Has, present: str) -> Step | None:
-    """`RunWrites.require_holder` and the transitions; only who slept or was cancelled may have lost the run."""
+    """`RunReads.require_holder` and the transitions; only who slept or was cancelled may have lost the run."""
     if (run.attempt == me.name or not has(Guard.HOLDER)) and run.state == present:
         return None
     if not run.cancelled and me.name not in state.excused:

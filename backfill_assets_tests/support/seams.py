@@ -32,7 +32,7 @@ class Seam(StrEnum):
     MUST_FOLLOW_ITS_SET = "backfill_assets.ledger.write_publications.PublicationChecks._must_follow_its_set"
     MAY_FOLLOW_IN_EVENTS = "backfill_assets.ledger.events.may_follow"
     MAY_FOLLOW_IN_CANCELLATIONS = "backfill_assets.ledger.runs.may_follow"
-    TAKE_RUN = "backfill_assets.ledger.write_runs.RunWrites.take"
+    TAKE_RUN = "backfill_assets.ledger.runs.RunWrites.take"
     REQUIRE_FREE = "backfill_assets.ledger.leases.LeaseReads.require_free"
     FINISH_PUBLICATION = "backfill_assets.ledger.write_publications.PublicationWrites.finish"
     TERMS_OF_FOLLOW_UPS = "backfill_assets.application.follow.present_terms"
