@@ -54,6 +54,7 @@ def test_a_version_that_retention_removed_is_refused_with_the_instant(ledger: Le
     publish(ledger, "old")
     with ledger.write() as writer:
         assert writer.versions.mark_removed([(TABLE, DAYS[0], 1)]) == 1
+        writer.events.record(actor="ann", entity="retention", entity_id=TABLE, action="vacuumed")
     with ledger.read() as reader:
         assert [version.removed_at is not None for version in reader.versions.history(TABLE, DAYS[0])] == [True]
         assert [version.removed_at for version in reader.versions.history(TABLE, DAYS[1])] == [None]
