@@ -104,7 +104,7 @@ def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
     assert "staged with backfill_assets " in shown
     assert terminal.does("audit")["agrees"]
     assert terminal.does("rollback", run_id, "--by", "ben", "--reason", "enough")["action"] == "ROLLBACK"
-    assert terminal.does("history", SILVER)["accepted_partitions"] == 0
+    assert terminal.does("history", SILVER)["accepted"]["count"] == 0
     (undone,) = terminal.does("history", SILVER, "--partition", "2025-02-05")["versions"]
     assert (undone["undone"]["by"], undone["undone"]["reason"]) == ("ben", "enough")
     assert "no publication to undo" in terminal.is_refused("rollback", run_id, "--by", "ben", "--reason", "again")
@@ -121,7 +121,7 @@ def test_a_run_over_a_target_that_changed_is_refused_and_can_run_again(terminal:
     assert {first, late} <= {version["run_id"] for version in history["versions"]}
     for run_id in (late, first):
         terminal.does("rollback", run_id, "--by", "ben", "--reason", "tidy")
-    assert terminal.does("history", SILVER)["accepted_partitions"] == 0
+    assert terminal.does("history", SILVER)["accepted"]["count"] == 0
 
 
 def test_what_a_person_reads_names_the_next_command(terminal: Terminal) -> None:
@@ -162,7 +162,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
 def test_steps_out_of_order_are_refused(terminal: Terminal) -> None:
     run_id = terminal.planned()
     assert "another person" in terminal.is_refused("approve", run_id, "--by", "ana")
-    assert "it is PLANNED. Next: backfill run" in terminal.is_refused("publish", run_id, "--by", "ben")
+    assert "it is PLANNED. next: backfill run" in terminal.is_refused("publish", run_id, "--by", "ben")
     assert "there is no run" in terminal.is_refused("publish", "nobody", "--by", "ben")
     assert "who is acting" in terminal.is_refused("approve", run_id, "--by", " ")
 
