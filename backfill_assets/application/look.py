@@ -12,6 +12,7 @@ from datetime import date
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from backfill_assets.ledger.publications import PublicationFilter
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
@@ -25,13 +26,13 @@ if TYPE_CHECKING:
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.partition import PartitionHistory
+    from backfill_assets.report.publications import PublicationDocument
     from backfill_assets.report.row_history import KeyList, RowHistory
     from backfill_assets.report.run_list import RunChoice, RunList, SetChoice, SetList
     from backfill_assets.report.runs import RunSummary
     from backfill_assets.report.sets import SetDocument
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
-    from backfill_assets.report.timeline import Timeline
     from backfill_assets.staleness.ranges import Staleness
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.audit_record import RecordedAudit
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from backfill_assets.upkeep.doctor import DoctorReport
 
 _MOST_EVENTS = 500
+MOST_PUBLICATIONS = 100
+"""How many publications a page of them has."""
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
@@ -154,11 +157,17 @@ def metrics(ws: Workspace, counts: EventCounts | None, stale: Sequence[Staleness
     return metrics_now(ws, counts or EventCounts(), stale)
 
 
-def timeline(ws: Workspace, table: str | None, before: int | None) -> Timeline:
-    """A page of publications and rollbacks."""
-    from backfill_assets.report.timeline import timeline as timeline_of
+def publications(ws: Workspace, table: str | None, before: int | None) -> tuple[PublicationDocument, ...]:
+    """A page of publications and rollbacks, the last begun first, and one more where the list goes on."""
+    from backfill_assets.report.publications import publication_documents
 
-    return timeline_of(ws, table=table, before=before)
+    chosen = PublicationFilter(limit=MOST_PUBLICATIONS + 1)
+    if table:
+        chosen["table"] = table
+    if before is not None:
+        chosen["before"] = before
+    with ws.ledger.read() as tx:
+        return publication_documents(tx, tx.publications.headers(**chosen))
 
 
 def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:

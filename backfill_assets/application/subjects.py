@@ -20,7 +20,7 @@ from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve_run, approve_set
 from backfill_assets.publication.publish import rollback_run
-from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_document
+from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
 from backfill_assets.report.report import RunReport, run_report
 from backfill_assets.report.runs import RunSummary, interrupted, run_document
@@ -105,7 +105,9 @@ class Run:
         if not any(record.intent.action is Action.PUBLISH for record in landed):
             require_ready(self.ws, self.run_id)
             self.execute(acting, (Part.PUBLISH,))
-        return publication_document(self._latest_publication())
+        with self.ws.ledger.read() as tx:
+            made = tx.publications.headers(run_id=self.run_id)
+            return publication_documents(tx, [each for each in made if each.action is Action.PUBLISH][:1])[0]
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument:
         """Undoes the publication; with dependents, first those that would be left without their input.
@@ -125,7 +127,9 @@ class Run:
                 records = (rollback_run(self.ws, self.run_id, by=acting.by, reason=reason),)
         for record in records:
             acting.recorder.landed(self.ws, record)
-        *dependents, own = map(publication_document, (*landed, *records))
+        with self.ws.ledger.read() as tx:
+            headers = [tx.publications.header(record.intent.publication_id) for record in (*landed, *records)]
+            *dependents, own = publication_documents(tx, headers)
         return RollbackDocument(publication=own, dependents=tuple(dependents))
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:
@@ -144,11 +148,6 @@ class Run:
             acting.recorder.execute(self.ws, self.run_id, parts, by=acting.by, listener=acting.listener)
         except KeyboardInterrupt:
             raise interrupted(self.ws, self.run_id) from None
-
-    def _latest_publication(self) -> PublicationRecord:
-        with self.ws.ledger.read() as tx:
-            own = [r for r in tx.publications.records(run_id=self.run_id) if r.intent.action is Action.PUBLISH]
-        return max(own, key=lambda record: record.started_at)
 
 
 _SEEN = (RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED)

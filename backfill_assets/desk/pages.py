@@ -167,10 +167,12 @@ class Pages:
         """Publications and rollbacks as a timeline."""
         given = request.query_params
         table, before = given.get("table") or None, _number(given.get("before"))
-        found = look.timeline(self.ws, table, before)
-        older = query("/publications", table=table, before=found.older) if found.older else None
-        asked = form("/publications", [_table(table, found.tables)], "Show")
-        return shown(timeline_page(found.publications, address_of, older), here="/publications", asked=asked)
+        found = look.publications(self.ws, table, before)
+        listed = found[: look.MOST_PUBLICATIONS]
+        has_older = len(found) > len(listed)
+        older = query("/publications", table=table, before=listed[-1].header.sequence) if has_older else None
+        asked = form("/publications", [_table(table, tuple(self.ws.domain.tables))], "Show")
+        return shown(timeline_page(listed, address_of, older), here="/publications", asked=asked)
 
     def audit(self, _request: Request) -> Response:
         """The verdict of the last audit."""

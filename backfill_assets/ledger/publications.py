@@ -45,16 +45,17 @@ class Extent:
     """How much a publication changes.
 
     Attributes:
-        changed: Partitions that it swaps or records.
-        empty: Those of them that had no rows before and have none after.
-        verified: Partitions that it found equal.
-        rows: Rows that it swaps in.
-        first, last: Of all partitions that it names; None when it names none.
+        partition_count: How many partitions it swaps.
+        new_empty_count: How many it records that had no rows before and have none after.
+        verified_count: How many it found equal and leaves as they are.
+        rows: How many rows it swaps in.
+        first: The first partition that it names; None for the rollback of a run that had swapped nothing.
+        last: The last one, or None.
     """
 
-    changed: int = 0
-    empty: int = 0
-    verified: int = 0
+    partition_count: int = 0
+    new_empty_count: int = 0
+    verified_count: int = 0
     rows: int = 0
     first: date | None = None
     last: date | None = None
@@ -148,7 +149,7 @@ class PublicationReads(Queries):
         is_empty = and_(made.c.expected_files == EMPTY_FILE_SET, made.c.file_count == 0)
         changed = select(
             made.c.publication_id,
-            func.count().label("partitions"),
+            func.sum(case((is_empty, 0), else_=1)).label("swapped"),
             func.sum(case((is_empty, 1), else_=0)).label("empty"),
             func.sum(made.c.row_count).label("rows"),
             func.min(made.c.partition_date).label("first"),
@@ -163,13 +164,17 @@ class PublicationReads(Queries):
         for batch in batches(chosen):
             for row in self._rows(changed.where(made.c.publication_id.in_(batch))):
                 found[row.publication_id] = Extent(
-                    changed=row.partitions, empty=int(row.empty), rows=int(row.rows), first=row.first, last=row.last
+                    partition_count=int(row.swapped),
+                    new_empty_count=int(row.empty),
+                    rows=int(row.rows),
+                    first=row.first,
+                    last=row.last,
                 )
             for row in self._rows(equal.where(verified.c.publication_id.in_(batch))):
                 present = found[row.publication_id]
                 found[row.publication_id] = replace(
                     present,
-                    verified=row.partitions,
+                    verified_count=row.partitions,
                     first=min(filter(None, (present.first, row.first))),
                     last=max(filter(None, (present.last, row.last))),
                 )

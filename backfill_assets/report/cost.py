@@ -12,7 +12,7 @@ from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
     EventRecord,
-    PublicationRecord,
+    PublicationHeader,
     RunRecord,
 )
 from backfill_assets.ledger.states import RunState
@@ -57,7 +57,7 @@ def cost_of(
     chunks: Sequence[ChunkRecord],
     candidates: Iterable[CandidatePartition],
     events: Sequence[EventRecord],
-    publications: Iterable[PublicationRecord],
+    publications: Iterable[PublicationHeader],
     *,
     read_bytes: int,
 ) -> CostDocument:
@@ -113,11 +113,11 @@ def _seconds_of_gates(events: Iterable[EventRecord]) -> Mapping[str, float]:
     return {stage: round(took_ms / 1000, 1) for stage, took_ms in found.items()}
 
 
-def _publishing(publications: Iterable[PublicationRecord]) -> float | None:
+def _publishing(publications: Iterable[PublicationHeader]) -> float | None:
     ended = [
         (each.finished_at - each.started_at).total_seconds()
         for each in publications
-        if each.intent.action is Action.PUBLISH and each.finished_at is not None and each.delta_version is not None
+        if each.action is Action.PUBLISH and each.finished_at is not None and each.delta_version is not None
     ]
     return round(ended[-1], 1) if ended else None
 

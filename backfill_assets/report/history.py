@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.publications import PublicationDocument, publication_line
+from backfill_assets.report.publications import PublicationDocument, publication_documents
 from backfill_assets.report.status import TableStatus, table_status
 from backfill_assets.workspace import Workspace
 
@@ -38,11 +38,11 @@ def table_history(ws: Workspace, table: str) -> TableHistory:
     name = ws.domain.table(table).name
     with ws.ledger.read() as tx:
         headers = tx.publications.headers(table=name, states=SHOWN, limit=MOST_PUBLICATIONS)
-        extents = tx.publications.extents(header.publication_id for header in headers)
+        publications = publication_documents(tx, headers[::-1])
         count = tx.publications.count(table=name, states=SHOWN)
         found = table_status(ws, tx, name)
     return TableHistory(
         table=found,
-        publications=tuple(publication_line(each, extents[each.publication_id]) for each in reversed(headers)),
+        publications=publications,
         earlier_publications=count - len(headers),
     )

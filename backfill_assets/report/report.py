@@ -17,7 +17,6 @@ from backfill_assets.ledger.records import (
     EventRecord,
     FailingKey,
     GateResult,
-    PublicationRecord,
     RunRecord,
     SampledRow,
 )
@@ -43,7 +42,7 @@ from backfill_assets.report.measured import (
     state_moves,
     total_moves,
 )
-from backfill_assets.report.publications import PublicationDocument, publication_document
+from backfill_assets.report.publications import PublicationDocument, publication_documents
 from backfill_assets.report.reach import DependentMoves, breakdown_of, dependent_moves
 from backfill_assets.report.releases import (
     LaterRelease,
@@ -214,7 +213,8 @@ def _stages(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[Stage, 
 
 def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     results = tx.candidates.gate_results(run.run_id)
-    publications = tx.publications.records(run_id=run.run_id)
+    publications = publication_documents(tx, tx.publications.headers(run_id=run.run_id)[::-1])
+    headers = [each.header for each in publications]
     events = tuple(tx.events.entries(entity_id=run.run_id))
     erased = tx.samples.erased(run.run_id)
     staged = tx.candidates.of_run(run.run_id)
@@ -254,10 +254,10 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         failing_keys=tx.samples.failing_keys(run.run_id),
         samples_erased=_erasure(erased) if erased else None,
         dependents=dependent_moves(ws, tx, run, changed, cells),
-        cost=cost_of(chunks, staged.values(), events, publications, read_bytes=bytes_read(tx, run)),
-        timeline=timeline(events, publications),
+        cost=cost_of(chunks, staged.values(), events, headers, read_bytes=bytes_read(tx, run)),
+        timeline=timeline(events, headers),
         chunks=tuple(chunks),
-        publications=tuple(publication_document(record) for record in publications),
+        publications=publications,
     )
     return replace(report, level=level_of(report))
 
@@ -281,10 +281,10 @@ def level_of(report: RunReport) -> Level:
     return Level.ATTENTION if is_drift else Level.GOOD
 
 
-def _summary(summary: RunSummary, publications: Sequence[PublicationRecord]) -> RunSummary:
+def _summary(summary: RunSummary, publications: Sequence[PublicationDocument]) -> RunSummary:
     """The run, with nothing to undo where its publication found everything equal."""
-    standing = [p.intent for p in publications if p.state is PublicationState.PUBLISHED]
-    changed_nothing = standing and not any(intent.changes for intent in standing)
+    standing = [each.extent for each in publications if each.header.state is PublicationState.PUBLISHED]
+    changed_nothing = standing and not any(extent.partition_count + extent.new_empty_count for extent in standing)
     return replace(summary, next_step=None) if changed_nothing and summary.set_id is None else summary
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from backfill_assets.ledger.records import EventRecord, PublicationRecord
+from backfill_assets.ledger.records import EventRecord, PublicationHeader
 from backfill_assets.ledger.states import RunState
 
 
@@ -37,17 +37,17 @@ _REACHED = {
 }
 
 
-def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationRecord]) -> tuple[Moment, ...]:
+def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationHeader]) -> tuple[Moment, ...]:
     """What happened to a run, in order: request, approval, staging, gates, publication and rollback."""
     found = [moment for event in events if (moment := _moment(event)) is not None]
     found += [
         Moment(
-            at=record.finished_at or record.started_at,
-            by=record.intent.by,
-            what=f"{record.intent.action}: {record.state.replace('_', ' ').lower()}",
-            note=record.intent.reason,
+            at=header.finished_at or header.started_at,
+            by=header.by,
+            what=f"{header.action}: {header.state.replace('_', ' ').lower()}",
+            note=header.reason,
         )
-        for record in publications
+        for header in publications
     ]
     return tuple(sorted(found, key=lambda moment: moment.at))
 

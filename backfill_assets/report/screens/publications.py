@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from backfill_assets.ledger.records import Action
+from backfill_assets.ledger.publications import Extent
+from backfill_assets.ledger.records import Action, PublicationHeader
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report import charts
 from backfill_assets.report.html import Linked
@@ -47,22 +48,23 @@ def _drawn(publications: Sequence[PublicationDocument], linked: Linked) -> Marku
     """From left to right by when they began, one lane per table."""
     if not publications:
         return Markup()
-    tables = sorted({each.table for each in publications})
+    tables = sorted({each.header.table for each in publications})
     lanes = {table: _LANE // 2 + _LANE * number for number, table in enumerate(tables)}
-    first, last = (end(each.started_at for each in publications) for end in (min, max))
+    first, last = (end(each.header.started_at for each in publications) for end in (min, max))
     length, room = (last - first).total_seconds() or 1.0, charts.WIDTH - _NAMES - 20
     shapes = [
         shape
         for name, y in lanes.items()
         for shape in (charts.text(0, y + 4, name), charts.line(_NAMES, y, charts.WIDTH))
     ]
-    for each in publications:
+    for publication in publications:
+        each = publication.header
         x, y = _NAMES + 10 + room * (each.started_at - first).total_seconds() / length, lanes[each.table]
         is_rollback = each.action is Action.ROLLBACK
         mark = f"M{x - 6:.1f} {y - 5}h12l-6 11z" if is_rollback else f"M{x - 6:.1f} {y + 5}h12l-6 -11z"
         title = (
             f"{text_of(each.started_at)}: {each.action} by {each.by}, "
-            f"{count_of(each.partition_count, 'partition')} swapped, {each.state}"
+            f"{count_of(publication.extent.partition_count, 'partition')} swapped, {each.state}"
         )
         shape = charts.path(mark, "rollback" if is_rollback else "publish")
         shapes.append(charts.link(linked(run_ref(each.run_id)), title, shape))
@@ -76,13 +78,13 @@ def publications_table(publications: Sequence[PublicationDocument]) -> Table:
     """Publications, one a line."""
     rows = [
         (
-            each.started_at,
-            _action(each),
-            each.table,
-            run_ref(each.run_id),
-            _swapped(each),
-            each.delta_version,
-            _why(each),
+            each.header.started_at,
+            _action(each.header),
+            each.header.table,
+            run_ref(each.header.run_id),
+            _swapped(each.extent),
+            each.header.delta_version,
+            _why(each.header),
         )
         for each in publications
     ]
@@ -90,22 +92,22 @@ def publications_table(publications: Sequence[PublicationDocument]) -> Table:
     return table(heads, rows, numbers=["version"], whole=["at", "run"])
 
 
-def _action(publication: PublicationDocument) -> Value:
+def _action(publication: PublicationHeader) -> Value:
     """What it did, and what has become of it where that is not what its action says."""
     if publication.state == "PUBLISHED":
         return str(publication.action)
     return words(str(publication.action), " (", state_of(publication.state), ")")
 
 
-def _swapped(publication: PublicationDocument) -> str:
-    if publication.from_ is None:
+def _swapped(extent: Extent) -> str:
+    if extent.first is None:
         return "as it was: nothing had been swapped"
-    equal = f", {publication.verified_count:,} verified as equal" if publication.verified_count else ""
-    empty = f", {publication.new_empty_count:,} recorded as empty" if publication.new_empty_count else ""
-    swapped = f"{count_of(publication.partition_count, 'partition')} swapped{empty}{equal}"
-    return f"{publication.from_}..{publication.to}, {swapped}, {count_of(publication.rows, 'row')}"
+    equal = f", {extent.verified_count:,} verified as equal" if extent.verified_count else ""
+    empty = f", {extent.new_empty_count:,} recorded as empty" if extent.new_empty_count else ""
+    swapped = f"{count_of(extent.partition_count, 'partition')} swapped{empty}{equal}"
+    return f"{extent.first}..{extent.last}, {swapped}, {count_of(extent.rows, 'row')}"
 
 
-def _why(publication: PublicationDocument) -> str:
+def _why(publication: PublicationHeader) -> str:
     note = f" ({publication.note})" if publication.note else ""
     return f"{publication.by}: {publication.reason}{note}"

@@ -114,7 +114,7 @@ def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_pub
     assert (gold.intent.table, gold.intent.partitions) == (TOTALS, ())
     assert (silver.intent.table, len(silver.intent.partitions)) == (RECENT, 8)
     last = said("history", TOTALS)["publications"][-1]
-    assert (last["action"], last["partition_count"], last["from"], last["to"]) == (Action.ROLLBACK, 0, None, None)
+    assert (last["action"], last["partition_count"], last["first"], last["last"]) == (Action.ROLLBACK, 0, None, None)
     assert "nothing had been swapped" in told("history", TOTALS)
     assert seen() == before
     operations.approve_set(moved.ws, set_id, by="ben")
