@@ -107,7 +107,7 @@ def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
     run = plan_load(ws, source, partitions=None, by=by, reason=f"dropped, landed by {by}")
     if run is not None:
         report = build(ws, run, replace(acting, by=by))
-        said.append(f"{report.run.run_id} built {report.run.output}.")
+        said.append(f"{report.run.record.run_id} built {report.run.manifest.output}.")
     return "\n".join(said)
 
 

@@ -198,10 +198,13 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
                 # What its gates demand a comment on was not known before: it waits for a person now.
                 pass
     found = run_document(ws, run.run_id)
-    following = f" Next: {words_of(found.next_step)}." if found.next_step and found.state in UNPUBLISHED else ""
-    whole = f" {found.reason}." if found.reason != REASON and found.state in UNPUBLISHED else ""
-    sentence = f"{found.table}: {found.run_id} over {found.output} is {found.state}.{whole}{following}"
-    is_blocked = found.state is RunState.BLOCKED
+    following = f" Next: {words_of(found.next_step)}." if found.next_step and found.record.state in UNPUBLISHED else ""
+    whole = (
+        f" {found.manifest.reason}." if found.manifest.reason != REASON and found.record.state in UNPUBLISHED else ""
+    )
+    named = f"{found.record.table}: {found.record.run_id} over {found.manifest.output}"
+    sentence = f"{named} is {found.record.state}.{whole}{following}"
+    is_blocked = found.record.state is RunState.BLOCKED
     if is_blocked:
         _list_blocked(ws, found)
     return Advanced(sentence=sentence, failed=is_blocked)
@@ -209,7 +212,7 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
 
 def _list_blocked(ws: Workspace, run: RunSummary) -> None:
     """Lists a blocked run as stuck, unless a person has cleared it since a gate blocked it last."""
-    blocked = GivenUp(subject=run.run_id, why="a blocking gate failed", mark=run.updated_at.isoformat())
+    blocked = GivenUp(subject=run.record.run_id, why="a blocking gate failed", mark=run.record.updated_at.isoformat())
     with ws.ledger.read() as tx:
         is_cleared = (blocked.subject, blocked.mark) in tx.stuck.cleared(Sensor.LIVE)
     if not is_cleared:

@@ -92,7 +92,7 @@ class FileSet:
 
     @cached_property
     def digest(self) -> str:
-        """sha256 of the sorted paths and sizes (DESIGN, Identity)."""
+        """sha256 of the sorted paths and sizes of its files."""
         return digest_of_paths((file.path, file.size_bytes) for file in self.files)
 
     @property
@@ -105,6 +105,7 @@ class FileSet:
 
     @property
     def paths(self) -> tuple[str, ...]:
+        """The paths of its files, relative to the folder of the table."""
         return tuple(file.path for file in self.files)
 
 

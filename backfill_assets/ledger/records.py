@@ -166,8 +166,11 @@ class RunHeader:
         kind, mode, because: As the manifest says.
         sequence: The event that planned it: the order in which runs were planned.
         first, last: Its first and last partition.
+        state: How far it is.
         approval: APPROVED only while a valid approval of `manifest_digest` stands.
         approved_by: Who gave it; None while DRAFT.
+        approved_at: When, or None.
+        updated_at: When its state changed last.
         note: The reason for its present state, such as why it failed.
         lease: The process that works on it, or did when it stopped; None when no process stages or gates it.
     """
@@ -337,8 +340,15 @@ class PartitionVersion:
     """One claim that was ever accepted. Key: table, partition, version.
 
     Attributes:
+        version: Counts up with every publication that changes the partition.
+        state: Whether readers see it.
+        publication_id: The publication that made it visible.
+        rows: How many rows it has.
+        checksum: The content checksum of its rows.
         replaces: The version that was accepted before it; 0 when there was none. A rollback brings that one back.
         delta_version: The table version whose commit made it visible.
+        accepted_at: When readers saw it first.
+        provenance: What it was computed from: landed files, or the digests of the inputs in its window.
         removed_at: When retention removed its files; None while they are there.
     """
 
@@ -515,6 +525,9 @@ class SetRecord:
     Attributes:
         manifest: What was agreed.
         digest: The sha256 of the document: what an approval of the set approves.
+        state: How far it is.
+        updated_at: When its state changed last.
+        note: The reason for its present state; empty when there is none.
     """
 
     set_id: str

@@ -217,9 +217,9 @@ def _planning(table: DerivedTable, pool: str | None) -> JobDefinition:
             references=asked_references(launch.typed.get("references"), launch.typed["reference"]),
         )
         document = planning.described_plan(launch.ws, planning.plan(launch.ws, request))
-        launch.about(document.run.run_id, by, table=table.name)
+        launch.about(document.plan.manifest.run_id, by, table=table.name)
         launch.says(markdown_page(page_of(document)))
-        launch.stages(document.run.run_id, by)
+        launch.stages(document.plan.manifest.run_id, by)
 
     return _job(f"plan_{table.short_name}", description, config, act, pool=pool)
 
@@ -302,8 +302,8 @@ def _plan_stale(launch: _Launch) -> None:
     launch.says(markdown_page(page_of(document)))
     if isinstance(document, NothingPlanned):
         return
-    launch.about(document.set_id, by)
-    launch.stages(document.set_id, by)
+    launch.about(document.planned.manifest.set_id, by)
+    launch.stages(document.planned.manifest.set_id, by)
 
 
 def _stage(launch: _Launch) -> None:

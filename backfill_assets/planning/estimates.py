@@ -63,6 +63,7 @@ class Estimate:
 
     @property
     def total_rows(self) -> int:
+        """Of all output partitions."""
         return sum(self.rows.values())
 
 

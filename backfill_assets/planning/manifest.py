@@ -25,9 +25,11 @@ from backfill_assets.planning.manifest_parts import (
     PinnedPartition,
     PinnedReference,
     Proof,
+    ReferenceSemantics,
     RunCause,
+    semantics_of,
 )
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
 
@@ -41,10 +43,20 @@ class Manifest:
 
     Attributes:
         run_id: Names the run everywhere: ledger, file paths, lineage columns, Dagster tags.
+        kind: Why the partitions are computed.
+        mode: What may become of them.
         reason: Why, in the requester's words.
         requested_by: The requester.
         requested_at: When, aware UTC.
+        table: The table whose partitions it computes.
+        grain: Whether a partition is a day or a month.
         partitions: The output partitions, in order; nothing else may change.
+        transform: The transform that computes them.
+        transform_version: The registered version of that transform.
+        code_digest: sha256 over the code of that transform.
+        references: The versions of the reference documents that it reads.
+        gates: What is measured before it may be published.
+        limits: The bounds of the run; null is no limit.
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
         configuration: What else steers the transform (the window, for example), canonical values only.
@@ -140,6 +152,16 @@ class Manifest:
             "cause": {"kind": str(self.cause.kind), "publications": list(self.cause.publications)},
             "declared_empty": [day.isoformat() for day in self.declared_empty],
         }
+
+    @property
+    def output(self) -> Partitions:
+        """The partitions that it computes."""
+        return Partitions.of(self.grain, self.partitions)
+
+    @property
+    def reference_semantics(self) -> ReferenceSemantics | None:
+        """Which truth its references give; None without references."""
+        return semantics_of(self.references)
 
     @cached_property
     def text(self) -> str:

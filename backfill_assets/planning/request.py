@@ -150,6 +150,12 @@ class Plan:
     """A manifest with what a person needs to see before approving it.
 
     Attributes:
+        inputs: What it reads, input by input; empty for landed files.
+        replaced_partitions: How many of its partitions have rows that readers see now.
+        replaced_rows: How many rows these have.
+        dependents: What its publication would make stale.
+        conflicts: Runs over some of the same partitions that could still be published.
+        estimate: What it is expected to write and take.
         left_out: Partitions that were asked for and are not planned, because an input is not there.
         lacks: The input partitions that these read and that do not exist, by input.
     """
@@ -164,6 +170,21 @@ class Plan:
     estimate: Estimate
     left_out: tuple[date, ...] = ()
     lacks: tuple[TablePartitions, ...] = ()
+
+    @property
+    def grain(self) -> Grain:
+        """Whether a partition is a day or a month."""
+        return self.manifest.grain
+
+    @property
+    def asked_for(self) -> int:
+        """How many partitions were asked for."""
+        return len(self.manifest.partitions) + len(self.left_out)
+
+    @property
+    def chunk_count(self) -> int:
+        """In how many parts it is computed."""
+        return len(self.chunks)
 
     @property
     def missing(self) -> Mapping[str, tuple[date, ...]]:

@@ -110,6 +110,9 @@ class SetManifest:
     Attributes:
         set_id: Names the set everywhere.
         name: Its display name.
+        reason: Why, in the requester's words.
+        requested_by: The requester.
+        requested_at: When, aware UTC.
         because: What made it necessary, as it was requested, such as `bronze.case_events:2006-03-15..2006-03-15`.
         members: In the order of publication: inputs before what is computed from them.
         proposed: What it was proposed for; None for a set that a person planned.

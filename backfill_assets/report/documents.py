@@ -7,11 +7,20 @@ from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from enum import Enum
+from functools import cache
 from math import isfinite
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.identity import FileSet
+from backfill_assets.core.lease import Lease
+from backfill_assets.ledger.records import PartitionVersion, RunRecord, SetRecord
+from backfill_assets.planning.estimates import Estimate
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
+from backfill_assets.planning.request import Plan
+from backfill_assets.planning.restatement import PlannedSet
+from backfill_assets.planning.sets import SetManifest
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Invocation, NextStep
@@ -19,6 +28,47 @@ from backfill_assets.report.requests import Invocation, NextStep
 INLINE = {"inline": True}
 """Metadata of a field of a document whose own fields stand in its place in JSON: a report is a run and more."""
 
+IN_PLACE = ""
+"""The name in JSON of an attribute whose own fields stand in its place."""
+
+
+def _shown(names: str, **renamed: str) -> Mapping[str, str]:
+    return renamed | {name: name for name in names.split()}
+
+
+SHOWN: Mapping[type, Mapping[str, str]] = {
+    Manifest: _shown(
+        "run_id table grain kind mode reason requested_by requested_at transform transform_version code_digest "
+        "code_modules references reference_semantics policy gates limits supersedes output",
+        member_of="set_id",
+        digest="manifest_digest",
+    ),
+    RunRecord: _shown("state approval approved_by approved_at updated_at note", manifest=IN_PLACE, lease="at_work"),
+    Lease: _shown("holder machine since_at until_at"),
+    PartitionVersion: _shown(
+        "version state rows checksum removed_at accepted_at delta_version publication_id replaces provenance",
+        files=IN_PLACE,
+    ),
+    FileSet: _shown("", digest="file_set_digest", paths="files"),
+    Plan: _shown(
+        "inputs replaced_partitions replaced_rows estimate dependents conflicts left_out lacks",
+        manifest=IN_PLACE,
+        chunk_count="chunks",
+        asked_for="asked_partitions",
+    ),
+    PlannedSet: _shown(
+        "rebuilds stages",
+        manifest=IN_PLACE,
+        plans="runs",
+        planned="planned_partitions",
+        asked_for="asked_partitions",
+    ),
+    SetRecord: _shown("state note updated_at", manifest=IN_PLACE),
+    SetManifest: _shown("set_id name because reason requested_by requested_at", digest="manifest_digest"),
+    Estimate: _shown("size_bytes seconds between based_on runs", total_rows="rows"),
+}
+"""What JSON has of records that hold more than a reader needs, such as every file that a manifest pins: attributes,
+each with its name in JSON."""
 
 DAYS = "tuple[date, ...]"
 """The type of a field that holds partitions by their first days."""
@@ -28,12 +78,12 @@ def as_json(value: object) -> Any:
     """A document, or a part of one, as JSON values.
 
     Args:
-        value: A dataclass, which becomes an object with the names of its fields (`from_` without its underscore, which
-            only Python needs); a mapping, a tuple, a list; a date or an instant, which becomes ISO 8601; a member of an
-            enum, which becomes its text; partitions, which become their ranges and their count, and so do the days
-            of an object that has a grain; a range of days, which becomes `FIRST..LAST`; an error, which becomes its
-            type, message, next step and ids; a number that is not finite, which becomes `NaN`, `Infinity` or
-            `-Infinity`; or a JSON value, which is left as it is.
+        value: A dataclass, which becomes an object with what `SHOWN` has of it, or else with its fields (`from_`
+            without its underscore, which only Python needs); a mapping, a tuple, a list; a date or an instant, which
+            becomes ISO 8601; a member of an enum, which becomes its text; partitions, which become their ranges and
+            their count, and so do the days of an object that has a grain; a range of days, which becomes `FIRST..LAST`;
+            an error, which becomes its type, message, next step and ids; a number that is not finite, which becomes
+            `NaN`, `Infinity` or `-Infinity`; or a JSON value, which is left as it is.
 
     Raises:
         TypeError: There is no JSON for it.
@@ -68,13 +118,16 @@ def as_json(value: object) -> Any:
         raise TypeError(f"{type(value).__name__} is no document")
     found: dict[str, Any] = {}
     grain = getattr(value, "grain", None)
-    for each in fields(value):
-        held = getattr(value, each.name)
-        part = as_json(Partitions(grain, held) if isinstance(grain, Grain) and each.type == DAYS else held)
-        found |= part if each.metadata == INLINE else {json_name(each.name): part}
+    days = {each.name for each in fields(value) if each.type == DAYS and isinstance(grain, Grain)}
+    for name, shown in names_in_json(type(value)).items():
+        held = getattr(value, name)
+        part = as_json(Partitions(grain, held) if name in days and isinstance(grain, Grain) else held)
+        found |= part if shown == IN_PLACE else {shown: part}
     return found
 
 
-def json_name(name: str) -> str:
-    """The name of a field in JSON."""
-    return name.removesuffix("_")
+@cache
+def names_in_json(kind: Any) -> Mapping[str, str]:
+    """The attributes of a class that its JSON has, in order, each with its name there or `IN_PLACE`."""
+    own = {each.name: IN_PLACE if each.metadata == INLINE else each.name.removesuffix("_") for each in fields(kind)}
+    return SHOWN.get(kind, own)

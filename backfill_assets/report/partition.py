@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
-from backfill_assets.ledger.provenance import Provenance, SourceProvenance
+from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import GateResult, PartitionVersion, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NeverPublished
-from backfill_assets.planning.manifest_parts import Kind, PinnedReference
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, Partitions, partition_of, partition_text
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.report import RunVersions, run_versions
@@ -42,70 +42,30 @@ class VersionHistory:
     """One version of a partition, and where it came from.
 
     Attributes:
-        version: Counts up with every publication that changes the partition.
-        state: Whether readers see it.
-        rows: How many rows it has.
-        checksum: The content checksum of its rows.
-        file_set_digest: The digest of its files: names, sizes and sha256.
-        files: Their paths, relative to the folder of the table.
-        removed_at: When retention removed the files, or null.
-        accepted_at: When readers saw it first.
-        delta_version: The version of the table that brought it.
-        publication_id: The publication that made it visible.
-        run_id: The run that computed it.
-        kind: Why it was computed.
-        reason: Why, in the words of the requester.
-        requested_by: Who planned it.
+        claim: The version.
+        manifest: The manifest of the run that computed it.
         declared_empty_by: Who declared that nothing happened in it, or null.
         approved_by: Who approved it last, even if a rollback has withdrawn the approval; null without one.
-        transform: What computed it.
-        transform_version: The registered version of that transform.
-        code_digest: sha256 over the code of that transform.
-        manifest_digest: sha256 of the manifest of its run.
         versions: What its run was planned and staged with.
-        supersedes: The runs whose accepted rows its run replaced.
-        references: The reference documents that were read, and why in these versions.
-        provenance: What it was computed from: landed files, or the digests of the inputs in its window.
         imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
             deletes, withdraws or restores; empty for a derived table.
         checks: Its gate results.
         verified_by: The publications of runs that computed it again and found it equal, the latest first.
         undone: The rollback that took it back; null when it was not rolled back.
         restored_at: When a rollback brought it back; null when readers see it since it was published.
-        replaced_version: The version that it replaced, or null.
         undo: What undoes it; null when readers do not see it.
     """
 
-    version: int
-    state: VersionState
-    rows: int
-    checksum: str
-    file_set_digest: str
-    files: tuple[str, ...]
-    removed_at: datetime | None
-    accepted_at: datetime
-    delta_version: int
-    publication_id: str
-    run_id: str
-    kind: Kind
-    reason: str
-    requested_by: str
+    claim: PartitionVersion = field(metadata=INLINE)
+    manifest: Manifest = field(metadata=INLINE)
     declared_empty_by: str | None
     approved_by: str | None
-    transform: str
-    transform_version: str
-    code_digest: str
-    manifest_digest: str
     versions: RunVersions
-    supersedes: tuple[str, ...]
-    references: tuple[PinnedReference, ...]
-    provenance: Provenance
     imports: tuple[ImportOnDay, ...]
     checks: tuple[GateResult, ...]
     verified_by: tuple[PublicationHeader, ...]
     undone: PublicationHeader | None
     restored_at: datetime | None
-    replaced_version: int | None
     undo: NextStep | None
 
 
@@ -151,36 +111,16 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
 def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> VersionHistory:
     manifest = run.manifest
     return VersionHistory(
-        version=version.version,
-        state=version.state,
-        rows=version.rows,
-        checksum=version.checksum,
-        file_set_digest=version.files.digest,
-        files=tuple(version.files.paths),
-        removed_at=version.removed_at,
-        accepted_at=version.accepted_at,
-        delta_version=version.delta_version,
-        publication_id=version.publication_id,
-        run_id=version.run_id,
-        kind=manifest.kind,
-        reason=manifest.reason,
-        requested_by=manifest.requested_by,
+        claim=version,
+        manifest=manifest,
         declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
         approved_by=_approver(tx, run),
-        transform=manifest.transform,
-        transform_version=manifest.transform_version,
-        code_digest=manifest.code_digest,
-        manifest_digest=run.manifest_digest,
         versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
-        supersedes=manifest.supersedes,
-        references=manifest.references,
-        provenance=version.provenance,
         imports=_imports(tx, version),
         checks=_checks(tx, version),
         verified_by=tx.publications.verifying(version.table, version.partition, version.version),
         undone=_undone(tx, version),
         restored_at=_restored_at(tx, version),
-        replaced_version=version.replaces or None,
         undo=_undo(tx, version, run),
     )
 

@@ -24,7 +24,6 @@ from backfill_assets.ledger.states import ApprovalState, PublicationState, RunSt
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
-from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.breakdown import BreakdownDocument, breakdown_document
@@ -113,14 +112,11 @@ class RunReport:
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
         left_behind: Partitions on its borders that keep rows of another release; empty once it is published.
-        manifest_digest: sha256 of the manifest: what an approval approves.
-        policy: What the manifest pins of its table's policy.
         to_comment: What the approver has to comment on and no standing approval has; empty when there is nothing.
         comment: What the standing approval says in writing; null without one.
         approved_for: Why the approver may approve; null without an approval, and where any person but the requester
             may.
         manifest: The whole contract, as it is stored.
-        supersedes: The runs whose accepted rows it replaces.
         versions: What it was planned and staged with.
         totals: How its rows differ from the accepted ones, over all partitions; null before the gates.
         restated: The same of partitions that had accepted rows; null where there are none.
@@ -151,13 +147,10 @@ class RunReport:
     goes_back: tuple[LaterRelease, ...]
     moved_on: tuple[TablePartitions, ...]
     left_behind: tuple[LeftBehind, ...]
-    manifest_digest: str
-    policy: Policy
     to_comment: tuple[GateResult, ...]
     comment: str | None
     approved_for: ApprovalGrounds | None
     manifest: Mapping[str, Any]
-    supersedes: tuple[str, ...]
     versions: RunVersions
     totals: Moves | None
     restated: MovesOfSome | None
@@ -181,17 +174,17 @@ class RunReport:
     @property
     def noun(self) -> str:
         """What one of its partitions is called: `day` or `month`."""
-        return self.run.output.grain.noun
+        return self.run.manifest.output.grain.noun
 
     @property
     def swapped(self) -> Sequence[date]:
         """The partitions in which the rows differ, or which are swapped in any case; empty before the gates."""
-        return swapped(self.run.kind, self.partitions)
+        return swapped(self.run.record.kind, self.partitions)
 
     @property
     def is_blocked(self) -> bool:
         """Whether a blocking gate failed."""
-        return self.run.state is RunState.BLOCKED
+        return self.run.record.state is RunState.BLOCKED
 
 
 def run_report(ws: Workspace, run_id: str) -> RunReport:
@@ -232,13 +225,10 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         goes_back=later_than(run.manifest, releases),
         moved_on=inputs_moved_on(ws.graph, tx, run),
         left_behind=left_behind(ws.graph, tx, run, releases),
-        manifest_digest=run.manifest_digest,
-        policy=run.manifest.policy,
         to_comment=tuple(open_comments(tx, run)),
         comment=_comment(events) if run.approval is ApprovalState.APPROVED else None,
         approved_for=_grounds(events) if run.approval is ApprovalState.APPROVED else None,
         manifest=run.manifest.document,
-        supersedes=run.manifest.supersedes,
         versions=run_versions(run, events),
         totals=total_moves(partitions),
         restated=moves_of_some(grain, [part for part in partitions if not part.new]),
@@ -270,14 +260,14 @@ def swapped(kind: Kind, partitions: Iterable[PartitionMoves]) -> Sequence[date]:
 
 def level_of(report: RunReport) -> Level:
     """How a report should be taken. Pure."""
-    if report.run.state in (RunState.BLOCKED, RunState.ROLLED_BACK, RunState.CANCELLED, RunState.FAILED):
+    if report.run.record.state in (RunState.BLOCKED, RunState.ROLLED_BACK, RunState.CANCELLED, RunState.FAILED):
         return Level.BAD
     if report.totals is None:
         return Level.PENDING
     informing = any(gate.failed and not gate.blocking for gate in report.gates)
     if informing or any((report.goes_back, report.moved_on, report.left_behind, report.to_comment)):
         return Level.ATTENTION
-    is_drift = report.run.mode is Mode.RECONCILIATION and report.swapped
+    is_drift = report.run.record.mode is Mode.RECONCILIATION and report.swapped
     return Level.ATTENTION if is_drift else Level.GOOD
 
 
@@ -285,7 +275,7 @@ def _summary(summary: RunSummary, publications: Sequence[PublicationDocument]) -
     """The run, with nothing to undo where its publication found everything equal."""
     standing = [each.extent for each in publications if each.header.state is PublicationState.PUBLISHED]
     changed_nothing = standing and not any(extent.partition_count + extent.new_empty_count for extent in standing)
-    return replace(summary, next_step=None) if changed_nothing and summary.set_id is None else summary
+    return replace(summary, next_step=None) if changed_nothing and summary.manifest.member_of is None else summary
 
 
 def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> RunVersions:

@@ -152,7 +152,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
         landed = [_landed(tx, behind, version) for version in versions]
     read = [_read(ws, version, chosen) for version in versions]
     before = [values for values, _, _ in read[1:]] + [None]
-    documents = {each.version: each for each in history.versions}
+    documents = {each.claim.version: each for each in history.versions}
     return RowHistory(
         table=history.table,
         partition=history.partition,

@@ -59,8 +59,8 @@ def set_report(ws: Workspace, set_id: str) -> SetReport:
         UnknownName: There is no such set.
     """
     found = set_document(ws, set_id)
-    reports = tuple(run_report(ws, member.run.run_id) for member in found.runs)
-    is_over = found.state in (SetState.ROLLED_BACK, SetState.CANCELLED)
+    reports = tuple(run_report(ws, member.run.record.run_id) for member in found.runs)
+    is_over = found.record.state in (SetState.ROLLED_BACK, SetState.CANCELLED)
     level = Level.BAD if is_over else worst(report.level for report in reports)
     return SetReport(set=found, level=level, tables=totals_by_table(reports), reports=reports)
 
@@ -73,12 +73,12 @@ def worst(levels: Iterable[Level]) -> Level:
 
 def totals_by_table(reports: Sequence[RunReport]) -> tuple[TableTotals, ...]:
     """What the runs of a set would do, table by table. Pure."""
-    names = dict.fromkeys(report.run.table for report in reports)
+    names = dict.fromkeys(report.run.record.table for report in reports)
     return tuple(
         TableTotals(
             table=name,
-            restated=_together(report.restated for report in reports if report.run.table == name),
-            new=_together(report.new for report in reports if report.run.table == name),
+            restated=_together(report.restated for report in reports if report.run.record.table == name),
+            new=_together(report.new for report in reports if report.run.record.table == name),
         )
         for name in names
     )

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from backfill_assets.ledger.publications import StandingPublication
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of, versions_of
-from backfill_assets.ledger.states import ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
@@ -43,33 +42,17 @@ class SetDocument:
     """A restatement set, and how far it is.
 
     Attributes:
-        set_id: Names it.
-        name: What its requester called it; its id by default.
-        state: How far it is.
-        note: What is to be known of its state; empty when there is nothing.
-        because: What changed, in words.
-        reason: Why, in the words of the requester.
+        record: The set.
         changed_by: For a proposal, the landed files that decide rows of the changed days, in the order of arrival.
-        requested_by: Who planned it.
-        requested_at: When.
         approved_by: Who approved it; null until every run is approved.
-        manifest_digest: sha256 of its manifest: what an approval approves.
         versions: By table, the Delta version at which the set can be read as one.
         runs: In the order of publication.
         next_step: What moves it on; null when there is nothing to do.
     """
 
-    set_id: str
-    name: str
-    state: SetState
-    note: str
-    because: str
-    reason: str
+    record: SetRecord = field(metadata=INLINE)
     changed_by: tuple[ChangingFile, ...]
-    requested_by: str
-    requested_at: datetime
     approved_by: str | None
-    manifest_digest: str
     versions: Mapping[str, int]
     runs: tuple[SetMember, ...]
     next_step: NextStep | None
@@ -77,7 +60,7 @@ class SetDocument:
     @property
     def is_blocked(self) -> bool:
         """Whether a blocking gate of one of its runs failed."""
-        return any(member.run.state is RunState.BLOCKED for member in self.runs)
+        return any(member.run.record.state is RunState.BLOCKED for member in self.runs)
 
 
 def set_document(ws: Workspace, set_id: str) -> SetDocument:
@@ -92,20 +75,12 @@ def set_document(ws: Workspace, set_id: str) -> SetDocument:
 
 def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> SetDocument:
     """The same, inside an open transaction."""
-    manifest, members = record.manifest, members_of(tx.runs, record)
+    members = members_of(tx.runs, record)
     landed = tx.publications.landed(member.run_id for member in members)
     return SetDocument(
-        set_id=record.set_id,
-        name=manifest.name,
-        state=record.state,
-        note=record.note,
-        because=manifest.because,
-        reason=manifest.reason,
-        changed_by=files_behind(tx, manifest.proposed),
-        requested_by=manifest.requested_by,
-        requested_at=manifest.requested_at,
+        record=record,
+        changed_by=files_behind(tx, record.manifest.proposed),
         approved_by=_approver(members),
-        manifest_digest=record.digest,
         versions=versions_of(tx.publications, record),
         runs=tuple(_member(ws, tx, member, landed.get(member.run_id)) for member in members),
         next_step=next_step_of_set(ws, tx, record, members),

@@ -233,7 +233,7 @@ def _report_equals_expected(ws: Workspace, run_id: str, part: Part, expected: Pa
         assert f"{rows:,}" in report_html(ws, run_id)
     assert report.totals is not None
     assert (report.totals.rows, report.new) == (part.rows, None)
-    assert (report.from_versions, report.run.transform_version) == (("2.4.1",), "3.1.0")
+    assert (report.from_versions, report.run.manifest.transform_version) == (("2.4.1",), "3.1.0")
     assert len(report.sample) == 20
 
 

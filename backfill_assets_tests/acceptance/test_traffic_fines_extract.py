@@ -166,7 +166,7 @@ def test_a_year_of_the_log_is_replaced_by_an_extract_that_lacks_moves_and_adds_s
         assert report.imports[-1].record.counts.landed == lacking == part.events // 100
         assert report.load is not None
         moves = differing(before, wanted)
-        assert swapped(ws, [report.load.run.run_id])[0] == {place for place in moves if place[0] == BRONZE}
+        assert swapped(ws, [report.load.run.record.run_id])[0] == {place for place in moves if place[0] == BRONZE}
 
         planned = restated(ws)
         assert checksums(ws, TABLES) == wanted
@@ -176,6 +176,6 @@ def test_a_year_of_the_log_is_replaced_by_an_extract_that_lacks_moves_and_adds_s
         assert {table for table, _ in changed} == {SILVER, GOLD}
 
         operations.rollback_set(ws, planned.manifest.set_id, by="ben", reason="as it was")
-        operations.rollback(ws, report.load.run.run_id, by="ben", reason="as it was")
+        operations.rollback(ws, report.load.run.record.run_id, by="ben", reason="as it was")
         assert checksums(ws, TABLES) == before
         assert audit(ws).problems == ()

@@ -22,7 +22,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.planning.partitions import DayRange, Partitions
 from backfill_assets.planning.windows import AnyWindow
-from backfill_assets.report.documents import DAYS, INLINE, json_name
+from backfill_assets.report.documents import IN_PLACE, SHOWN, names_in_json
 from backfill_assets.report.requests import Invocation, NextStep
 
 PAGE = PROJECT_ROOT / "docs" / "cli.md"
@@ -91,20 +91,32 @@ def _table(of: object, sections: Mapping[object, str]) -> str:
 
 def _rows(of: object, prefix: str, sections: Mapping[object, str]) -> Iterator[tuple[str, str, str]]:
     hints, meanings = typing.get_type_hints(of), attributes_of(of)
-    for field in dataclasses.fields(typing.cast(typing.Any, of)):
-        hint, meaning = hints[field.name], meanings[field.name]
+    has_grain = hasattr(of, "grain") or "grain" in hints
+    for name, shown_as in names_in_json(of).items():
+        hint, meaning = _hint_and_meaning(of, name, hints, meanings)
         inner = _document_in(hint)
-        if field.metadata == INLINE and inner in sections:
+        if shown_as == IN_PLACE and inner in sections:
             yield "", f"the fields of {sections[inner]}", meaning
-        elif field.metadata == INLINE:
+        elif shown_as == IN_PLACE:
             yield from _rows(inner, prefix, sections)
         else:
             # The days of an object with a grain are its partitions, as in `as_json`.
-            shown = Partitions if "grain" in hints and field.type == DAYS else hint
-            path = f"{prefix}{json_name(field.name)}{'[]' if _is_list(shown) else ''}"
+            shown = Partitions if has_grain and hint == tuple[date, ...] else hint
+            path = f"{prefix}{shown_as}{'[]' if _is_list(shown) else ''}"
             yield f"`{path}`", in_words(shown, sections), re.sub(r"\bNone\b", "null", meaning)
             if inner is not None and inner not in sections:
                 yield from _rows(inner, f"{path}.", sections)
+
+
+def _hint_and_meaning(
+    of: object, name: str, hints: Mapping[str, object], meanings: Mapping[str, str]
+) -> tuple[object, str]:
+    """The type and the sentence of a field, or of a property."""
+    if name in hints:
+        return hints[name], meanings.get(name, "")  # What stands in place needs no sentence of its own.
+    held = inspect.getattr_static(of, name)
+    read = held.fget if isinstance(held, property) else held.func
+    return typing.get_type_hints(read)["return"], _sentence_of(read)
 
 
 def attributes_of(of: object) -> Mapping[str, str]:
@@ -118,12 +130,15 @@ def attributes_of(of: object) -> Mapping[str, str]:
     found: dict[str, str] = {}
     name = ""
     for line in lines:
-        if begun := re.fullmatch(r"    (\w+): (.*)", line):
+        if begun := re.fullmatch(r"    (\w[\w, ]*): (.*)", line):
             name = begun[1]
             found[name] = begun[2]
         elif line.strip():
             found[name] += " " + line.strip()
     names = {field.name for field in dataclasses.fields(typing.cast(typing.Any, of))}
+    if of in SHOWN:
+        names &= SHOWN[typing.cast(type, of)].keys() - {name for name, shown in names_in_json(of).items() if not shown}
+        found = {name: meaning for name, meaning in found.items() if name in names}
     if names != found.keys():
         raise KeyError(f"{of}: the docstring and the fields differ in {sorted(names ^ found.keys())}")
     return found

@@ -24,12 +24,13 @@ from backfill_assets.ledger.records import (
     GateResult,
     PartitionChange,
     PublicationIntent,
+    RunRecord,
     Sample,
     SampledRow,
     SampleKind,
     VerifiedPartition,
 )
-from backfill_assets.ledger.states import ImportState, RunState
+from backfill_assets.ledger.states import ApprovalState, ImportState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -64,6 +65,28 @@ def a_manifest(run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, 
         policy=USUAL_POLICY,
     )
     return replace(manifest, **changes)
+
+
+def a_run(manifest: Manifest, state: RunState = RunState.PASSED, **changes: Any) -> RunRecord:
+    """A run as the ledger has it, not approved."""
+    record = RunRecord(
+        run_id=manifest.run_id,
+        table=manifest.table,
+        kind=manifest.kind,
+        mode=manifest.mode,
+        because=manifest.cause.kind,
+        first=manifest.partitions[0],
+        last=manifest.partitions[-1],
+        sequence=1,
+        manifest_digest=manifest.digest,
+        state=state,
+        approval=ApprovalState.DRAFT,
+        approved_by=None,
+        approved_at=None,
+        updated_at=manifest.requested_at,
+        manifest=manifest,
+    )
+    return replace(record, **changes)
 
 
 def an_import(**changes: Any) -> ImportRecord:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
-from backfill_assets.ledger.records import FailingKey, SampledRow
-from backfill_assets.ledger.states import ApprovalState, RunState, SetState
-from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedReference, ReferenceSemantics
+from backfill_assets.ledger.records import FailingKey, SampledRow, SetRecord
+from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain, Partitions
-from backfill_assets.planning.policy import A_PERSON, Policy
+from backfill_assets.planning.policy import A_PERSON
+from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Agree
 from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.report.cost import CostDocument
@@ -26,6 +27,7 @@ from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.run_history import Moment
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
+from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 
 NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
 HOSTILE = (
@@ -67,49 +69,41 @@ def gate(
 
 
 def summary(state: RunState = RunState.PASSED, *, said: str = "deadlines") -> RunSummary:
-    return RunSummary(
-        run_id="bf-1",
+    manifest = a_manifest(
+        "bf-1",
         table="silver.orders",
-        kind=Kind.RESTATEMENT,
-        mode=Mode.BACKFILL,
-        set_id=None,
-        state=state,
-        approval=ApprovalState.DRAFT,
-        approved_by=None,
-        approved_at=None,
+        days=days(3),
         requested_by="ana",
         requested_at=NOON,
         reason=said,
         transform="orders",
         transform_version="2.0.0",
-        reference_semantics=ReferenceSemantics.AS_RECORDED,
         references=(
             PinnedReference(name="calendar", version="2005", sha256="0" * 64, semantics=ReferenceSemantics.AS_RECORDED),
         ),
-        output=Partitions.of(Grain.DAILY, days(3)),
-        updated_at=NOON,
-        note="",
-        at_work=None,
-        next_step=step(do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON)),
     )
+    return RunSummary(record=a_run(manifest, state), next_step=step(do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON)))
 
 
 def restatement(state: SetState) -> SetDocument:
-    return SetDocument(
+    manifest = SetManifest(
         set_id="set.20261122-1a2b3c4d",
         name="carnival",
-        state=state,
-        note="",
         because="bronze.case_events:2025-03-10..2025-03-10",
         reason="a late event",
-        changed_by=(),
         requested_by="ana",
         requested_at=NOON,
+        members=(),
+    )
+    return SetDocument(
+        record=SetRecord(
+            set_id=manifest.set_id, manifest=manifest, digest=manifest.digest, state=state, updated_at=NOON
+        ),
+        changed_by=(),
         approved_by="ben",
-        manifest_digest="0" * 64,
         versions={},
         runs=(),
-        next_step=step(do(Act.PUBLISH, "set.20261122-1a2b3c4d", by="NAME")),
+        next_step=step(do(Act.PUBLISH, manifest.set_id, by="NAME")),
     )
 
 
@@ -136,13 +130,10 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         goes_back=(),
         moved_on=(),
         left_behind=(),
-        manifest_digest="0" * 64,
-        policy=Policy(),
         to_comment=(),
         comment=said,
         approved_for=None,
         manifest={"target": {"grain": "daily"}},
-        supersedes=(),
         versions=RunVersions(planned={"python": "3.11"}, staged=None),
         totals=moves(),
         restated=moves_of_some(Grain.DAILY, [part for part in partitions if not part.new]),

@@ -38,28 +38,29 @@ def partition_page(history: PartitionHistory) -> Page:
 
 
 def _version(version: VersionHistory) -> Facts:
+    manifest = version.manifest
     on_days = (("" if place else "what they do now", _on_day(each)) for place, each in enumerate(version.imports))
     staged_with = version.versions.staged or version.versions.planned
     return facts(
-        (f"version {version.version}", state_of(version.state, MEANING[version.state])),
-        ("rows", f"{version.rows:,}, checksum {version.checksum}"),
-        ("since", words(version.accepted_at, f" (table version {version.delta_version})")),
-        ("files removed", version.removed_at),
-        ("why", f"{version.kind}: {version.reason}"),
+        (f"version {version.claim.version}", state_of(version.claim.state, MEANING[version.claim.state])),
+        ("rows", f"{version.claim.rows:,}, checksum {version.claim.checksum}"),
+        ("since", words(version.claim.accepted_at, f" (table version {version.claim.delta_version})")),
+        ("files removed", version.claim.removed_at),
+        ("why", f"{manifest.kind}: {manifest.reason}"),
         ("no events", f"declared by {version.declared_empty_by}" if version.declared_empty_by else None),
-        ("asked, agreed", f"{version.requested_by}, {version.approved_by}"),
+        ("asked, agreed", f"{manifest.requested_by}, {version.approved_by}"),
         ("equal again in", ", ".join(found.run_id for found in version.verified_by)),
         ("undone", undone_text(version.undone)),
         ("again since", version.restored_at),
-        ("run", run_ref(version.run_id)),
-        ("code", f"{version.transform} {version.transform_version}; sha256 {version.code_digest[:16]}"),
+        ("run", run_ref(version.claim.run_id)),
+        ("code", f"{manifest.transform} {manifest.transform_version}; sha256 {manifest.code_digest[:16]}"),
         ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
-        ("supersedes", run_ids(version.supersedes)),
-        ("references", references_described(version.references)),
-        ("inputs", _inputs(version.provenance)),
+        ("supersedes", run_ids(manifest.supersedes)),
+        ("references", references_described(manifest.references)),
+        ("inputs", _inputs(version.claim.provenance)),
         *on_days,
         ("checks", _checks(version.checks)),
-        ("replaced", f"version {version.replaced_version}" if version.replaced_version else "nothing"),
+        ("replaced", f"version {version.claim.replaces}" if version.claim.replaces else "nothing"),
         ("to undo it", version.undo),
     )
 

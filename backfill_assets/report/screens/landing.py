@@ -72,9 +72,9 @@ def _extract(landed: LandReport) -> Iterator[str]:
 
 
 def _built(source: str, load: RunReport) -> str:
-    days = load.run.output
+    days = load.run.manifest.output
     if load.is_blocked:
-        return f"{source}: not built, because a gate blocked {load.run.run_id}: {days}"
+        return f"{source}: not built, because a gate blocked {load.run.record.run_id}: {days}"
     return f"{source}: built {days}"
 
 

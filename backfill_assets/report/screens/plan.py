@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode
 from backfill_assets.planning.partitions import Partitions, count_of
-from backfill_assets.planning.request import PlannedInput
+from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Agree, Prove, Stage
 from backfill_assets.report.page import (
     Items,
@@ -26,7 +27,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, PlannedRun, SetPlan
+from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan
 from backfill_assets.report.references import references_described
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
@@ -42,62 +43,63 @@ _MOST_STAGES = 24
 
 def plan_page(plan: PlanDocument) -> Page:
     """The plan of a run, as an operator reads it before asking another person to agree."""
-    run = plan.run
+    run, manifest = plan.plan, plan.plan.manifest
     return page(
-        words("Plan of ", run_ref(run.run_id)),
+        words("Plan of ", run_ref(manifest.run_id)),
         facts(
-            ("run", run_ref(run.run_id)),
-            ("table", f"{run.table} by {run.transform} {run.transform_version}"),
-            ("kind", f"{run.kind}: {run.reason} (asked by {run.requested_by})"),
-            ("mode", mode_text(run.mode)),
-            ("policy", policy_words(run.policy)),
-            ("output range", Partitions(run.grain, run.output)),
-            ("builds", _part_of(len(run.output), plan.asked_partitions)),
-            ("left out", f"{plan.left_out}: {lacks(plan.lacks)}" if plan.left_out else None),
+            ("run", run_ref(manifest.run_id)),
+            ("table", f"{manifest.table} by {manifest.transform} {manifest.transform_version}"),
+            ("kind", f"{manifest.kind}: {manifest.reason} (asked by {manifest.requested_by})"),
+            ("mode", mode_text(manifest.mode)),
+            ("policy", policy_words(manifest.policy)),
+            ("output range", manifest.output),
+            ("builds", _part_of(len(manifest.output), run.asked_for)),
+            ("left out", f"{Partitions(run.grain, run.left_out)}: {lacks(run.lacks)}" if run.left_out else None),
             ("replaces", _replaced(run)),
-            ("supersedes", run_ids(run.supersedes)),
+            ("supersedes", run_ids(manifest.supersedes)),
             ("expected", _expected(run.estimate)),
-            ("references", references_described(run.references)),
-            ("limits", _limits(run.limits)),
-            ("code", ", ".join(run.code_modules)),
-            ("manifest", _draft(run.manifest_digest)),
+            ("references", references_described(manifest.references)),
+            ("limits", _limits(manifest.limits)),
+            ("code", ", ".join(manifest.code_modules)),
+            ("manifest", _draft(manifest.digest)),
         ),
         *backwards([goes_back_words(each) for each in plan.goes_back]),
         *_brings(plan.brings),
         _reads(run.inputs),
         facts(
-            ("gates", ", ".join(gate.name + ("" if gate.blocking else " (informs)") for gate in run.gates)),
+            ("gates", ", ".join(gate.name + ("" if gate.blocking else " (informs)") for gate in manifest.gates)),
             ("proof of the window", next((proof_words(each) for each in plan.stages if isinstance(each, Prove)), None)),
             ("dependents", _some(run.dependents) or "none"),
             ("open runs here", ", ".join(run.conflicts)),
         ),
         _stages(plan.stages),
-        _next(run.run_id, plan.stages),
+        _next(manifest.run_id, plan.stages),
     )
 
 
 def set_plan_page(plan: SetPlan) -> Page:
     """The plan of a set: what a change asks for, table by table, and what will be done."""
-    conflicts = sorted({conflict for run in plan.runs for conflict in run.conflicts})
+    planned, manifest = plan.planned, plan.planned.manifest
+    conflicts = sorted({conflict for run in planned.plans for conflict in run.conflicts})
     return page(
-        words("Plan of ", set_ref(plan.set_id, plan.name)),
+        words("Plan of ", set_ref(manifest.set_id, manifest.name)),
         facts(
-            ("set", set_ref(plan.set_id, plan.name)),
-            ("because", plan.because),
-            ("reason", f"{plan.reason} (asked by {plan.requested_by})"),
-            ("builds", _part_of(plan.planned_partitions, plan.asked_partitions)),
-            ("references", _each(references_described(run.references) for run in plan.runs)),
-            ("policies", _each(f"{run.table}: {policy_words(run.policy)}" for run in plan.runs)),
-            ("limits of each run", _each(_limits(run.limits) for run in plan.runs)),
-            ("manifest", _draft(plan.manifest_digest)),
+            ("set", set_ref(manifest.set_id, manifest.name)),
+            ("because", manifest.because),
+            ("reason", f"{manifest.reason} (asked by {manifest.requested_by})"),
+            ("builds", _part_of(planned.planned, planned.asked_for)),
+            ("references", _each(references_described(run.manifest.references) for run in planned.plans)),
+            ("policies", _each(f"{run.manifest.table}: {policy_words(run.manifest.policy)}" for run in planned.plans)),
+            ("limits of each run", _each(_limits(run.manifest.limits) for run in planned.plans)),
+            ("manifest", _draft(manifest.digest)),
         ),
         *_brings(plan.brings),
-        _rebuilds(plan.rebuilds),
-        _runs(plan.runs),
-        _stages(plan.stages),
+        _rebuilds(planned.rebuilds),
+        _runs(planned.plans),
+        _stages(planned.stages),
         facts(("open runs here", ", ".join(conflicts))),
         _left_out(plan.left_out),
-        _next(plan.set_id, plan.stages),
+        _next(manifest.set_id, planned.stages),
     )
 
 
@@ -111,8 +113,12 @@ def nothing_planned_page(plan: NothingPlanned) -> Page:
     return page("Nothing planned", Note(text=nothing), _left_out(plan.left_out))
 
 
-def _replaced(run: PlannedRun) -> str:
+def _replaced(run: Plan) -> str:
     return f"{run.replaced_rows:,} accepted rows in {count_of(run.replaced_partitions, 'partition')}"
+
+
+def _kind(manifest: Manifest) -> str:
+    return manifest.kind if manifest.mode is Mode.BACKFILL else f"{manifest.kind}, {manifest.mode}"
 
 
 def _draft(digest: str) -> str:
@@ -198,15 +204,15 @@ def _rebuilds(rebuilds: Sequence[Rebuild]) -> Section | None:
     return section("Rebuilds", table(["table", "partitions", "because of", "only reads"], rows))
 
 
-def _runs(runs: Sequence[PlannedRun]) -> Section | None:
+def _runs(runs: Sequence[Plan]) -> Section | None:
     rows = [
         (
-            run_ref(run.run_id),
-            Partitions(run.grain, run.output),
-            f"{run.transform} {run.transform_version}",
-            run.kind if run.mode is Mode.BACKFILL else f"{run.kind}, {run.mode}",
+            run_ref(run.manifest.run_id),
+            run.manifest.output,
+            f"{run.manifest.transform} {run.manifest.transform_version}",
+            _kind(run.manifest),
             run.replaced_rows,
-            run.chunks,
+            run.chunk_count,
             _expected(run.estimate),
         )
         for run in runs

@@ -71,17 +71,17 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
     run, share = found.run, _share(found)
     blocking = [gate.gate for gate in found.gates if gate.blocking and gate.failed]
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
-    if run.state is RunState.BLOCKED:
+    if run.record.state is RunState.BLOCKED:
         return f"Blocked by {' and '.join(blocking) or 'a gate'}: it cannot be published"
-    if run.mode is Mode.RECONCILIATION and found.totals:
+    if run.record.mode is Mode.RECONCILIATION and found.totals:
         return f"Drift: {count_of(len(found.swapped), found.noun)} differ" if found.swapped else "No drift"
-    if run.state is RunState.PASSED and run.mode in NEVER_PUBLISHED:
+    if run.record.state is RunState.PASSED and run.record.mode in NEVER_PUBLISHED:
         return f"Measured, and never published{share}{with_warnings}"
-    if run.state is RunState.PASSED:
-        waits = "ready to publish" if run.approved_by else "waits for an approval"
+    if run.record.state is RunState.PASSED:
+        waits = "ready to publish" if run.record.approved_by else "waits for an approval"
         return f"Every blocking gate passed: {waits}{share}{with_warnings}"
-    share = share if run.state in (RunState.PUBLISHED, RunState.SUPERSEDED) else ""
-    return f"{run.state.replace('_', ' ').capitalize()}: {MEANING[run.state]}{share}{with_warnings}"
+    share = share if run.record.state in (RunState.PUBLISHED, RunState.SUPERSEDED) else ""
+    return f"{run.record.state.replace('_', ' ').capitalize()}: {MEANING[run.record.state]}{share}{with_warnings}"
 
 
 def _share(found: RunReport) -> str:
@@ -89,7 +89,7 @@ def _share(found: RunReport) -> str:
     share = share_of_accepted(found.restated.moves) if found.restated else None
     if not share:
         return ""
-    if found.run.state in EVER_PUBLISHED:
+    if found.run.record.state in EVER_PUBLISHED:
         return f"; {share} of the rows accepted before changed or disappeared"
     return f"; {share} of the accepted rows change or disappear"
 
@@ -109,12 +109,15 @@ def _what_changes(found: RunReport) -> str:
     run, measured = found.run, (len(found.new.partitions) if found.new else 0)
     measured += len(found.restated.partitions) if found.restated else 0
     if not measured:
-        return f"{run.output} of {run.table}; nothing is measured yet, so it is not known what differs."
-    verb = "changed" if run.state in EVER_PUBLISHED else "would change"
-    parts = [f"{len(found.swapped):,} of {count_of(measured, found.noun)} of {run.table} {verb} ({run.output})"]
+        return f"{run.manifest.output} of {run.record.table}; nothing is measured yet, so it is not known what differs."
+    verb = "changed" if run.record.state in EVER_PUBLISHED else "would change"
+    parts = [
+        f"{len(found.swapped):,} of {count_of(measured, found.noun)} of {run.record.table} {verb} "
+        f"({run.manifest.output})"
+    ]
     if found.new:
         parts.append(f"{count_of(len(found.new.partitions), found.noun)} had no accepted rows before")
-    if run.kind in ALWAYS_SWAPPED:
+    if run.record.kind in ALWAYS_SWAPPED:
         parts.append("files of equal partitions are replaced too")
     elif found.equal_partitions:
         parts.append(
@@ -126,11 +129,11 @@ def _what_changes(found: RunReport) -> str:
 def _why(found: RunReport) -> str:
     run = found.run
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
-    named = references_described(run.references)
+    named = references_described(run.manifest.references)
     references = f". References {named}" if named else ""
     return _sentence(
-        f"{run.kind}, requested by {run.requested_by}: {run.reason}. "
-        f"The rows come from {run.transform}, release {run.transform_version}{replaced}{references}"
+        f"{run.record.kind}, requested by {run.manifest.requested_by}: {run.manifest.reason}. "
+        f"The rows come from {run.manifest.transform}, release {run.manifest.transform_version}{replaced}{references}"
     )
 
 
@@ -172,35 +175,36 @@ def _is_it_right(gates: Sequence[GateSummary]) -> str:
 
 def _on_yes(found: RunReport) -> str:
     run = found.run
-    if run.mode in NEVER_PUBLISHED:
-        return f"Nothing: a run of mode {run.mode} is never published."
-    if run.state in (RunState.BLOCKED, RunState.CANCELLED):
-        return f"It cannot be published: {MEANING[run.state]}."
+    if run.record.mode in NEVER_PUBLISHED:
+        return f"Nothing: a run of mode {run.record.mode} is never published."
+    if run.record.state in (RunState.BLOCKED, RunState.CANCELLED):
+        return f"It cannot be published: {MEANING[run.record.state]}."
     followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
     follow = f" Then the dependents follow: {followers}." if followers else " No other table depends on it."
-    if run.state in EVER_PUBLISHED:
-        return f"It is {run.state}: {MEANING[run.state]}.{follow}"
+    if run.record.state in EVER_PUBLISHED:
+        return f"It is {run.record.state}: {MEANING[run.record.state]}.{follow}"
     return (
-        f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.table}; a rollback of this "
-        f"run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
+        f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.record.table}; a rollback "
+        f"of this run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
         if found.totals
-        else f"Publication swaps the partitions of {run.table} that differ, in one commit.{follow}"
+        else f"Publication swaps the partitions of {run.record.table} that differ, in one commit.{follow}"
     )
 
 
 def review_of_set(report: SetReport) -> Review:
     """The answers for the runs of a set together."""
     found, reports, tables = report.set, report.reports, report.tables
-    reviews = [(each.run.table, review_of(each)) for each in reports]
+    manifest = found.record.manifest
+    reviews = [(each.run.record.table, review_of(each)) for each in reports]
     warnings = tuple(dict.fromkeys(f"{table}: {text}" for table, review in reviews for text in review.warnings))
-    inside = {report.run.table for report in reports}
+    inside = {report.run.record.table for report in reports}
     outside = dict.fromkeys(
         f"{each.table}, {each.partitions}" for r in reports for each in r.dependents if each.table not in inside
     )
     return Review(
         headline=_headline_of_set(report, warnings),
         what_changes=" ".join(review.what_changes for _, review in reviews),
-        why=f"Because {found.because}. Requested by {found.requested_by}: {found.reason}.",
+        why=f"Because {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",
         by_how_much=" ".join(_table_in_words(table) for table in tables),
         is_it_right=" ".join(f"{table}: {review.is_it_right}" for table, review in reviews),
         on_yes=_on_yes_of_set(report, tuple(outside)),
@@ -210,20 +214,22 @@ def review_of_set(report: SetReport) -> Review:
 
 def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
     found, reports, tables = report.set, report.reports, report.tables
-    blocked = [report.run.table for report in reports if report.is_blocked]
+    blocked = [report.run.record.table for report in reports if report.is_blocked]
     if blocked:
         return f"Blocked: a gate of {' and '.join(dict.fromkeys(blocked))} failed, so nothing of it can be published"
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
-    if found.state is SetState.PLANNED:
+    if found.record.state is SetState.PLANNED:
         unmeasured = sum(report.totals is None for report in reports)
         if unmeasured:
             return f"{count_of(unmeasured, 'run')} of {len(reports):,} not measured yet{with_warnings}"
         waits = "ready to publish" if found.approved_by else "waits for an approval"
         concerned = _shares(tables, "of the accepted rows change or disappear")
         return f"Every blocking gate of every run passed: {waits}{concerned}{with_warnings}"
-    is_published = found.state is SetState.PUBLISHED
+    is_published = found.record.state is SetState.PUBLISHED
     concerned = _shares(tables, "of the rows accepted before changed or disappeared") if is_published else ""
-    return f"{found.state.replace('_', ' ').capitalize()}: {MEANING[found.state]}{concerned}{with_warnings}"
+    return (
+        f"{found.record.state.replace('_', ' ').capitalize()}: {MEANING[found.record.state]}{concerned}{with_warnings}"
+    )
 
 
 def _shares(tables: Sequence[TableTotals], verb: str) -> str:
@@ -244,10 +250,10 @@ def _table_in_words(table: TableTotals) -> str:
 
 def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
     found = report.set
-    order = ", then ".join(dict.fromkeys(each.run.table for each in report.reports))
+    order = ", then ".join(dict.fromkeys(each.run.record.table for each in report.reports))
     follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
-    if found.state in (SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.CANCELLED):
-        return f"It is {found.state}: {MEANING[found.state]}.{follow}"
+    if found.record.state in (SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.CANCELLED):
+        return f"It is {found.record.state}: {MEANING[found.record.state]}.{follow}"
     return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"
 
 

@@ -65,17 +65,17 @@ def keys_page(found: KeyList, address: RowAddress) -> Page:
 def _versions(history: PartitionHistory) -> Section | None:
     rows = [
         (
-            each.version,
-            state_of(each.state),
-            each.rows,
-            each.accepted_at,
-            run_ref(each.run_id),
+            each.claim.version,
+            state_of(each.claim.state),
+            each.claim.rows,
+            each.claim.accepted_at,
+            run_ref(each.claim.run_id),
             _release(each),
-            each.requested_by,
+            each.manifest.requested_by,
             each.approved_by,
-            words(each.reason, Toned(value=words(" undone ", undone_text(each.undone)), tone=Tone.SOFT))
+            words(each.manifest.reason, Toned(value=words(" undone ", undone_text(each.undone)), tone=Tone.SOFT))
             if each.undone
-            else each.reason,
+            else each.manifest.reason,
         )
         for each in history.versions
     ]
@@ -99,7 +99,7 @@ def row_page(row: RowHistory) -> Page:
 def _values(row: RowHistory) -> Table:
     versions = row.versions
     lines: list[tuple[Value, ...]] = [
-        ("state", *(state_of(v.version.state, MEANING[v.version.state]) for v in versions))
+        ("state", *(state_of(v.version.claim.state, MEANING[v.version.claim.state]) for v in versions))
     ]
     if any(each.found for each in versions):
         lines.append(("row", *(each.found or "found" for each in versions)))
@@ -114,7 +114,7 @@ def _values(row: RowHistory) -> Table:
 
 
 def _heads(row: RowHistory) -> list[str]:
-    return ["", *(f"version {each.version.version}" for each in row.versions)]
+    return ["", *(f"version {each.version.claim.version}" for each in row.versions)]
 
 
 def _value(name: str, row: RowVersion) -> Value:
@@ -129,20 +129,22 @@ def _behind(row: RowHistory) -> Table:
     """What is behind each version, a line for each kind of thing; the lineage of rows only where they have it."""
     told: dict[str, Callable[[RowVersion], Value]] = {
         "readers saw it": _seen,
-        "run": lambda row: run_ref(row.version.run_id),
-        "kind": lambda row: row.version.kind,
-        "reason": lambda row: row.version.reason,
-        "requested by": lambda row: row.version.requested_by,
+        "run": lambda row: run_ref(row.version.claim.run_id),
+        "kind": lambda row: row.version.manifest.kind,
+        "reason": lambda row: row.version.manifest.reason,
+        "requested by": lambda row: row.version.manifest.requested_by,
         "approved by": lambda row: row.version.approved_by,
         "release": lambda row: _release(row.version),
-        "references": lambda row: joined(f"{each.name} {each.version}" for each in row.version.references),
+        "references": lambda row: joined(f"{each.name} {each.version}" for each in row.version.manifest.references),
         "landed files": _landed,
         "verified by": lambda row: joined(run_ref(each.run_id) for each in row.version.verified_by),
         "gates that failed": lambda row: joined(
             (f"{gate.gate}: {verdict_words(gate)}" for gate in row.version.checks if not gate.passed), "; "
         ),
-        "content checksum": lambda row: Code(row.version.checksum),
-        "manifest, code": lambda row: joined(map(_short, (row.version.manifest_digest, row.version.code_digest))),
+        "content checksum": lambda row: Code(row.version.claim.checksum),
+        "manifest, code": lambda row: joined(
+            map(_short, (row.version.manifest.digest, row.version.manifest.code_digest))
+        ),
         "lineage of the row": _lineage,
     }
     lines = [(name, *map(tell, row.versions)) for name, tell in told.items()]
@@ -153,7 +155,7 @@ def _seen(row: RowVersion) -> Value:
     version = row.version
     return words(
         "from ",
-        version.accepted_at,
+        version.claim.accepted_at,
         *((", undone ", undone_text(version.undone)) if version.undone else ()),
         *((", restored ", version.restored_at) if version.restored_at else ()),
     )
@@ -184,4 +186,4 @@ def _lineage(row: RowVersion) -> Value:
 
 
 def _release(version: VersionHistory) -> str:
-    return f"{version.transform} {version.transform_version}"
+    return f"{version.manifest.transform} {version.manifest.transform_version}"

@@ -74,10 +74,10 @@ _COUNTS = ("accepted rows", "new rows", "changed", "added", "removed", "unchange
 def run_page(report: RunReport) -> Page:
     """The report of a run as its reviewer and an auditor read it."""
     return page(
-        words("Run ", run_ref(report.run.run_id)),
+        words("Run ", run_ref(report.run.record.run_id)),
         *_review(review_of(report), report.level, report.run.next_step),
         *_also(report),
-        run_facts(report.run, policy=policy_words(report.policy), grounds=report.approved_for),
+        run_facts(report.run, policy=policy_words(report.run.manifest.policy), grounds=report.approved_for),
         *_details(report),
     )
 
@@ -87,19 +87,25 @@ def set_page(report: SetReport) -> Page:
     found = report.set
     reviewed = [(each, review_of(each)) for each in report.reports]
     runs: list[Sequence[Value]] = [
-        [run_ref(each.run.run_id), each.run.table, each.run.output, state(each.run), review.headline]
+        [
+            run_ref(each.run.record.run_id),
+            each.run.record.table,
+            each.run.manifest.output,
+            state(each.run),
+            review.headline,
+        ]
         for each, review in reviewed
     ]
     heads = ["run", "table", "partitions", "state", "verdict"]
     return page(
-        words("Set ", found.name),
+        words("Set ", found.record.manifest.name),
         *_review(review_of_set(report), report.level, found.next_step),
         set_facts(found),
         set_files(found),
         section("Totals by table", _totals_by_table(report)),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
         *(
-            section(f"{each.run.table}: {review.what_changes}", *_of_one_run(each, review), folded=True)
+            section(f"{each.run.record.table}: {review.what_changes}", *_of_one_run(each, review), folded=True)
             for each, review in reviewed
         ),
     )
@@ -179,7 +185,7 @@ def _totals_by_table(report: SetReport) -> Table:
 
 
 def _partitions(report: RunReport) -> Iterable[Block | None]:
-    found, grain = report.partitions, report.run.output.grain
+    found, grain = report.partitions, report.run.manifest.output.grain
     by_month = len(found) > _MOST_PARTITIONS
     legend = tuple((name, name) for name in ("changed", "added", "removed"))
     yield Chart(drawn=charts.moves_chart(found, by_month=by_month), legend=legend)
@@ -315,7 +321,7 @@ def _gate_tone(gate: GateSummary) -> Tone:
 
 
 def _failing_keys(report: RunReport) -> Table:
-    grain = report.run.output.grain
+    grain = report.run.manifest.output.grain
     rows = [(row.gate, partition_text(grain, row.partition), key_text(row.key)) for row in report.failing_keys]
     return table(["gate", "partition", "key"], rows, whole=["gate", "partition"])
 
@@ -349,12 +355,15 @@ def _origin(report: RunReport) -> Facts:
     run, versions = report.run, report.versions.staged or report.versions.planned
     return facts(
         *_cost(report.cost),
-        ("release", f"{run.transform} {run.transform_version}"),
-        ("references", references_described(run.references)),
+        ("release", f"{run.manifest.transform} {run.manifest.transform_version}"),
+        ("references", references_described(run.manifest.references)),
         ("replaces rows of", f"release {', '.join(report.from_versions)}" if report.from_versions else None),
-        ("supersedes", ", ".join(report.supersedes)),
+        ("supersedes", ", ".join(report.run.manifest.supersedes)),
         ("comment of the approver", report.comment),
-        ("approves", words(Code(report.manifest_digest), Toned(value=" sha256 of the manifest", tone=Tone.SOFT))),
+        (
+            "approves",
+            words(Code(report.run.record.manifest_digest), Toned(value=" sha256 of the manifest", tone=Tone.SOFT)),
+        ),
         *sorted(versions.items()),
     )
 

@@ -63,7 +63,7 @@ def state_of(name: str, meaning: str = "") -> Toned:
 
 def state(found: RunSummary | SetDocument) -> Toned:
     """The state of a run or a set in a list, without what it means."""
-    return state_of(found.state)
+    return state_of(found.record.state)
 
 
 def run_facts(
@@ -77,22 +77,22 @@ def run_facts(
         grounds: Why its approver may approve.
         following: Whether what can be done next is one of the lines.
     """
-    at_work = run.at_work
+    at_work = run.record.lease
     return facts(
-        ("run", run_ref(run.run_id)),
-        ("state", state_of(run.state, MEANING[run.state])),
-        ("note", run.note),
+        ("run", run_ref(run.record.run_id)),
+        ("state", state_of(run.record.state, MEANING[run.record.state])),
+        ("note", run.record.note),
         ("approval", _approval(run, grounds)),
-        ("table", f"{run.table} by {run.transform} {run.transform_version}"),
-        ("partitions", run.output),
-        ("references", references_described(run.references)),
-        ("kind", f"{run.kind}: {run.reason} (asked by {run.requested_by})"),
-        ("mode", mode_text(run.mode)),
+        ("table", f"{run.record.table} by {run.manifest.transform} {run.manifest.transform_version}"),
+        ("partitions", run.manifest.output),
+        ("references", references_described(run.manifest.references)),
+        ("kind", f"{run.record.kind}: {run.manifest.reason} (asked by {run.manifest.requested_by})"),
+        ("mode", mode_text(run.record.mode)),
         ("policy", policy),
-        ("set", set_ref(run.set_id) if run.set_id else None),
+        ("set", set_ref(run.manifest.member_of) if run.manifest.member_of else None),
         (
             "at work",
-            words(f"{at_work.holder} ({at_work.machine}) since ", at_work.since, ", lease until ", at_work.until)
+            words(f"{at_work.holder} ({at_work.machine}) since ", at_work.since_at, ", lease until ", at_work.until_at)
             if at_work
             else None,
         ),
@@ -102,7 +102,7 @@ def run_facts(
 
 def run_summary_page(run: RunSummary) -> Page:
     """What a command that acts on a run answers."""
-    return page(words("Run ", run_ref(run.run_id)), run_facts(run, following=True))
+    return page(words("Run ", run_ref(run.record.run_id)), run_facts(run, following=True))
 
 
 def mode_text(mode: Mode) -> str | None:
@@ -118,23 +118,23 @@ def run_ids(ids: Sequence[str]) -> str:
 
 def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
     """Who approved, and in which groups that person may."""
-    if not run.approved_by:
-        was_withdrawn = run.state is RunState.ROLLED_BACK
+    if not run.record.approved_by:
+        was_withdrawn = run.record.state is RunState.ROLLED_BACK
         return f"DRAFT: {'the rollback withdrew the approval' if was_withdrawn else 'no other person has agreed yet'}"
     groups = f", for {', '.join(grounds.groups)} (approvers.yaml {grounds.approvers_version})" if grounds else ""
-    at = words(" on ", run.approved_at) if run.approved_at else ""
-    return words(f"APPROVED by {run.approved_by}", at, groups)
+    at = words(" on ", run.record.approved_at) if run.record.approved_at else ""
+    return words(f"APPROVED by {run.record.approved_by}", at, groups)
 
 
 def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
     """A set in a few lines, and the versions at which its tables can be read as one."""
-    outdated = [f"{each.run.table} {each.outdated}" for each in found.runs if each.outdated]
+    outdated = [f"{each.run.record.table} {each.outdated}" for each in found.runs if each.outdated]
     return facts(
-        ("set", set_ref(found.set_id, found.name)),
-        ("state", state_of(found.state, MEANING[found.state])),
-        ("note", found.note),
-        ("because", found.because),
-        ("reason", f"{found.reason} (asked by {found.requested_by})"),
+        ("set", set_ref(found.record.set_id, found.record.manifest.name)),
+        ("state", state_of(found.record.state, MEANING[found.record.state])),
+        ("note", found.record.note),
+        ("because", found.record.manifest.because),
+        ("reason", f"{found.record.manifest.reason} (asked by {found.record.manifest.requested_by})"),
         ("approval", f"APPROVED by {found.approved_by}" if found.approved_by else str(ApprovalState.DRAFT)),
         ("done", progress_words(found)),
         ("outdated", f"{'; '.join(outdated)}: what it was computed from was staged again" if outdated else None),
@@ -145,7 +145,7 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
 
 def progress_words(found: SetDocument) -> str:
     """How many runs of a set are staged, have passed and are published."""
-    states = [each.run.state for each in found.runs]
+    states = [each.run.record.state for each in found.runs]
     staged = sum(each not in _NOT_STAGED for each in states)
     passed = sum(each in _PASSED for each in states)
     published = sum(each is RunState.PUBLISHED for each in states)
@@ -155,7 +155,7 @@ def progress_words(found: SetDocument) -> str:
 def set_summary_page(found: SetDocument) -> Page:
     """What a command that acts on a set answers: how far it is, run by run."""
     return page(
-        words("Set ", set_ref(found.set_id, found.name)),
+        words("Set ", set_ref(found.record.set_id, found.record.manifest.name)),
         set_facts(found, following=True),
         set_files(found),
         set_runs(found),
@@ -188,9 +188,9 @@ def set_runs(found: SetDocument) -> Section | None:
     """The runs of a set, in the order of publication."""
     rows = [
         (
-            run_ref(each.run.run_id),
-            each.run.table,
-            each.run.output,
+            run_ref(each.run.record.run_id),
+            each.run.record.table,
+            each.run.manifest.output,
             state(each.run),
             each.changed_partitions,
             each.verified_partitions,
@@ -209,13 +209,13 @@ def runs_table(runs: Sequence[RunSummary], *, most: int | None = None) -> Table:
     """Runs in a list; the id of a run begins with the name of its table."""
     rows = [
         (
-            run_ref(run.run_id),
-            run.kind,
-            run.output,
+            run_ref(run.record.run_id),
+            run.record.kind,
+            run.manifest.output,
             state(run),
-            run.approval,
-            run.requested_by,
-            run.reason,
+            run.record.approval,
+            run.manifest.requested_by,
+            run.manifest.reason,
         )
         for run in runs
     ]

@@ -75,18 +75,21 @@ def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
 
 def _runs(runs: Sequence[RunSummary]) -> Table:
     # The id of a run begins with the name of its table.
-    rows = [(run_ref(run.run_id), run.kind, run.output, state(run), run.approval) for run in runs]
+    rows = [
+        (run_ref(run.record.run_id), run.record.kind, run.manifest.output, state(run), run.record.approval)
+        for run in runs
+    ]
     return table(["run", "kind", "partitions", "state", "approval"], rows, whole=["run", "state"])
 
 
 def _sets(sets: Sequence[SetDocument]) -> Table:
     rows = [
         (
-            set_ref(each.set_id, each.name),
-            each.because,
-            state_of(each.state),
+            set_ref(each.record.set_id, each.record.manifest.name),
+            each.record.manifest.because,
+            state_of(each.record.state),
             ApprovalState.APPROVED if each.approved_by else ApprovalState.DRAFT,
-            f"{sum(of.run.state is RunState.PUBLISHED for of in each.runs):,} of {len(each.runs):,}",
+            f"{sum(of.run.record.state is RunState.PUBLISHED for of in each.runs):,} of {len(each.runs):,}",
         )
         for each in sets
     ]
@@ -96,8 +99,12 @@ def _sets(sets: Sequence[SetDocument]) -> Table:
 def _next(status: StatusDocument) -> Iterable[NextStep]:
     """What takes runs and sets on, each step once; a run of a set is taken on by its set."""
     steps = [
-        *(each.next_step for each in status.sets if each.state in _OPEN_SETS),
-        *(run.next_step for run in status.runs if run.state not in EVER_PUBLISHED and run.set_id is None),
+        *(each.next_step for each in status.sets if each.record.state in _OPEN_SETS),
+        *(
+            run.next_step
+            for run in status.runs
+            if run.record.state not in EVER_PUBLISHED and run.manifest.member_of is None
+        ),
     ]
     return dict.fromkeys(each for each in steps if each)
 

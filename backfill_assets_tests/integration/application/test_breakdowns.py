@@ -207,7 +207,7 @@ def report_of(shop: Shop, run_id: str) -> RunReport:
 def test_what_moved_too_far_waits_for_a_written_comment(shop: Shop) -> None:
     run_id = shop.staged(shop.planned())
     found = report_of(shop, run_id)
-    assert found.run.state is RunState.PASSED, "it does not block"
+    assert found.run.record.state is RunState.PASSED, "it does not block"
     assert (said_of(found.to_comment), found.level) == (SAID, Level.ATTENTION)
     assert review_of(found).warnings == (f"The approval needs a written comment: {SAID}.",)
     assert worded(found.run.next_step) == f"backfill approve {run_id} --by ANOTHER_PERSON --note WHY"

@@ -159,7 +159,7 @@ def test_a_manifest_that_cannot_be_read_is_named_and_everything_else_is_shown(sh
     shown = status(shop.ws)
     _names_only(RECENT, shown.problems)
     assert len(shown.runs) == 4
-    assert planned not in {run.run_id for run in shown.runs}
+    assert planned not in {run.record.run_id for run in shown.runs}
     (ended,) = operations.recover(shop.ws, by="ops")
     assert (ended.what, ended.id, ended.problem) == ("run", planned, None)
     vacuumed = operations.vacuum(shop.ws, by="vic")

@@ -240,7 +240,7 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
         operations.stage(shop.ws, run_id, actor="ana", listener=somebody_cancels)
     assert operations.recover(shop.ws, by="ops") == ()
     document = run_report(shop.ws, run_id).run
-    assert (document.state, document.next_step) == ("CANCELLED", None)
+    assert (document.record.state, document.next_step) == ("CANCELLED", None)
     shown = io.StringIO()
     show(Console(file=shown, width=1_000), status_page(status(shop.ws)))
     assert "CANCELLED" in shown.getvalue() and "None" not in shown.getvalue()

@@ -217,7 +217,7 @@ def test_a_load_that_a_gate_blocks_is_not_called_built(shop: Shop) -> None:
     ana = Acting(by="ana", recorder=Unrecorded())
     report = land_files(ws, things.name, [path], ana, on_duplicate="ignore", builds=True)
     assert report.load is not None
-    run_id = report.load.run.run_id
+    run_id = report.load.run.record.run_id
     assert report.load.is_blocked
     said = f"bronze.things: not built, because a gate blocked {run_id}: 2026-01-05, 1 day"
     assert Note(text=said) in landed_page(report).blocks

@@ -137,7 +137,7 @@ def test_what_a_person_has_rolled_back_is_not_published_again_without_one(shop: 
         assert not sentence.failed
     with pytest.raises(NotApproved, match="another person has to agree"):
         shop.publish(run.run_id)
-    (listed,) = [each for each in status(shop.ws).runs if each.run_id == run.run_id]
+    (listed,) = [each for each in status(shop.ws).runs if each.record.run_id == run.run_id]
     assert (worded(listed.next_step), status(shop.ws).stuck, shop.amounts()) == (
         f"backfill approve {run.run_id} --by ANOTHER_PERSON",
         (),
@@ -229,14 +229,14 @@ def test_a_load_that_failed_is_not_advised_and_not_tried_again_once_its_days_are
     assert worded(next_of(shop, failed.run_id)) == f"backfill run {failed.run_id}", "one day of it is still to be built"
     built(NEW[1:2])
     assert next_of(shop, failed.run_id) is None
-    assert [run.run_id for run in status(shop.ws).runs if run.state is RunState.FAILED] == [failed.run_id]
+    assert [run.record.run_id for run in status(shop.ws).runs if run.record.state is RunState.FAILED] == [failed.run_id]
     # The file is built as a whole by a run of today's, and not by the one that failed.
     assert failed.run_id not in advanced(shop)[0]
     assert run_of(shop, failed.run_id).state is RunState.FAILED
 
 
 def next_of(shop: Shop, run_id: str) -> NextStep | None:
-    (run,) = [run for run in status(shop.ws).runs if run.run_id == run_id]
+    (run,) = [run for run in status(shop.ws).runs if run.record.run_id == run_id]
     return run.next_step
 
 

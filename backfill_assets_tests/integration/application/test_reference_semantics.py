@@ -27,7 +27,7 @@ from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, S
 from backfill_assets.planning.windows import Window
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.partition import partition_history
-from backfill_assets.report.planned import SetPlan, planned_run
+from backfill_assets.report.planned import SetPlan
 from backfill_assets.report.references import references_described
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.proposals import propose_lines
@@ -367,10 +367,10 @@ def test_a_month_that_would_follow_with_another_tax_waits_for_a_person(home: Pat
     assert followed(ws) == [(BILLS, RunState.PASSED)]
     assert followed(ws) == []
     assert amounts(ws, BILLS) == before
-    (waiting,) = (run for run in status(ws).runs if run.table == BILLS and run.state is RunState.PASSED)
-    assert words_of(waiting.next_step or "") == f"backfill approve {waiting.run_id} --by ANOTHER_PERSON"
-    operations.approve(ws, waiting.run_id, by="ben")
-    operations.publish(ws, waiting.run_id, by="ben")
+    (waiting,) = (run for run in status(ws).runs if run.record.table == BILLS and run.record.state is RunState.PASSED)
+    assert words_of(waiting.next_step or "") == f"backfill approve {waiting.record.run_id} --by ANOTHER_PERSON"
+    operations.approve(ws, waiting.record.run_id, by="ben")
+    operations.publish(ws, waiting.record.run_id, by="ben")
     # With that tax agreed to, months follow again.
     published(ws, plan(ws, january(1, 1)))
     assert followed(ws) == [(BILLS, RunState.PUBLISHED)]
@@ -390,11 +390,17 @@ def test_every_semantics_is_reproduced_and_undone(ws: Workspace, home: Path, sem
     assert operations.reproduce(ws, run_id, by="ana").identical
     report = run_report(ws, run_id).run
     history = partition_history(ws, CHARGES, date(2026, 1, 3)).versions[0]
-    assert {report.reference_semantics, semantics_of(history.references), planned_run(planned).reference_semantics} == {
-        semantics
-    }
-    described = references_described(history.references)
-    assert references_described(report.references) == described == references_described(planned_run(planned).references)
+    assert {
+        report.record.manifest.reference_semantics,
+        semantics_of(history.manifest.references),
+        planned.manifest.reference_semantics,
+    } == {semantics}
+    described = references_described(history.manifest.references)
+    assert (
+        references_described(report.record.manifest.references)
+        == described
+        == references_described(planned.manifest.references)
+    )
     operations.rollback(ws, run_id, by="ana", reason="a test")
     assert amounts(ws) == before
 

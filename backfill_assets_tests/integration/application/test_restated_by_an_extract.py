@@ -107,7 +107,7 @@ def test_after_an_extract_everything_is_what_it_is_where_only_the_extract_landed
         report = land_as_extract(ws, SALES, paths, extract, ANA, builds=True)
         assert report.imports[-1].record.counts.landed == len(first.keys() - second.keys())
         assert report.load is not None
-        load = report.load.run.run_id
+        load = report.load.run.record.run_id
         moves = differing(before, wanted)
         (account,) = audit(ws, is_quick=True).accounts
         assert (account.current, account.withdrawn) == (len(second), len(first.keys() - second.keys()))

@@ -48,8 +48,8 @@ def rollback_of(run_id: str) -> str:
 def undoing(hand: Hand, run_id: str, day: date) -> set[str]:
     """How a run is undone, by the history of a day, by the report and by `status`."""
     version = partition_history(hand.ws, SILVER, day).versions[0]
-    assert version.run_id == run_id
-    (shown,) = (run for run in status(hand.ws).runs if run.run_id == run_id)
+    assert version.claim.run_id == run_id
+    (shown,) = (run for run in status(hand.ws).runs if run.record.run_id == run_id)
     next_steps = {worded(run_report(hand.ws, run_id).run.next_step), worded(shown.next_step)}
     return {worded(version.undo), *(each.removeprefix("to undo it: ") for each in next_steps)}
 

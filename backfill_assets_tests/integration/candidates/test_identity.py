@@ -32,7 +32,7 @@ def test_a_manifest_names_the_runs_whose_accepted_rows_it_replaces(shop: Shop) -
     request = PlanRequest(table=RECENT, days=OUTPUT, reason="a third", by="ana")
     third = operations.plan(shop.ws, request)
     assert third.manifest.supersedes == (first.run_id, second)
-    assert run_report(shop.ws, third.manifest.run_id).supersedes == (first.run_id, second)
+    assert run_report(shop.ws, third.manifest.run_id).run.manifest.supersedes == (first.run_id, second)
     dry = operations.plan(shop.ws, replace(request, mode=Mode.DRY_RUN, reason="dry"))
     assert dry.manifest.supersedes == ()
     shop.land("more.jsonl", [sale(OUTPUT.start, sale_id="late")])

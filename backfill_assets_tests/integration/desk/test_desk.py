@@ -154,7 +154,10 @@ def test_the_verdict_of_the_last_audit_is_kept_and_held_against_the_chain(publis
     assert report.agrees and report.recorded_in == str(shop.ws.settings.home / "last_audit.json")
     page = get(desk, "/audit").words
     assert "Everything agreed" in page and "the bytes of files were not read" in page and report.head in page
-    (path,) = (folder_of(shop.ws.lake, RECENT) / p for p in partition_history(shop.ws, RECENT, DAY).versions[0].files)
+    (path,) = (
+        folder_of(shop.ws.lake, RECENT) / p
+        for p in partition_history(shop.ws, RECENT, DAY).versions[0].claim.files.paths
+    )
     path.unlink()
     look.audit(shop.ws, head=None, is_quick=True)
     assert "1 problem was found by the last audit" in get(desk, "/").words

@@ -274,7 +274,7 @@ def test_after_the_rollback_of_a_set_it_is_said_that_an_approval_publishes_it_ag
     rollback_set(hand.ws, set_id, by="ben", reason="was right before")
     found = set_document(hand.ws, set_id)
     again = f"plan a correction, or to publish the same rows again: backfill approve {set_id} --by ANOTHER_PERSON"
-    assert (found.state, found.approved_by) == (SetState.ROLLED_BACK, None)
+    assert (found.record.state, found.approved_by) == (SetState.ROLLED_BACK, None)
     assert [worded(each) for each in (found.next_step, *(member.run.next_step for member in found.runs))] == [again] * 3
     operations.approve_set(hand.ws, set_id, by="ben")
     assert worded(set_document(hand.ws, set_id).next_step) == again.replace("approve", "publish").replace(

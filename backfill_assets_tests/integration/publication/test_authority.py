@@ -58,7 +58,7 @@ def says(shop: Shop, version: str = "1", **groups: str) -> Path:
 
 def next_step(shop: Shop, run_id: str) -> str:
     """What `status` and `report` say, in the same words."""
-    listed = {run.run_id: run.next_step for run in status(shop.ws).runs}
+    listed = {run.record.run_id: run.next_step for run in status(shop.ws).runs}
     assert listed[run_id] == run_report(shop.ws, run_id).run.next_step == run_document(shop.ws, run_id).next_step
     return worded(listed[run_id])
 
@@ -123,7 +123,7 @@ def test_a_member_of_a_group_approves_and_the_event_says_on_what_grounds(shop: S
     assert archived.read_bytes() == path.read_bytes()
     report = run_report(shop.ws, run_id)
     assert report.approved_for and report.approved_for.groups == ("finance",)
-    assert policy_words(report.policy) == "live auto, backfill approve, follow auto; approvers finance"
+    assert policy_words(report.run.manifest.policy) == "live auto, backfill approve, follow auto; approvers finance"
     shop.publish(run_id)
 
 

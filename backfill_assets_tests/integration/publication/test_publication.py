@@ -79,7 +79,7 @@ def test_a_restatement_leaves_other_partitions_untouched_byte_for_byte(shop: Sho
     assert shop.amounts()[FIFTH] == 40
     assert shop.amounts()[date(2026, 1, 4)] == 80
     story = partition_history(shop.ws, RECENT, FIFTH)
-    assert [version.supersedes for version in story.versions] == [(first,), ()]
+    assert [version.manifest.supersedes for version in story.versions] == [(first,), ()]
     assert story.versions[0].versions == run_report(shop.ws, run_id).versions
     shown = io.StringIO()
     show(Console(file=shown, width=200), partition_page(story))

@@ -297,7 +297,7 @@ def test_history_undoes_a_run_of_a_set_with_its_set(late: Shop) -> None:
     undo_the_set = f"backfill rollback {set_id} --by NAME --reason WHY"
     assert worded(story.undo) == undo_the_set
     with refused(TargetChanged, match=f"undo that first: {undo_the_set}"):
-        operations.rollback(late.ws, before.run_id, by="ben", reason="was right before")
+        operations.rollback(late.ws, before.claim.run_id, by="ben", reason="was right before")
 
 
 @pytest.mark.long

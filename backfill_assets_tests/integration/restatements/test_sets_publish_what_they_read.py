@@ -118,7 +118,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
 @pytest.mark.long
 def test_the_rows_that_are_kept_of_a_set_are_erased_by_its_name(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
-    reports = [member.run.run_id for member in set_document(late.ws, set_id).runs]
+    reports = [member.run.record.run_id for member in set_document(late.ws, set_id).runs]
     assert all(run_report(late.ws, run_id).sample for run_id in reports)
     assert operations.erase_samples(late.ws, set_id, by="dora", reason="asked for") == len(reports)
     for run_id in reports:
@@ -136,7 +136,7 @@ def test_a_run_of_a_set_is_shown_where_another_run_of_the_set_cannot_be_read(lat
     late.staged(silver)
     disarm(late.ws.settings.ledger_url, "manifests")
     tamper(late.ws.settings.ledger_url, f"UPDATE manifests SET body = '{{}}' WHERE run_id = '{gold}'")
-    (shown,) = [run for run in status(late.ws).runs if run.run_id == silver]
+    (shown,) = [run for run in status(late.ws).runs if run.record.run_id == silver]
     assert worded(shown.next_step) == f"backfill status {planned.manifest.set_id}"
     assert any(gold in str(problem) for problem in status(late.ws).problems)
 

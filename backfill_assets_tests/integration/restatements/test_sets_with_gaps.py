@@ -66,7 +66,10 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     assert (compute.chunk.partitions, compute.reads[0].partitions) == (REACHED, READ), "not what lies between"
     document = set_plan_document(planned)
     assert isinstance(document, SetPlan)
-    assert describe(Grain.DAILY, document.runs[0].output) == "2026-02-04..2026-02-07, 2026-02-19..2026-02-22, 8 days"
+    assert (
+        describe(Grain.DAILY, document.planned.plans[0].manifest.output)
+        == "2026-02-04..2026-02-07, 2026-02-19..2026-02-22, 8 days"
+    )
     set_id = planned.manifest.set_id
     silver = planned.manifest.members[0].run_id
     before = ws.lake.open(RECENT).version()

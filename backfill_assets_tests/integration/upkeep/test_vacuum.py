@@ -107,7 +107,7 @@ def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop
     assert (old.live_paths(), old.amounts()[SIXTH]) == (live, 40)
     assert audit(old.ws).problems == ()
     versions = partition_history(old.ws, RECENT, SIXTH).versions
-    assert [bool(version.removed_at) for version in versions] == [False, True]
+    assert [bool(version.claim.removed_at) for version in versions] == [False, True]
     with old.ws.ledger.read() as reader:
         event = list(reader.events.entries(entity_id=RECENT))[-1]
     assert (event.action, event.actor, event.payload["versions"]) == ("vacuumed", "vic", 2)

@@ -11,14 +11,15 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
-from backfill_assets.ledger.states import ApprovalState, RunState, SetState
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
+from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import restatement
 
 NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
@@ -26,29 +27,14 @@ NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
 
 def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummary:
     run_id = f"case_sla_daily-20261122-883bd3{number:02}"
-    return RunSummary(
-        run_id=run_id,
+    manifest = a_manifest(
+        run_id,
         table="silver.case_sla_daily",
+        days=Partitions.of(Grain.DAILY, DayRange.inclusive(date(2025, 2, 1), date(2025, 4, 30))),
         kind=Kind.REPROCESSING,
-        mode=Mode.BACKFILL,
-        set_id=set_id,
-        state=state,
-        approval=ApprovalState.DRAFT,
-        approved_by=None,
-        approved_at=None,
-        requested_by="ana",
-        requested_at=NOON,
-        reason="deadlines",
-        transform="case-sla",
-        transform_version="3.1.0",
-        reference_semantics=None,
-        references=(),
-        output=Partitions.of(Grain.DAILY, DayRange.inclusive(date(2025, 2, 1), date(2025, 4, 30))),
-        updated_at=NOON,
-        note="",
-        at_work=None,
-        next_step=step(do(Act.APPROVE, run_id, by=ANOTHER_PERSON)),
+        member_of=set_id,
     )
+    return RunSummary(record=a_run(manifest, state), next_step=step(do(Act.APPROVE, run_id, by=ANOTHER_PERSON)))
 
 
 def lines(status: StatusDocument, width: int) -> list[str]:
@@ -79,8 +65,13 @@ def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
     shown = lines(STATUS, width)
     assert all(len(line) <= width for line in shown)
     for each in STATUS.runs:
-        (line,) = (line for line in shown if line.startswith(each.run_id))
-        assert re.split(r"\s{2,}", line)[1:] == [each.kind, str(each.output), each.state, "DRAFT"]
+        (line,) = (line for line in shown if line.startswith(each.record.run_id))
+        assert re.split(r"\s{2,}", line)[1:] == [
+            each.record.kind,
+            str(each.record.manifest.output),
+            each.record.state,
+            "DRAFT",
+        ]
     (line,) = (line for line in shown if line.startswith("set."))
     for word in ("(carnival)", "bronze.case_events:2025-03-10..2025-03-10", "PLANNED", "APPROVED", "0 of 0"):
         assert word in line
@@ -90,7 +81,7 @@ def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_it
     shown = lines(STATUS, 120)
     assert shown[shown.index("Next") + 1 :] == [
         "backfill publish set.20261122-1a2b3c4d --by NAME",
-        words_of(step(do(Act.APPROVE, STATUS.runs[0].run_id, by=ANOTHER_PERSON))),
+        words_of(step(do(Act.APPROVE, STATUS.runs[0].record.run_id, by=ANOTHER_PERSON))),
     ]
     done = replace(STATUS, runs=STATUS.runs[1:], sets=(restatement(SetState.PUBLISHED),))
     assert "Next" not in lines(done, 120)

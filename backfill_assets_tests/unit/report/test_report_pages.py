@@ -16,7 +16,7 @@ from rich.console import Console
 from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.records import BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.breakdown import breakdown_document
 from backfill_assets.report.charts import moves_chart
 from backfill_assets.report.documents import as_json
@@ -32,9 +32,11 @@ from backfill_assets.report.measured import (
     state_moves,
 )
 from backfill_assets.report.report import Level, RunReport, level_of
+from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import breakdown_chart, change_in_words, run_page
 from backfill_assets.report.words.states import MEANING
+from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import (
     FIRST,
     HOSTILE,
@@ -315,7 +317,7 @@ def test_some_partitions_are_added_up() -> None:
 @pytest.mark.parametrize(("grain", "partition"), [("monthly", "2006-07"), ("daily", "2006-07-01")])
 def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str) -> None:
     console = Console(record=True, width=200, file=StringIO())
-    run = replace(summary(), output=Partitions.of(Grain(grain), days(1)))
+    run = RunSummary(record=a_run(a_manifest("bf-1", days=days(1), grain=Grain(grain))), next_step=None)
     show(console, run_page(replace(report(1), run=run)))
     lines = console.export_text().splitlines()
     assert [line.split()[0] for line in lines if line.split()[1:4] == ["10", "10", "0"]] == [partition]
