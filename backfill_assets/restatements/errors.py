@@ -74,7 +74,7 @@ class OnlyUndoneWithSet(IllegalTransition):
 
 @sentence
 class SetWouldBeOrphaned(LeavesOrphans):
-    """rolling back {of} would leave published partitions of a set without their input: {of_tables}."""
+    """rolling back {of} would leave published partitions of set {set_id} without their input: {of_tables}."""
 
     of: str
     set_id: str

@@ -107,7 +107,7 @@ def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
     assert terminal.does("history", SILVER)["accepted"]["count"] == 0
     (undone,) = terminal.does("history", SILVER, "--partition", "2025-02-05")["versions"]
     assert (undone["undone"]["by"], undone["undone"]["reason"]) == ("ben", "enough")
-    assert "no publication to undo" in terminal.is_refused("rollback", run_id, "--by", "ben", "--reason", "again")
+    assert "so there is nothing to undo" in terminal.is_refused("rollback", run_id, "--by", "ben", "--reason", "again")
 
 
 @pytest.mark.long

@@ -331,6 +331,7 @@ def test_no_value_is_passed_to_dagster_as_markdown() -> None:
 
     assert orchestration.__file__ is not None
     for module in Path(orchestration.__file__).parent.glob("*.py"):
-        # The report's own Markdown escapes every value (unit/report/test_report_pages.py).
+        # The report's own Markdown escapes every value (unit/report/test_report_pages.py), of any page.
         text = module.read_text(encoding="utf-8").replace("MetadataValue.md(report)", "")
+        text = text.replace("MetadataValue.md(markdown_page(", "")
         assert "MetadataValue.md" not in text, module

@@ -13,7 +13,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from backfill_assets.cli.terminal import view
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import (
     HalfWay,
     IllegalTransition,
@@ -338,7 +338,7 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
         "2026-03-01, 1 day",
     ]
     text = io.StringIO()
-    Console(file=text, width=200).print(view(set_plan_page(document)))
+    show(Console(file=text, width=200), set_plan_page(document))
     assert "Left out" in text.getvalue()
     assert "--changed-code" in text.getvalue()
     edited.ws.close()

@@ -300,7 +300,7 @@ def test_quarantined_records_stay_as_people_read_them(shop: Shop, spark: SparkSe
     table = "quarantine.sales"
     before = shop.ws.lake.open(table).to_pyarrow_table().to_pylist()
     found = {entry.table: entry for entry in vacuumed(later(shop, spark, PAST_ALL)).tables}
-    assert {run.reason for run in found[table].runs if not run.kept} == {"records that were quarantined again"}
+    assert {run.reason for run in found[table].runs if not run.kept} == {Why.NOT_LIVE}
     assert len(before) == 1
     assert shop.ws.lake.open(table).to_pyarrow_table().to_pylist() == before
 
