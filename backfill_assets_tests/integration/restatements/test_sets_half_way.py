@@ -340,6 +340,7 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     text = io.StringIO()
     show(Console(file=text, width=200), set_plan_page(document))
     assert "Left out" in text.getvalue()
+    assert "only the code changed" in text.getvalue()
     assert "--changed-code" in text.getvalue()
     edited.ws.close()
 
