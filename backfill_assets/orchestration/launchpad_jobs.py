@@ -120,7 +120,7 @@ class _Launch:
         """Stages and gates a run or a set; a blocked one fails the Dagster run, as its gates fail their checks."""
         subject = subject_of(self.ws, name)
         is_blocked = subject.stage(self.acting(by)).is_blocked
-        self.ends(subject.document())
+        self.ends(name, subject.document().next_step)
         if is_blocked:
             raise Failure(
                 f"{name} is blocked by a gate. Next: {words_of(do(Act.REPORT, name))}",
@@ -128,16 +128,16 @@ class _Launch:
                 allow_retries=False,
             )
 
-    def ends(self, document: Any, *, following: NextStep | None = None) -> None:
-        """Ends the log with what became of it and what is next."""
-        following = following or getattr(document, "next_step", None)
-        state, name = getattr(document, "state", None), getattr(document, "run_id", getattr(document, "set_id", None))
-        links = report_link(self.ws.settings, name) if name else {}
+    def ends(self, name: str | None, following: NextStep | None) -> None:
+        """Ends the log with what became of a run or a set, if it is about one, and with what is next."""
         next_text = words_of(following) if following else "nothing is left to do"
-        if state:
+        found: dict[str, Any] = {"next": next_text}
+        if name:
+            state = subject_of(self.ws, name).document().record.state
             self.says(f"{name} is {state}.")
+            found |= {"state": str(state), **report_link(self.ws.settings, name)}
         self.says(f"Next: {next_text}")
-        self.context.add_output_metadata({"next": next_text, **({"state": str(state)} if state else {}), **links})
+        self.context.add_output_metadata(found)
 
 
 Carried = Callable[[_Launch], None]
@@ -316,25 +316,26 @@ def _approve(launch: _Launch) -> None:
     note = launch.typed["note"].strip()
     # The name was typed in the launchpad: the run of Dagster shows from where, as far as that is known.
     where = f"in Dagster, run {launch.context.run.run_id}"
-    launch.ends(subject_of(launch.ws, name).approve(by=by, note=note, place=where))
+    launch.ends(name, subject_of(launch.ws, name).approve(by=by, note=note, place=where).next_step)
 
 
 def _publish(launch: _Launch) -> None:
     name, by = _named(launch, "publisher")
-    launch.ends(subject_of(launch.ws, name).publish(launch.acting(by)), following=step_after_change(launch.ws))
+    subject_of(launch.ws, name).publish(launch.acting(by))
+    launch.ends(name, step_after_change(launch.ws))
 
 
 def _roll_back(launch: _Launch) -> None:
     name, by = _named(launch, "by")
-    document = subject_of(launch.ws, name).rollback(
+    subject_of(launch.ws, name).rollback(
         launch.acting(by), reason=launch.typed["reason"].strip(), with_dependents=launch.typed["with_dependents"]
     )
-    launch.ends(document, following=step_after_change(launch.ws))
+    launch.ends(name, step_after_change(launch.ws))
 
 
 def _cancel(launch: _Launch) -> None:
     name, by = _named(launch, "by")
-    launch.ends(subject_of(launch.ws, name).cancel(by=by, reason=launch.typed["reason"].strip()))
+    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.typed["reason"].strip()).next_step)
 
 
 def _recover(launch: _Launch) -> None:
@@ -342,7 +343,7 @@ def _recover(launch: _Launch) -> None:
     report = recover_document(launch.ws, launch.acting(by), only=only, now=False)
     launch.says(*(f"{each.what} {each.id} {each.outcome}." for each in report.recovered))
     launch.says(*("" if report.recovered else "Nothing was left unfinished.",))
-    launch.ends(report)
+    launch.ends(None, None)
 
 
 def _named(launch: _Launch, role: str) -> tuple[str, str]:

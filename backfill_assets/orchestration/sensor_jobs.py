@@ -82,8 +82,9 @@ class SensorJob:
 
 
 def _publish(ws: Workspace, acting: Acting, subject: str) -> str:
-    document = subject_of(ws, subject).publish(acting)
-    return f"{subject} is {getattr(document, 'state', 'published')}."
+    named = subject_of(ws, subject)
+    named.publish(acting)
+    return f"{subject} is {named.document().record.state}."
 
 
 def _recover(ws: Workspace, acting: Acting, subject: str) -> str:
