@@ -208,4 +208,6 @@ def _intents(ws: Workspace, tx: ReadTransaction, order: RollbackOrder) -> Sequen
 def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:
     of_sets = [each for each in orphans if each.set_id is not None]
     if of_sets:
-        raise SetWouldBeOrphaned(of=name, set_id=str(of_sets[0].set_id), left=tuple(of_sets))
+        first = of_sets[0].set_id
+        left = tuple(each for each in of_sets if each.set_id == first)
+        raise SetWouldBeOrphaned(of=name, set_id=str(first), left=left)

@@ -110,7 +110,8 @@ def _what_changes(found: RunReport) -> str:
     measured += len(found.restated.partitions) if found.restated else 0
     if not measured:
         return f"{run.manifest.output} of {run.record.table}; nothing is measured yet, so it is not known what differs."
-    verb = "changed" if run.record.state in EVER_PUBLISHED else "would change"
+    is_past = run.record.state in EVER_PUBLISHED
+    verb = "changed" if is_past else "would change"
     parts = [
         f"{len(found.swapped):,} of {count_of(measured, found.noun)} of {run.record.table} {verb} "
         f"({run.manifest.output})"
@@ -120,9 +121,8 @@ def _what_changes(found: RunReport) -> str:
     if run.record.kind in ALWAYS_SWAPPED:
         parts.append("files of equal partitions are replaced too")
     elif found.equal_partitions:
-        parts.append(
-            f"{count_of(found.equal_partitions, found.noun)} hold the accepted rows already and stay as they are"
-        )
+        stay = "were equal and stayed as they were" if is_past else "are equal and stay as they are"
+        parts.append(f"the accepted rows of {count_of(found.equal_partitions, found.noun)} {stay}")
     return _sentence("; ".join(parts))
 
 

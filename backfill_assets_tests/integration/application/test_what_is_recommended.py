@@ -19,8 +19,8 @@ from backfill_assets.core.errors import TargetChanged
 from backfill_assets.gates.moves import COMPARISON
 from backfill_assets.ledger.records import Finding, GateResult
 from backfill_assets.main import app
-from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.measured import partition_moves, total_moves
+from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.report.measured import moves_of_some, partition_moves, total_moves
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.run_report import run_page
@@ -108,9 +108,12 @@ def answered(*words: str) -> tuple[int, dict[str, Any]]:
 def test_the_report_of_a_published_run_says_what_was_swapped(hand: Hand) -> None:
     run_id = hand.silver({FIFTH: 15, SIXTH: 10})
     before = printed(hand, run_id)
-    assert "1 of 2 partitions would be swapped; 1 equal the accepted rows and stay as they are" in before
+    assert f"1 of 2 days of {SILVER} would change" in before
+    assert "the accepted rows of 1 day are equal and stay as they are" in before
     hand.publish(run_id)
-    assert "1 of 2 partitions were swapped; 1 equal the accepted rows and stayed as they were" in printed(hand, run_id)
+    after = printed(hand, run_id)
+    assert f"1 of 2 days of {SILVER} changed" in after
+    assert "the accepted rows of 1 day were equal and stayed as they were" in after
 
 
 def printed(hand: Hand, run_id: str) -> str:
@@ -131,6 +134,7 @@ def printed(hand: Hand, run_id: str) -> str:
         run_report(hand.ws, run_id),
         partitions=partitions,
         totals=total_moves(partitions),
+        restated=moves_of_some(Grain.DAILY, partitions),
         equal_partitions=sum(each.equal for each in partitions),
         new_empty_partitions=0,
     )

@@ -24,6 +24,7 @@ from backfill_assets.orchestration.jobs import PUBLICATION
 from backfill_assets.orchestration.launch import SILENT, open_instance, run_in_process
 from backfill_assets.orchestration.postgres import PostgresEventLog
 from backfill_assets.orchestration.recorder import prune
+from backfill_assets_tests.support.advice import refused
 from backfill_assets_tests.support.dagster_history import GATED, days, gates, latest_check, record_run, statuses
 from backfill_assets_tests.support.operations import approve
 from backfill_assets_tests.support.orchestration_examples import BRONZE, MONTHLY, PUBLISHED, VALIDATION, bench
@@ -193,5 +194,5 @@ def test_a_missing_package_is_named_with_the_way_to_get_it(
 ) -> None:
     monkeypatch.delitem(sys.modules, "backfill_assets.orchestration.postgres")
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(Refused, match=rf"{package} is not installed.*backfill-assets\[postgres\]"), opened(settings):
+    with refused(Refused, match=rf"{package} is not installed.*backfill-assets\[postgres\]"), opened(settings):
         pass

@@ -53,9 +53,9 @@ def said(*words: str) -> Any:
     return json.loads(found.stdout)
 
 
-def told(*words: str) -> str:
+def told(*words: str, width: int = 100) -> str:
     """What a command says to a person."""
-    found = typed(*words)
+    found = CliRunner().invoke(app, list(words), catch_exceptions=False, env={"COLUMNS": str(width)})
     assert found.exit_code == 0, (words, found.output)
     return str(found.output)
 
@@ -115,7 +115,7 @@ def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_pub
     assert (silver.intent.table, len(silver.intent.partitions)) == (RECENT, 8)
     last = said("history", TOTALS)["publications"][-1]
     assert (last["action"], last["partition_count"], last["first"], last["last"]) == (Action.ROLLBACK, 0, None, None)
-    assert "nothing had been swapped" in told("history", TOTALS)
+    assert "nothing had been swapped" in told("history", TOTALS, width=200)
     assert seen() == before
     operations.approve_set(moved.ws, set_id, by="ben")
     operations.publish_set(moved.ws, set_id, by="ben")
