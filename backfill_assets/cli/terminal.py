@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import assert_never
 
-from rich.console import Console, Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table as Grid
 from rich.text import Text
 
 from backfill_assets.report.page import (
     Block,
     Chart,
+    Column,
     Facts,
     Items,
     Note,
@@ -37,8 +40,14 @@ _STYLES = {
 }
 
 
-_HEAD = 16
-"""So many characters of a head are never broken, however long the values beside it are."""
+_WORD = 24
+"""So many characters of a word are never broken, however long the values beside it are: dates, names of tables."""
+
+_LEAST = 12
+"""Less room than this no column has, however many there are beside it."""
+
+_GAP = 2
+"""Spaces between two columns."""
 
 
 def show(console: Console, *parts: Page | Value) -> None:
@@ -106,18 +115,84 @@ def _facts(facts: Facts) -> RenderableType:
 
 
 def _table(table: Table) -> RenderableType:
-    grid = Grid(header_style="dim", box=None, pad_edge=False)
-    for column in table.columns:
-        grid.add_column(
-            column.name,
-            justify="right" if column.number else "left",
-            overflow="fold",
-            no_wrap=column.number or column.whole,
-            min_width=min(len(column.name), _HEAD),
-        )
-    for row in [*table.rows[: table.most], *([table.total] if table.total else [])]:
-        grid.add_row(*map(text, row))
+    shown = [*table.rows[: table.most], *([table.total] if table.total else [])]
+    grid = _Grid(columns=table.columns, rows=tuple(tuple(map(text, row)) for row in shown))
     return Group(grid, more) if (more := _more(len(table.rows), table.most)) else grid
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grid:
+    """A table in the room that there is: long texts go on in the next line, and columns of numbers that find no room
+    beside the others follow in a table of their own, with the same labels. A number is never cut."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Text, ...], ...]
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        for place, widths in enumerate(self._tables(options.max_width)):
+            if place:
+                yield ""
+            yield self._drawn(widths)
+
+    def _tables(self, room: int) -> Iterator[Mapping[int, int]]:
+        """The columns of each table, with their widths."""
+        whole = [min(max(map(cell_len, texts)), room) for texts in self._texts()]
+        least = [self._least(column, texts) for column, texts in zip(self.columns, self._texts(), strict=True)]
+        folded = [
+            each if column.number or column.whole else min(each, _LEAST)
+            for column, each in zip(self.columns, least, strict=True)
+        ]
+        labels = [at for at, column in enumerate(self.columns) if not column.number]
+        numbers = [at for at, column in enumerate(self.columns) if column.number]
+        while True:
+            taken, left = [*labels, *numbers[:1]], numbers[1:]
+            while left and _together([folded[at] for at in [*taken, left[0]]]) <= room:
+                taken.append(left.pop(0))
+            taken.sort()
+            widths: Sequence[int] = [max(whole[at], least[at]) for at in taken]
+            # Words are kept as long as there is room for them, then ids and numbers, and at last nothing is.
+            for lowest in (least, folded, [min(each, _LEAST) for each in least]):
+                widths = _narrowed(widths, [lowest[at] for at in taken], room)
+            yield dict(zip(taken, widths, strict=True))
+            if not left:
+                return
+            numbers = left
+
+    def _texts(self) -> Sequence[Sequence[str]]:
+        return [[column.name, *(row[at].plain for row in self.rows)] for at, column in enumerate(self.columns)]
+
+    def _least(self, column: Column, texts: Sequence[str]) -> int:
+        whole = max(map(cell_len, texts))
+        if column.whole:
+            return whole
+        longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
+        return longest if column.number else max(min(longest, _WORD), min(whole, _LEAST))
+
+    def _drawn(self, widths: Mapping[int, int]) -> Grid:
+        grid = Grid(header_style="dim", box=None, pad_edge=False)
+        for at, width in widths.items():
+            column = self.columns[at]
+            grid.add_column(
+                column.name, justify="right" if column.number else "left", overflow="fold", width=max(width, 1)
+            )
+        for row in self.rows:
+            grid.add_row(*(row[at] for at in widths))
+        return grid
+
+
+def _together(widths: Sequence[int]) -> int:
+    return sum(widths) + _GAP * (len(widths) - 1)
+
+
+def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> Sequence[int]:
+    """The widest made narrower, none narrower than its least, until they fit or cannot."""
+    found = list(widths)
+    while _together(found) > room:
+        wide = [at for at, width in enumerate(found) if width > least[at]]
+        if not wide:
+            break
+        found[max(wide, key=lambda at: found[at])] -= 1
+    return found
 
 
 def _note(note: Note) -> RenderableType:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from decimal import Decimal, InvalidOperation, localcontext
+from decimal import Context, Decimal, InvalidOperation, localcontext
 
 from backfill_assets.domain import Breakdown
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.ledger.records import BreakdownCell, Values
 
-Number = int | float
+Number = int | float | Decimal
+
+_DIGITS = 60
+"""Sums of decimals of 38 digits are exact with so many."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,7 +113,7 @@ def _added_up(
 
 def _sum(measures: Iterable[Mapping[str, Number]]) -> Mapping[str, Number]:
     total: dict[str, Decimal] = {}
-    with localcontext() as context:
+    with exact_numbers() as context:
         context.traps[InvalidOperation] = False  # the sum of opposite infinities is NaN
         for each in measures:
             for name, value in each.items():
@@ -117,9 +121,15 @@ def _sum(measures: Iterable[Mapping[str, Number]]) -> Mapping[str, Number]:
     return {name: number_of(value) for name, value in total.items()}
 
 
+def exact_numbers() -> AbstractContextManager[Context]:
+    """Adds and subtracts measures without rounding them."""
+    return localcontext(prec=_DIGITS)
+
+
 def number_of(value: Decimal) -> Number:
-    """The shortest kind of number: whole where it is."""
-    return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
+    """The shortest kind of number: whole where it is, unless only a double can be so large."""
+    is_whole = value.is_finite() and value.adjusted() < _DIGITS and value == value.to_integral_value()
+    return int(value) if is_whole else value
 
 
 def _cell(cell: BreakdownCell, dimensions: Sequence[str], measures: Sequence[str]) -> MeasuredCell:

@@ -92,8 +92,9 @@ def as_json(value: object) -> Any:
         return words_of(value)
     if isinstance(value, Enum):
         return value.value
-    if isinstance(value, float) and not isfinite(value):
-        return str(Decimal(value))
+    if isinstance(value, float | Decimal):
+        number = float(value)
+        return number if isfinite(number) else str(Decimal(value))
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, date):

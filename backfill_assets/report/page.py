@@ -97,8 +97,8 @@ class Moved:
         how_far: How far it moved, in words.
     """
 
-    before: int | float
-    after: int | float
+    before: int | float | Decimal
+    after: int | float | Decimal
     how_far: str
 
 
@@ -135,7 +135,7 @@ class Column:
 
     Attributes:
         name: Its head.
-        number: Whether its values are numbers: aligned to the right, and never broken.
+        number: Whether its values are numbers: aligned to the right, and never cut.
         whole: Whether its values are never broken into lines, such as ids that a reader copies.
     """
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from decimal import Decimal
-from math import isfinite
+from decimal import Decimal, localcontext
 from typing import assert_never
 
 from backfill_assets.core.wording import visible
@@ -12,6 +11,15 @@ from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import Code, Moved, Ref, Toned, Value, Words
 from backfill_assets.report.requests import Invocation, NextStep
+
+_DIGITS_OF_A_FLOAT = 15
+"""A double has at least so many digits that mean something."""
+
+_DIGITS_OF_A_DECIMAL = 42
+"""The sum of a few thousand decimals of 38 digits has no more."""
+
+_DIGITS_SHOWN = 17
+_BEHIND_THE_POINT = 6
 
 
 def text_of(value: Value) -> str:
@@ -21,8 +29,10 @@ def text_of(value: Value) -> str:
             return ""
         case bool():
             return "yes" if value else "no"
-        case int():
+        case int() if abs(value) < 10**_DIGITS_OF_A_DECIMAL:
             return f"{value:,}"
+        case int():
+            return number_text(Decimal(value))
         case float() | Decimal():
             return number_text(value)
         case datetime():
@@ -47,10 +57,21 @@ def text_of(value: Value) -> str:
 
 
 def number_text(value: float | Decimal) -> str:
-    """A number with two digits behind the point; a whole one without any."""
-    if not isfinite(value):
-        return str(Decimal(value))
-    return f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+    """A number with the digits that it has, `~` before it where there are more behind the point than are shown.
+
+    Whole parts longer than those of decimals, or of doubles that are exact, are shown with a power of ten.
+    """
+    exact = value if isinstance(value, Decimal) else Decimal(str(value))
+    if not exact.is_finite():
+        return str(exact)
+    most = _DIGITS_OF_A_FLOAT if isinstance(value, float) else _DIGITS_OF_A_DECIMAL
+    if exact and (exact.adjusted() >= most or exact.adjusted() < -_BEHIND_THE_POINT):
+        with localcontext(prec=_DIGITS_SHOWN):
+            return f"{exact.normalize():e}"
+    with localcontext(prec=_DIGITS_OF_A_DECIMAL + _BEHIND_THE_POINT):
+        shown = round(exact, _BEHIND_THE_POINT) + 0
+    text = f"{shown:,f}".rstrip("0").rstrip(".")
+    return text if shown == exact else f"~{text}"
 
 
 def mebibytes(size_bytes: int) -> str:

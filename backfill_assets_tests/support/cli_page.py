@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from datetime import date, datetime
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 
@@ -33,6 +34,7 @@ _SIMPLE = {
     bool: "true or false",
     int: "integer",
     float: "number",
+    Decimal: "number",
     date: "day",
     datetime: "instant",
     NextStep: "text",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 from decimal import Decimal
-from math import isfinite, isnan
+from math import isfinite
 
 from markupsafe import Markup
 
@@ -19,6 +19,7 @@ from backfill_assets.report.breakdown import (
     Number,
     by_dimensions,
     by_month,
+    exact_numbers,
     number_of,
 )
 from backfill_assets.report.cost import CostDocument
@@ -66,6 +67,9 @@ _MOST_MOVED = 40
 _MOST_ROWS = 24
 _MOST_COLUMNS = 24
 _MOST_COMBINATIONS = 12
+_LEAST_SHARE, _MOST_SHARE = Decimal("0.0005"), Decimal(10_000)
+"""Smaller and larger changes are not said in percent."""
+
 _FEWEST_MONTHS = 2
 _MOST_MONTHS = 36
 _COUNTS = ("accepted rows", "new rows", "changed", "added", "removed", "unchanged")
@@ -469,13 +473,20 @@ def before_and_after(before: Number, after: Number) -> Value:
 
 def change_in_words(before: Number, after: Number) -> str:
     """How far a measure moved, in its own unit and in percent."""
-    if before == after or (isnan(before) and isnan(after)):
+    was, now = Decimal(str(before)), Decimal(str(after))
+    if was == now or (was.is_nan() and now.is_nan()):
         return "same"
-    if not (isfinite(before) and isfinite(after)):
+    if not (was.is_finite() and now.is_finite()):
         return "not comparable"
-    moved = number_text(number_of(Decimal(str(after)) - Decimal(str(before))))
-    moved = f"+{moved}" if after > before else moved
-    if not before:
-        return moved
-    percent = f"{(after - before) / abs(before):+.1%}"
-    return f"{moved}, {'under 0.1%' if percent in ('+0.0%', '-0.0%') else percent}"
+    with exact_numbers():
+        how_far = now - was
+        share = how_far / abs(was) if was else None
+    moved = number_text(number_of(how_far))
+    moved = moved if how_far < 0 else f"+{moved}"
+    return f"{moved}, {_percent(share)}" if share is not None else moved
+
+
+def _percent(share: Decimal) -> str:
+    if abs(share) < _LEAST_SHARE:
+        return "under 0.1%"
+    return "over 1,000,000%" if abs(share) > _MOST_SHARE else f"{share:+,.1%}"

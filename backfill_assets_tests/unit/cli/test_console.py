@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from decimal import Decimal
 from io import StringIO
 
 import pytest
@@ -17,8 +19,9 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.report.page import page, table
+from backfill_assets.report.page import Moved, Table, Value, page, table
 from backfill_assets.report.screens.landing import imports_table
+from backfill_assets.report.values import text_of
 
 
 def test_tracebacks_that_py4j_logs_of_an_interrupted_call_are_left_out() -> None:
@@ -123,3 +126,50 @@ def test_a_long_verdict_leaves_room_for_what_its_gate_demands(width: int) -> Non
     show(console, page("Gates", table(columns, [row], whole=["gate"])))
     assert isinstance(console.file, StringIO)
     assert len(console.file.getvalue().splitlines()) <= 8
+
+
+def lines_of(width: int, *blocks: Table) -> list[str]:
+    console = Console(width=width, file=StringIO())
+    show(console, page("Report", *blocks))
+    assert isinstance(console.file, StringIO)
+    lines = console.file.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    return lines
+
+
+def test_a_number_that_is_very_long_takes_no_room_from_labels_and_other_numbers() -> None:
+    most = Moved(before=10**37, after=3 * 10**37, how_far=f"+{text_of(2 * 10**37)}, +200.0%")
+    amounts = [Moved(before=Decimal("100000000000014.5"), after=0, how_far="-100,000,000,000,014.5, -100.0%"), most]
+    rows: list[Sequence[Value]] = [("Amsterdam", 4, *amounts), ("Utrecht", 12_345, 3, 1.7976931348623157e308)]
+    columns = ["town", "rows", "amount", "weight"]
+    for width in (60, 120, 160):
+        said = "\n".join(lines_of(width, table(columns, rows, numbers=columns[1:])))
+        for part in ("Amsterdam", "Utrecht", "12,345", "100,000,000,000,014.5", "1.7976931348623157e+308", *columns):
+            assert part in said, (width, part)
+    assert "30" + ",000" * 12 in "".join(lines_of(160, table(columns, rows, numbers=columns[1:])))
+
+
+def test_numbers_without_room_beside_the_others_follow_in_a_table_with_the_same_labels() -> None:
+    measures = [f"measure_{number:02}" for number in range(30)]
+    lines = lines_of(120, table(["town", *measures], [("Utrecht", *range(10**6, 10**6 + 30))], numbers=measures))
+    said = " ".join(lines)
+    assert all(name in said for name in measures)
+    assert all(text_of(10**6 + number) in said for number in range(30))
+    assert sum("Utrecht" in line for line in lines) == sum("town" in line for line in lines) > 1
+
+
+@pytest.mark.parametrize("width", [140, 160])
+def test_dates_and_names_of_tables_are_not_broken(width: int) -> None:
+    extent = "2025-02-01..2025-05-01, 89 partitions swapped, 2 recorded as empty, 13 verified as equal, 1,423 rows"
+    why = "ben: deadlines were computed in UTC, by the clock of the server (decided by the board)"
+    row = ("2025-06-01 10:00:00 UTC", "PUBLISH", "silver.case_sla_daily", "bf-20250601-100000-abcdef", extent, 3, why)
+    columns = ["at", "what", "table", "run", "partitions", "table version", "by, and why"]
+    lines = lines_of(width, table(columns, [row], numbers=["table version"], whole=["at", "run"]))
+    said = " ".join(" ".join(lines).split())
+    for part in (
+        "2025-06-01 10:00:00 UTC",
+        "silver.case_sla_daily",
+        "2025-02-01..2025-05-01,",
+        "bf-20250601-100000-abcdef",
+    ):
+        assert part in said

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import date
+from decimal import Decimal
 from html.parser import HTMLParser
 from io import StringIO
 from itertools import pairwise
@@ -17,7 +18,7 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.records import BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.report.breakdown import breakdown_document
+from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
 from backfill_assets.report.charts import moves_chart
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.glossary import glossary
@@ -35,6 +36,7 @@ from backfill_assets.report.report import Level, RunReport, level_of
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import breakdown_chart, change_in_words, run_page
+from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import (
@@ -326,16 +328,54 @@ def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str)
 
 def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the_new_one() -> None:
     page = html_file(run_page(report()))
-    assert '<td class="n" data-value="9">7.50 → 9<br><span class="soft">+1.50, +20.0%</span></td>' in page
+    assert '<td class="n" data-value="9">7.5 → 9<br><span class="soft">+1.5, +20.0%</span></td>' in page
     assert '<td class="n">10</td>' in page
 
 
 @pytest.mark.parametrize(
     ("before", "after", "said"),
-    [(2278, 2277, "-1, under 0.1%"), (100, 101, "+1, +1.0%"), (0, 3, "+3"), (5, 5, "same")],
+    [
+        (2278, 2277, "-1, under 0.1%"),
+        (100, 101, "+1, +1.0%"),
+        (0, 3, "+3"),
+        (5, 5, "same"),
+        (Decimal("1E-300"), 1e308, "+1e+308, over 1,000,000%"),
+        (
+            Decimal("100000000000000000000000000014.5"),
+            Decimal("100000000000000000000000000014.499999"),
+            "-0.000001, under 0.1%",
+        ),
+    ],
 )
-def test_a_small_change_is_not_rounded_to_none(before: int, after: int, said: str) -> None:
+def test_a_small_change_is_not_rounded_to_none(before: Number, after: Number, said: str) -> None:
     assert change_in_words(before, after) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (Decimal("100000000000014.500000"), "100,000,000,000,014.5"),
+        (Decimal("0.123456"), "0.123456"),
+        (Decimal("12.30"), "12.3"),
+        (0.1 + 0.2, "~0.3"),
+        (Decimal("-0.0"), "0"),
+        (1e300, "1e+300"),
+        (int(1.7976931348623157e308), "1.7976931348623157e+308"),
+        (10**38 - 1, "99,999,999,999,999,999,999,999,999,999,999,999,999"),
+        (Decimal("0.00000012"), "1.2e-7"),
+        (1234567.0, "1,234,567"),
+        (0.0, "0"),
+    ],
+)
+def test_a_number_has_the_digits_that_are_there_or_a_mark(value: Number, shown: str) -> None:
+    assert text_of(value) == shown
+
+
+def test_sums_of_long_decimals_are_exact() -> None:
+    kept = [cell("2006-07", "a"), cell("2006-08", "a")]
+    long = Decimal("12345678901234567890123456789012.345678")
+    found = by_dimensions([replace(each, after={"amount": long}, before={"amount": 0}) for each in kept])
+    assert found[0].after["amount"] == Decimal("24691357802469135780246913578024.691356")
 
 
 NAN, INFINITE = float("nan"), float("inf")
