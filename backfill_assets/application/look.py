@@ -13,7 +13,8 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from backfill_assets.ledger.publications import PublicationFilter
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, partition_text, partitions_over
+from backfill_assets.report.errors import Malformed
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -65,12 +66,23 @@ def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocum
     return stale_document(found, table=name, days=days, sources=[source.name for source in ws.domain.sources])
 
 
-def history(ws: Workspace, table: str, partition: date | None) -> TableHistory | PartitionHistory:
-    """The versions of a table or a partition."""
+def history(ws: Workspace, table: str, days: DayRange | None) -> TableHistory | PartitionHistory:
+    """The versions of a table, or of the partition that some days lie in.
+
+    Raises:
+        Malformed: The days are those of several partitions.
+    """
     from backfill_assets.report.history import table_history
     from backfill_assets.report.partition import partition_history
 
-    return table_history(ws, table) if partition is None else partition_history(ws, table, partition)
+    if days is None:
+        return table_history(ws, table)
+    declared = ws.domain.table(table)
+    if len(partitions_over(declared.partition.grain, days)) > 1:
+        noun = declared.partition.grain.noun
+        first = partition_text(declared.partition.grain, days.start)
+        raise Malformed(what="the partition", value=str(days), form=f"one {noun} of {declared.name}", example=first)
+    return partition_history(ws, table, days.start)
 
 
 def locate(ws: Workspace, source: str, days: DayRange) -> LocatedPeriod:
@@ -167,7 +179,7 @@ def publications(ws: Workspace, table: str | None, before: int | None) -> tuple[
     if before is not None:
         chosen["before"] = before
     with ws.ledger.read() as tx:
-        return publication_documents(tx, tx.publications.headers(**chosen))
+        return publication_documents(ws, tx, tx.publications.headers(**chosen))
 
 
 def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:

@@ -107,7 +107,7 @@ class Run:
             self.execute(acting, (Part.PUBLISH,))
         with self.ws.ledger.read() as tx:
             made = tx.publications.headers(run_id=self.run_id)
-            return publication_documents(tx, [each for each in made if each.action is Action.PUBLISH][:1])[0]
+            return publication_documents(self.ws, tx, [each for each in made if each.action is Action.PUBLISH][:1])[0]
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument:
         """Undoes the publication; with dependents, first those that would be left without their input.
@@ -129,7 +129,7 @@ class Run:
             acting.recorder.landed(self.ws, record)
         with self.ws.ledger.read() as tx:
             headers = [tx.publications.header(record.intent.publication_id) for record in (*landed, *records)]
-            *dependents, own = publication_documents(tx, headers)
+            *dependents, own = publication_documents(self.ws, tx, headers)
         return RollbackDocument(publication=own, dependents=tuple(dependents))
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:

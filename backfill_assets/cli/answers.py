@@ -49,6 +49,11 @@ def last_day(text: str | date) -> date:
     return text if isinstance(text, date) else _days_typed(text).last
 
 
+def days_of_one(text: str | DayRange) -> DayRange:
+    """The days of one partition, as a person names it."""
+    return text if isinstance(text, DayRange) else _days_typed(text)
+
+
 def _days_typed(text: str) -> DayRange:
     try:
         return days_named(text)

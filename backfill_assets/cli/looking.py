@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import date
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +21,7 @@ from backfill_assets.cli.answers import (
     answer,
     answering,
     app,
-    day,
+    days_of_one,
     exit_with_problems,
     one_line,
     print_json,
@@ -108,7 +107,8 @@ def stale(
 def history(
     table: TableName,
     partition: Annotated[
-        date | None, typer.Option(parser=day, metavar="DAY", help="The whole story of one partition.")
+        DayRange | None,
+        typer.Option(parser=days_of_one, metavar="DAY", help="The whole story of one partition: a day, or a month."),
     ] = None,
     as_json: Json = False,
 ) -> None:

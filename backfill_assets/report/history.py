@@ -38,7 +38,7 @@ def table_history(ws: Workspace, table: str) -> TableHistory:
     name = ws.domain.table(table).name
     with ws.ledger.read() as tx:
         headers = tx.publications.headers(table=name, states=SHOWN, limit=MOST_PUBLICATIONS)
-        publications = publication_documents(tx, headers[::-1])
+        publications = publication_documents(ws, tx, headers[::-1])
         count = tx.publications.count(table=name, states=SHOWN)
         found = table_status(ws, tx, name)
     return TableHistory(

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import PublicationHeader
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.documents import INLINE
+from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,10 +20,12 @@ class PublicationDocument:
     Attributes:
         header: The swap.
         extent: How much it changes.
+        grain: Whether its partitions are days or months; days of a table that is no longer declared.
     """
 
     header: PublicationHeader = field(metadata=INLINE)
     extent: Extent = field(metadata=INLINE)
+    grain: Grain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +41,16 @@ class RollbackDocument:
     dependents: tuple[PublicationDocument, ...] = ()
 
 
-def publication_documents(tx: ReadTransaction, headers: Sequence[PublicationHeader]) -> tuple[PublicationDocument, ...]:
+def publication_documents(
+    ws: Workspace, tx: ReadTransaction, headers: Sequence[PublicationHeader]
+) -> tuple[PublicationDocument, ...]:
     """Publications with how much they change, in the order given."""
-    extents = tx.publications.extents(header.publication_id for header in headers)
-    return tuple(PublicationDocument(header=header, extent=extents[header.publication_id]) for header in headers)
+    extents, tables = tx.publications.extents(header.publication_id for header in headers), ws.domain.tables
+    return tuple(
+        PublicationDocument(
+            header=header,
+            extent=extents[header.publication_id],
+            grain=tables[header.table].partition.grain if header.table in tables else Grain.DAILY,
+        )
+        for header in headers
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.core.errors import Refused
@@ -54,25 +54,46 @@ def breakdown_of(ws: Workspace, table: str) -> Breakdown | None:
     return declared.breakdown if isinstance(declared, DerivedTable) else None
 
 
+def reached_by(ws: Workspace, run: RunRecord, changed: Sequence[date]) -> tuple[TablePartitions, ...]:
+    """Every partition downstream that depends on those that a run changes, table by table in order; nothing while
+    references cannot be read, which `status` names as a problem."""
+    table = run.manifest.table
+    try:
+        graph = ws.graph
+        return dependents_of(graph, table, changed) if table in graph.tables else ()
+    except Refused:
+        return ()
+
+
+def unpublished(tx: ReadTransaction, reached: Sequence[TablePartitions]) -> tuple[TablePartitions, ...]:
+    """Those of some partitions that have no accepted rows."""
+    found = [
+        replace(each, partitions=tuple(p for p in each.partitions if p not in there))
+        for each in reached
+        for there in [tx.versions.claims(each.table, each.partitions)]
+    ]
+    return tuple(each for each in found if each.partitions)
+
+
 def dependent_moves(
-    ws: Workspace, tx: ReadTransaction, run: RunRecord, changed: Sequence[date], cells: Sequence[BreakdownCell]
+    ws: Workspace,
+    tx: ReadTransaction,
+    reached: Sequence[TablePartitions],
+    run: RunRecord,
+    changed: Sequence[date],
+    cells: Sequence[BreakdownCell],
 ) -> tuple[DependentMoves, ...]:
-    """Table by table in order, what depends on the partitions that a run changes; nothing while references cannot be
-    read, which `status` names as a problem.
+    """Table by table in order, what depends on the partitions that a run changes and has accepted rows.
 
     Args:
         ws: The workspace.
         tx: The ledger.
+        reached: Everything that depends on them.
         run: The run.
         changed: The partitions that it changes.
         cells: Its breakdown.
     """
     table = run.manifest.table
-    try:
-        graph = ws.graph
-        reached = dependents_of(graph, table, changed) if table in graph.tables else ()
-    except Refused:
-        return ()
     found = []
     for each in reached:
         there = frozenset(tx.versions.claims(each.table, each.partitions).keys())
@@ -82,7 +103,7 @@ def dependent_moves(
                 DependentMoves(
                     table=each.table,
                     partitions=Partitions.of(each.grain, there),
-                    cells=_cells(graph, table, changed, cells, each, there, own) if own else (),
+                    cells=_cells(ws.graph, table, changed, cells, each, there, own) if own else (),
                 )
             )
     return tuple(found)

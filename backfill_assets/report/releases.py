@@ -173,12 +173,12 @@ def left_behind(
     Args:
         graph: The tables and their windows.
         tx: The ledger.
-        run: The run; nothing is left behind by one that was published, or never will be.
+        run: The run; nothing is left behind by one that never will be published, or of which readers see nothing now.
         replaced: The release of the accepted rows that it replaces, by partition.
     """
     manifest = run.manifest
     brings_another = any(release != manifest.transform_version for release in replaced.values())
-    if run.state not in _UNDECIDED or manifest.mode in NEVER_PUBLISHED or not brings_another:
+    if run.state not in (*_UNDECIDED, RunState.PUBLISHED) or manifest.mode in NEVER_PUBLISHED or not brings_another:
         return ()
     others = tx.versions.makers(manifest.table)
     for partition in _restated_together(tx, run):

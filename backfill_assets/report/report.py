@@ -42,7 +42,7 @@ from backfill_assets.report.measured import (
     total_moves,
 )
 from backfill_assets.report.publications import PublicationDocument, publication_documents
-from backfill_assets.report.reach import DependentMoves, breakdown_of, dependent_moves
+from backfill_assets.report.reach import DependentMoves, breakdown_of, dependent_moves, reached_by, unpublished
 from backfill_assets.report.releases import (
     LaterRelease,
     LeftBehind,
@@ -111,7 +111,8 @@ class RunReport:
         from_versions: The releases whose accepted rows it replaces.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
-        left_behind: Partitions on its borders that keep rows of another release; empty once it is published.
+        left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
+            own.
         to_comment: What the approver has to comment on and no standing approval has; empty when there is nothing.
         comment: What the standing approval says in writing; null without one.
         approved_for: Why the approver may approve; null without an approval, and where any person but the requester
@@ -134,6 +135,8 @@ class RunReport:
         failing_keys: Keys of some rows that fail a gate; empty once they are erased.
         samples_erased: Who erased these rows; null when they were not erased.
         dependents: What its publication makes stale downstream, table by table.
+        unpublished: What depends on it downstream and has no accepted rows yet, table by table; it follows where its
+            inputs are complete.
         cost: What it has cost so far.
         timeline: What happened to it, in order.
         chunks: What was computed at once, in order.
@@ -166,6 +169,7 @@ class RunReport:
     failing_keys: tuple[FailingKey, ...]
     samples_erased: SampleErasure | None
     dependents: tuple[DependentMoves, ...]
+    unpublished: tuple[TablePartitions, ...]
     cost: CostDocument
     timeline: tuple[Moment, ...]
     chunks: tuple[ChunkRecord, ...]
@@ -206,7 +210,7 @@ def _stages(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[Stage, 
 
 def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     results = tx.candidates.gate_results(run.run_id)
-    publications = publication_documents(tx, tx.publications.headers(run_id=run.run_id)[::-1])
+    publications = publication_documents(ws, tx, tx.publications.headers(run_id=run.run_id)[::-1])
     headers = [each.header for each in publications]
     events = tuple(tx.events.entries(entity_id=run.run_id))
     erased = tx.samples.erased(run.run_id)
@@ -217,6 +221,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     cells = tx.samples.breakdown(run.run_id)
     grain, gates = run.manifest.grain, gate_summaries(run.manifest, results)
     changed = swapped(run.manifest.kind, partitions) if partitions else run.manifest.partitions
+    reached = reached_by(ws, run, changed)
     report = RunReport(
         run=_summary(run_summary(ws, tx, run), publications),
         level=Level.PENDING,
@@ -243,7 +248,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         sample=tx.samples.changed_rows(run.run_id),
         failing_keys=tx.samples.failing_keys(run.run_id),
         samples_erased=_erasure(erased) if erased else None,
-        dependents=dependent_moves(ws, tx, run, changed, cells),
+        dependents=dependent_moves(ws, tx, reached, run, changed, cells),
+        unpublished=unpublished(tx, reached),
         cost=cost_of(chunks, staged.values(), events, headers, read_bytes=bytes_read(tx, run)),
         timeline=timeline(events, headers),
         chunks=tuple(chunks),

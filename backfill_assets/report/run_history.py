@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from backfill_assets.ledger.records import EventRecord, PublicationHeader
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.records import Action, EventRecord, PublicationHeader
+from backfill_assets.ledger.states import PublicationState, RunState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,7 @@ _REACHED = {
     RunState.CANCELLED: "cancelled",
     RunState.SUPERSEDED: "superseded by a later publication",
 }
+_ACTS = {Action.PUBLISH: "publication", Action.ROLLBACK: "rollback"}
 
 
 def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationHeader]) -> tuple[Moment, ...]:
@@ -44,12 +45,23 @@ def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationHe
         Moment(
             at=header.finished_at or header.started_at,
             by=header.by,
-            what=f"{header.action}: {header.state.replace('_', ' ').lower()}",
+            what=act_words(header),
             note=header.reason,
         )
         for header in publications
     ]
     return tuple(sorted(found, key=lambda moment: moment.at))
+
+
+def act_words(publication: PublicationHeader) -> str:
+    """What a publication or a rollback did when it was made, whatever became of it later."""
+    match publication.state:
+        case PublicationState.PUBLISHING:
+            return f"{_ACTS[publication.action]}, not finished"
+        case PublicationState.ABANDONED:
+            return f"{_ACTS[publication.action]}, given up: nothing changed"
+        case PublicationState.PUBLISHED | PublicationState.ROLLED_BACK:
+            return "published" if publication.action is Action.PUBLISH else "rolled back"
 
 
 def _moment(event: EventRecord) -> Moment | None:

@@ -166,6 +166,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
                 cells=(DependentCell(by={"shop": said}, partitions=JULY),),
             ),
         ),
+        unpublished=(),
         cost=CostDocument(
             chunks=1,
             input_rows=5,

@@ -8,11 +8,13 @@ from markupsafe import Markup
 
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action, PublicationHeader
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.ledger.states import PublicationState
+from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report import charts
 from backfill_assets.report.html import Linked
 from backfill_assets.report.page import Chart, Note, Page, Table, Value, page, place_ref, run_ref, section, table, words
 from backfill_assets.report.publications import PublicationDocument
+from backfill_assets.report.run_history import act_words
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.values import text_of
 
@@ -63,8 +65,9 @@ def _drawn(publications: Sequence[PublicationDocument], linked: Linked) -> Marku
         is_rollback = each.action is Action.ROLLBACK
         mark = f"M{x - 6:.1f} {y - 5}h12l-6 11z" if is_rollback else f"M{x - 6:.1f} {y + 5}h12l-6 -11z"
         title = (
-            f"{text_of(each.started_at)}: {each.action} by {each.by}, "
-            f"{count_of(publication.extent.partition_count, 'partition')} swapped, {each.state}"
+            f"{text_of(each.started_at)}: {act_words(each)} by {each.by}, "
+            f"{count_of(publication.extent.partition_count, publication.grain.noun)} swapped"
+            f"{', undone later' if each.state is PublicationState.ROLLED_BACK else ''}"
         )
         shape = charts.path(mark, "rollback" if is_rollback else "publish")
         shapes.append(charts.link(linked(run_ref(each.run_id)), title, shape))
@@ -82,14 +85,14 @@ def publications_table(publications: Sequence[PublicationDocument]) -> Table:
             _action(each.header),
             each.header.table,
             run_ref(each.header.run_id),
-            _swapped(each.extent),
+            _swapped(each.extent, each.grain),
             each.header.delta_version,
             _why(each.header),
         )
         for each in publications
     ]
-    heads = ["at", "what", "table", "run", "partitions", "version", "by, and why"]
-    return table(heads, rows, numbers=["version"], whole=["at", "run"])
+    heads = ["at", "what", "table", "run", "partitions", "table version", "by, and why"]
+    return table(heads, rows, numbers=["table version"], whole=["at", "run"])
 
 
 def _action(publication: PublicationHeader) -> Value:
@@ -99,13 +102,14 @@ def _action(publication: PublicationHeader) -> Value:
     return words(str(publication.action), " (", state_of(publication.state), ")")
 
 
-def _swapped(extent: Extent) -> str:
-    if extent.first is None:
+def _swapped(extent: Extent, grain: Grain) -> str:
+    if extent.first is None or extent.last is None:
         return "as it was: nothing had been swapped"
     equal = f", {extent.verified_count:,} verified as equal" if extent.verified_count else ""
     empty = f", {extent.new_empty_count:,} recorded as empty" if extent.new_empty_count else ""
-    swapped = f"{count_of(extent.partition_count, 'partition')} swapped{empty}{equal}"
-    return f"{extent.first}..{extent.last}, {swapped}, {count_of(extent.rows, 'row')}"
+    swapped = f"{count_of(extent.partition_count, grain.noun)} swapped{empty}{equal}"
+    ends = dict.fromkeys(partition_text(grain, each) for each in (extent.first, extent.last))
+    return f"{'..'.join(ends)}, {swapped}, {count_of(extent.rows, 'row')}"
 
 
 def _why(publication: PublicationHeader) -> str:

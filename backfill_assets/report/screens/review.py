@@ -17,6 +17,9 @@ from backfill_assets.report.words.releases import goes_back_words, left_behind_w
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import said_of
 
+_DECIDED = (*EVER_PUBLISHED, RunState.CANCELLED)
+_DECIDED_SETS = (SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.CANCELLED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Review:
@@ -28,7 +31,8 @@ class Review:
         why: Why, by whose request, and from which release to which.
         by_how_much: How many rows move.
         is_it_right: What was checked, and with what result.
-        on_yes: What publication does, and what follows.
+        on_yes: What publication does, and what follows; what has become of it once it is decided.
+        is_past: Whether that is decided.
         warnings: What has to be read before it is approved; empty when there is nothing.
     """
 
@@ -38,6 +42,7 @@ class Review:
     by_how_much: str
     is_it_right: str
     on_yes: str
+    is_past: bool
     warnings: tuple[str, ...]
 
 
@@ -51,6 +56,7 @@ def review_of(found: RunReport) -> Review:
         by_how_much=_by_how_much(found),
         is_it_right=_is_it_right(found.gates),
         on_yes=_on_yes(found),
+        is_past=found.run.record.state in _DECIDED,
         warnings=warnings,
     )
 
@@ -143,19 +149,26 @@ def _by_how_much(found: RunReport) -> str:
     parts = []
     if found.restated:
         moves = found.restated.moves
-        parts.append(f"restated, {found.restated.partitions}: {moves_in_words(moves)}")
+        is_past = found.run.record.state in EVER_PUBLISHED
+        parts.append(f"restated, {found.restated.partitions}: {moves_in_words(moves, is_past=is_past)}")
     if found.new:
         parts.append(f"new, {found.new.partitions}: {count_of(found.new.moves.rows, 'row')}")
     return _sentence("; ".join(parts))
 
 
-def moves_in_words(moves: Moves) -> str:
-    """How rows differ from the accepted ones."""
+def moves_in_words(moves: Moves, *, is_past: bool) -> str:
+    """How rows differ from the accepted ones, or from those that were accepted before."""
     share = share_of_accepted(moves)
+    change, disappear, stay, are = _PAST if is_past else _PRESENT
     return (
-        f"of {count_of(moves.accepted_rows, 'accepted row')} {moves.changed:,} change and {moves.removed:,} disappear"
-        f"{f', together {share},' if share else ''} and {moves.unchanged:,} stay; {moves.added:,} are added"
+        f"of {count_of(moves.accepted_rows, 'accepted row')} {moves.changed:,} {change} and {moves.removed:,} "
+        f"{disappear}{f', together {share},' if share else ''} and {moves.unchanged:,} {stay}; "
+        f"{moves.added:,} {are} added"
     )
+
+
+_PRESENT = ("change", "disappear", "stay", "are")
+_PAST = ("changed", "disappeared", "stayed", "were")
 
 
 def _is_it_right(gates: Sequence[GateSummary]) -> str:
@@ -180,15 +193,24 @@ def _on_yes(found: RunReport) -> str:
     if run.record.state in (RunState.BLOCKED, RunState.CANCELLED):
         return f"It cannot be published: {MEANING[run.record.state]}."
     followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
-    follow = f" Then the dependents follow: {followers}." if followers else " No other table depends on it."
+    waiting = "; ".join(map(str, found.unpublished))
     if run.record.state in EVER_PUBLISHED:
-        return f"It is {run.record.state}: {MEANING[run.record.state]}.{follow}"
+        depends = f" Published and dependent on it: {followers}." if followers else ""
+        return f"It is {run.record.state}: {MEANING[run.record.state]}.{depends or _none_depends(waiting)}"
+    follow = f" Then the dependents follow: {followers}." if followers else _none_depends(waiting)
     return (
         f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.record.table}; a rollback "
         f"of this run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
         if found.totals
         else f"Publication swaps the partitions of {run.record.table} that differ, in one commit.{follow}"
     )
+
+
+def _none_depends(waiting: str) -> str:
+    """That nothing published depends on a run, with the dependents that have no rows yet."""
+    if not waiting:
+        return " No other table depends on it."
+    return f" Nothing published depends on it yet; {waiting}, follows where its inputs are complete."
 
 
 def review_of_set(report: SetReport) -> Review:
@@ -205,9 +227,13 @@ def review_of_set(report: SetReport) -> Review:
         headline=_headline_of_set(report, warnings),
         what_changes=" ".join(review.what_changes for _, review in reviews),
         why=f"Because {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",
-        by_how_much=" ".join(_table_in_words(table) for table in tables),
+        by_how_much=" ".join(
+            _table_in_words(table, is_past=found.record.state in (SetState.PUBLISHED, SetState.ROLLED_BACK))
+            for table in tables
+        ),
         is_it_right=" ".join(f"{table}: {review.is_it_right}" for table, review in reviews),
         on_yes=_on_yes_of_set(report, tuple(outside)),
+        is_past=found.record.state in _DECIDED_SETS,
         warnings=warnings,
     )
 
@@ -239,10 +265,10 @@ def _shares(tables: Sequence[TableTotals], verb: str) -> str:
     return f"; {verb} {' and '.join(words)}" if words else ""
 
 
-def _table_in_words(table: TableTotals) -> str:
+def _table_in_words(table: TableTotals, *, is_past: bool) -> str:
     parts = []
     if table.restated:
-        parts.append(f"restated, {table.restated.partitions}: {moves_in_words(table.restated.moves)}")
+        parts.append(f"restated, {table.restated.partitions}: {moves_in_words(table.restated.moves, is_past=is_past)}")
     if table.new:
         parts.append(f"new, {table.new.partitions}: {count_of(table.new.moves.rows, 'row')}")
     return f"{table.table}: {'; '.join(parts) or 'not measured yet'}."
@@ -251,9 +277,10 @@ def _table_in_words(table: TableTotals) -> str:
 def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
     found = report.set
     order = ", then ".join(dict.fromkeys(each.run.record.table for each in report.reports))
+    if found.record.state in _DECIDED_SETS:
+        depends = f" Published and dependent on it: {'; '.join(outside)}." if outside else ""
+        return f"It is {found.record.state}: {MEANING[found.record.state]}.{depends}"
     follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
-    if found.record.state in (SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.CANCELLED):
-        return f"It is {found.record.state}: {MEANING[found.record.state]}.{follow}"
     return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"
 
 

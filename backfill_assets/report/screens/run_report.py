@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.records import SampledRow
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report import charts
 from backfill_assets.report.breakdown import (
@@ -48,7 +49,6 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.reach import DependentMoves
 from backfill_assets.report.references import references_described
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import NextStep
@@ -128,7 +128,7 @@ def _review(review: Review, level: Level, following: NextStep | None) -> Iterabl
         ("Why?", review.why),
         ("By how much?", review.by_how_much),
         ("Is it right?", review.is_it_right),
-        ("What happens on yes?", review.on_yes),
+        ("What has happened?" if review.is_past else "What happens on yes?", review.on_yes),
     )
 
 
@@ -152,7 +152,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         *moved,
         section("Gates", *_gates(report), long=True),
         section("Keys of rows that fail", _failing_keys(report), long=True),
-        _reach(report.dependents),
+        _reach(report),
         section("Publications", publications_table(report.publications), long=True),
         section("Plan", Items(items=tuple(map(stage_words, report.plan)), numbered=True), folded=True),
         section("Who and when", _timeline(report), folded=True),
@@ -330,10 +330,11 @@ def _failing_keys(report: RunReport) -> Table:
     return table(["gate", "partition", "key"], rows, whole=["gate", "partition"])
 
 
-def _reach(dependents: Sequence[DependentMoves]) -> Section | None:
+def _reach(report: RunReport) -> Section | None:
+    dependents = report.dependents
     rows = [(each.table, each.partitions) for each in dependents]
     heads = ["table", "partitions with accepted rows that depend on what changes"]
-    none = None if dependents else Note(text="No accepted partition of another table.")
+    none = None if dependents else Note(text=_nothing_yet(report.unpublished))
     figures = (
         section(
             f"Figures of {each.table} that can move",
@@ -348,6 +349,11 @@ def _reach(dependents: Sequence[DependentMoves]) -> Section | None:
         if each.cells
     )
     return section("What depends on it", table(heads, rows), none, *figures)
+
+
+def _nothing_yet(unpublished: Sequence[TablePartitions]) -> str:
+    waiting = "; ".join(map(str, unpublished))
+    return f"Nothing published yet; without rows so far: {waiting}." if waiting else "No other table."
 
 
 def _timeline(report: RunReport) -> Table:

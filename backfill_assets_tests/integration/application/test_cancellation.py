@@ -298,4 +298,8 @@ def test_a_report_warns_of_the_days_on_its_borders_that_keep_another_release(sho
     before, after = run_report(shop.ws, run_id).left_behind
     assert (before.releases, str(before.partitions), len(after.partitions)) == (("1.0.0",), "2026-01-03, 1 day", 4)
     assert run_report(shop.ws, shop.planned(middle)).left_behind == (), "its release is that of its neighbours"
-    assert run_report(shop.ws, forward).left_behind == (), "it is published"
+    assert run_report(shop.ws, forward).left_behind == (), "it has replaced nothing"
+    back = shop.published(middle, version="0.9.0")
+    report = run_report(shop.ws, back)
+    assert [str(each.partitions) for each in report.left_behind] == [str(each.partitions) for each in (before, after)]
+    assert len(review_of(report).warnings) == 3, "two borders, and that it goes back"

@@ -21,6 +21,9 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.errors import Malformed
+from backfill_assets.report.partition import PartitionHistory
 from backfill_assets.report.run_list import RunChoice
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.workspace import Workspace
@@ -83,6 +86,15 @@ def ws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
 @pytest.fixture(scope="module")
 def app(ws: Workspace) -> Starlette:
     return create_app(ws, patience_s=PATIENCE_S)
+
+
+def test_a_history_of_a_month_of_a_daily_table_is_refused_and_names_a_day(ws: Workspace) -> None:
+    month = DayRange.inclusive(date(2024, 1, 1), date(2024, 1, 31))
+    with pytest.raises(Malformed, match=r"'2024-01-01\.\.2024-01-31' is not one day of silver\.turnover") as refused:
+        look.history(ws, TURNOVER, month)
+    assert refused.value.example == "2024-01-01"
+    found = look.history(ws, TURNOVER, DayRange.inclusive(DAY, DAY))
+    assert isinstance(found, PartitionHistory) and found.partition == DAY
 
 
 def crawled(app: Starlette) -> dict[str, Answer]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from html.parser import HTMLParser
 from io import StringIO
@@ -15,8 +15,10 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
-from backfill_assets.ledger.records import BreakdownCell, Finding, GateResult
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.publications import Extent
+from backfill_assets.ledger.records import Action, BreakdownCell, Finding, GateResult, PublicationHeader
+from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
 from backfill_assets.report.charts import moves_chart
@@ -32,8 +34,11 @@ from backfill_assets.report.measured import (
     outcome_of,
     state_moves,
 )
+from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import Level, RunReport, level_of
+from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import breakdown_chart, change_in_words, run_page
 from backfill_assets.report.values import text_of
@@ -42,6 +47,7 @@ from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import (
     FIRST,
     HOSTILE,
+    NOON,
     cell,
     days,
     gate,
@@ -176,6 +182,58 @@ def test_what_readers_have_seen_has_the_share_of_rows_too(state: RunState, headl
     assert review_of(replace(found, run=summary(state))).headline == headline
     new_only = replace(found, run=summary(state), restated=None)
     assert review_of(new_only).headline == headline.partition("; 10.0%")[0]
+
+
+@pytest.mark.parametrize("state", [RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK])
+def test_the_report_of_a_run_that_was_published_speaks_of_the_past(state: RunState) -> None:
+    decided = replace(reviewed(parts(3)), run=summary(state), dependents=report().dependents)
+    review = review_of(decided)
+    assert "3 changed and 0 disappeared, together 10.0%, and 27 stayed; 0 were added" in review.by_how_much
+    assert "Published and dependent on it: gold.monthly, 2006-07, 1 month." in review.on_yes
+    assert "Then the dependents follow" not in review.on_yes
+    _, found = page(replace(report(), run=summary(state)))
+    assert "What has happened?" in found.text
+    assert "What happens on yes?" not in found.text
+
+
+def test_dependents_without_rows_are_named_and_not_denied() -> None:
+    month = TablePartitions(table="gold.monthly", grain=Grain.MONTHLY, partitions=(FIRST,))
+    found = replace(reviewed(parts(3)), dependents=(), unpublished=(month,))
+    said = "Nothing published depends on it yet; gold.monthly 2006-07, 1 month, follows where its inputs are complete."
+    assert review_of(found).on_yes.endswith(said)
+    assert "Nothing published yet; without rows so far: gold.monthly 2006-07, 1 month." in page(found)[1].text
+    assert review_of(replace(found, unpublished=())).on_yes.endswith("No other table depends on it.")
+
+
+def test_the_course_of_a_run_says_what_was_done_when_and_not_what_became_of_it() -> None:
+    def made(action: Action, state: PublicationState, hour: int) -> PublicationHeader:
+        return PublicationHeader(
+            publication_id=f"pub-{hour}",
+            run_id="bf-1",
+            table="silver.orders",
+            action=action,
+            by="ben",
+            reason="",
+            undoes=None,
+            sequence=hour,
+            state=state,
+            started_at=NOON,
+            finished_at=NOON + timedelta(hours=hour),
+            delta_version=hour,
+        )
+
+    undone = made(Action.PUBLISH, PublicationState.ROLLED_BACK, 1)
+    undoing = made(Action.ROLLBACK, PublicationState.PUBLISHED, 2)
+    assert [moment.what for moment in timeline((), [undone, undoing])] == ["published", "rolled back"]
+    extent = Extent(first=FIRST, last=FIRST, partition_count=1, rows=1)
+    documents = [PublicationDocument(header=each, extent=extent, grain=Grain.MONTHLY) for each in (undone, undoing)]
+    drawn = html_file(timeline_page(documents, lambda _ref: None, None))
+    assert "published by ben, 1 month swapped, undone later" in drawn
+    assert "rolled back by ben, 1 month swapped<" in drawn
+    assert "2006-07, 1 month swapped, 1 row" in drawn
+    longer = replace(documents[0], extent=replace(extent, last=date(2006, 9, 1), partition_count=3))
+    assert "2006-07..2006-09, 3 months swapped, 1 row" in html_file(timeline_page([longer], lambda _ref: None, None))
+    assert ">table version<" in drawn
 
 
 def test_before_the_gates_nothing_is_claimed() -> None:
