@@ -16,7 +16,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import resolve_outcomes_at
 from backfill_assets.application.subjects import Run
 from backfill_assets.capture.file_capture import FileCapture
-from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
+from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
@@ -31,7 +31,7 @@ from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.errors import OutsideDays
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
-from backfill_assets.report.landed import LandReport, StatedExtract, landed_import, questions
+from backfill_assets.report.landed import LandReport, NothingToLoad, StatedExtract, landed_import, questions
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.transforms.schemas import former_columns, stored_schema
@@ -189,17 +189,13 @@ def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *,
     return _load(ws, table, partitions_over(Grain.DAILY, days), acting, empty=empty, reason=reason)
 
 
-def load_missing(ws: Workspace, source: str, acting: Acting, *, empty: bool, reason: str) -> RunReport:
-    """Builds the days between the first and the last event of a source that have no accepted version, and no other.
-
-    Raises:
-        Refused: No day is missing.
-    """
+def load_missing(ws: Workspace, source: str, acting: Acting, *, empty: bool, reason: str) -> RunReport | NothingToLoad:
+    """Builds the days between the first and the last event of a source that have no accepted version, and no other."""
     table = ws.domain.source_table(source)
     with ws.ledger.read() as tx:
         missing = missing_days(tx, table)
     if not missing:
-        raise Refused(f"no day of {table.name} is missing between its first and its last event.")
+        return NothingToLoad(source=table.name)
     return _load(ws, table, missing, acting, empty=empty, reason=reason)
 
 

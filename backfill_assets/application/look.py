@@ -100,7 +100,7 @@ def check(ws: Workspace) -> CheckReport:
 
 
 def doctor(ws: Workspace, listener: Listener) -> DoctorReport:
-    """Whether everything that operations stand on is there."""
+    """Whether everything that the commands need is there."""
     from backfill_assets.upkeep.doctor import examine
 
     return examine(ws, listener)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -104,7 +104,9 @@ class Run:
         landed = resolve_outcomes(self.ws, self.run_ids, acting)
         if not any(record.intent.action is Action.PUBLISH for record in landed):
             require_ready(self.ws, self.run_id)
+            said = self._said(acting, "publish", "swapping {} in one commit")
             self.execute(acting, (Part.PUBLISH,))
+            said("published")
         with self.ws.ledger.read() as tx:
             made = tx.publications.headers(run_id=self.run_id)
             return publication_documents(self.ws, tx, [each for each in made if each.action is Action.PUBLISH][:1])[0]
@@ -115,6 +117,7 @@ class Run:
         If an earlier attempt did not learn its outcome, that is found out first.
         """
         require_person("the one who rolls back", acting.by)
+        said = self._said(acting, "rollback", "checking, then bringing back the earlier files of {}")
         begun = rollback_under_way(self.ws, self.run_id) if with_dependents else None
         landed = undone(resolve_outcomes(self.ws, (self.run_id, *(begun.dependents if begun else ())), acting))
         records: Sequence[PublicationRecord] = ()
@@ -125,12 +128,24 @@ class Run:
                 records = rollback_with_dependents(self.ws, self.run_id, by=acting.by, reason=reason)
             else:
                 records = (rollback_run(self.ws, self.run_id, by=acting.by, reason=reason),)
+        said("rolled back")
         for record in records:
             acting.recorder.landed(self.ws, record)
         with self.ws.ledger.read() as tx:
             headers = [tx.publications.header(record.intent.publication_id) for record in (*landed, *records)]
             *dependents, own = publication_documents(self.ws, tx, headers)
         return RollbackDocument(publication=own, dependents=tuple(dependents))
+
+    def _said(self, acting: Acting, step: str, line: str) -> Callable[[str], None]:
+        """Says what is begun, and gives what says that it is done."""
+        manifest = self.record.manifest
+        total, partitions = len(manifest.partitions), describe(manifest.grain, manifest.partitions)
+
+        def say(done: int, text: str) -> None:
+            acting.listener(Progress(step=step, done=done, total=total, line=text, table=manifest.table))
+
+        say(0, line.format(partitions))
+        return lambda text: say(total, text)
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:
         """Rebuilds the published run, or a sample of it, and compares it with what it published."""

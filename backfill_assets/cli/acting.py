@@ -80,7 +80,7 @@ def rollback(
         from backfill_assets.application.follow import step_after_change
 
         why = given_reason(reason)
-        with opened() as session:
+        with opened(quiet=as_json) as session:
             document = session.subject(run).rollback(
                 session.acting(person(by), on=run), reason=why, with_dependents=with_dependents
             )
@@ -158,7 +158,7 @@ def propose(
 @app.command()
 def recover(
     run: Annotated[
-        str | None, typer.Argument(metavar="[RUN]", callback=one_line, help="Only this run, landed file or set.")
+        str | None, typer.Argument(metavar="RUN", callback=one_line, help="Only this run, landed file or set.")
     ] = None,
     now: Annotated[
         bool, typer.Option("--now", help="Take RUN over, by name, even while the lease of its process has not ended.")

@@ -39,6 +39,23 @@ app = typer.Typer(
 )
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        sys.stdout.write(f"backfill-assets {version('backfill-assets')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 def day(text: str | date) -> date:
     """The first day that a person names: 2006-07-01, or by the month or the year that it begins."""
     return text if isinstance(text, date) else _days_typed(text).start

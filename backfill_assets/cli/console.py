@@ -125,7 +125,8 @@ def _lines(console: Console, silence_s: float) -> Iterator[Listener]:
                 silences = 0
             elif last is not None and not ended.is_set():
                 silences += 1
-                _print_line(console, last, f"goes on, {silences * silence_s:,.0f} s after: {last.line}")
+                work = last.line if last.done < last.total else "recording what was done"
+                _print_line(console, last, f"still running after {silences * silence_s:,.0f} s: {work}")
 
     breaker = Thread(target=break_silence, daemon=True, name="silence")
     breaker.start()
@@ -163,7 +164,11 @@ def _bar(console: Console) -> Bar:
 
 
 def quiet_spark(
-    settings: Settings, *, quiet: bool, meanwhile: Callable[[], None] = lambda: None
+    settings: Settings,
+    *,
+    quiet: bool,
+    meanwhile: Callable[[], None] = lambda: None,
+    silence_s: float = LONGEST_SILENCE_S,
 ) -> Callable[[], SparkSession]:
     """Opens Spark with its log going to `<home>/logs/spark.log`; the terminal belongs to the command.
 
@@ -171,6 +176,7 @@ def quiet_spark(
         settings: What it is opened with.
         quiet: Do not say that it is started, which takes some seconds.
         meanwhile: Done in those seconds, in which this process only waits.
+        silence_s: After so long a line says that it is still starting.
     """
 
     def opened() -> SparkSession:
@@ -183,11 +189,41 @@ def quiet_spark(
             return active
         logging.getLogger().addFilter(is_not_of_py4j)
         PlainConsole(stderr=True, quiet=quiet).print("starting Spark", style="dim")
-        with stderr_to(settings.home / "logs" / "spark.log"), ThreadPoolExecutor(max_workers=1) as beside:
+        with (
+            _still_starting(quiet=quiet, silence_s=silence_s),
+            stderr_to(settings.home / "logs" / "spark.log"),
+            ThreadPoolExecutor(max_workers=1) as beside,
+        ):
             beside.submit(meanwhile)
             return open_spark(settings)
 
     return opened
+
+
+@contextmanager
+def _still_starting(*, quiet: bool, silence_s: float) -> Iterator[None]:
+    """Says again and again that Spark is starting, where a person reads it, whatever standard error is by then."""
+    if quiet:
+        yield
+        return
+    ended = Event()
+    with os.fdopen(os.dup(2), "w") as stream:
+        console = PlainConsole(file=stream)
+
+        def say() -> None:
+            seconds = silence_s
+            while not ended.wait(silence_s):
+                console.print(f"starting Spark: still running after {seconds:,.0f} s", style="dim", highlight=False)
+                stream.flush()
+                seconds += silence_s
+
+        speaker = Thread(target=say, daemon=True, name="starting")
+        speaker.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            speaker.join(timeout=1)
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:

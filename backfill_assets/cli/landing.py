@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 
     from backfill_assets.landing.extract import Extract
     from backfill_assets.report.landed import LandReport
+    from backfill_assets.report.report import RunReport
     from backfill_assets.report.requests import NextStep
 
 
 @app.command()
 def land(
     source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, CSV or Parquet, also gzipped.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="JSONL, CSV or Parquet, also gzipped.")],
     by: By = "",
     on_duplicate: Annotated[
         OnDuplicate, typer.Option(help="What to do with content that was landed before.")
@@ -227,14 +228,19 @@ def load(
         from backfill_assets.application.land import load as load_days
         from backfill_assets.application.land import load_missing
         from backfill_assets.application.propose import step_after_landing
+        from backfill_assets.report.landed import NothingToLoad
 
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
+            report: RunReport | NothingToLoad
             if first is None or last is None:
                 report = load_missing(session.ws, source, acting, empty=empty, reason=reason)
             else:
                 report = load_days(session.ws, source, first, last, acting, empty=empty, reason=reason)
             following = step_after_landing(session.ws)
+        if isinstance(report, NothingToLoad):
+            answer(console, report, as_json=as_json, following=following)
+            return
         answer(console, report if as_json else report.run, as_json=as_json, following=following)
         if report.is_blocked:
             raise typer.Exit(1)

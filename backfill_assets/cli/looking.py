@@ -58,7 +58,7 @@ def report(
 
 @app.command(cls=PlainCommand)
 def status(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", callback=one_line, help="Only this run or set.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="RUN", callback=one_line, help="Only this run or set.")] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again every two seconds, with what is at work, until Ctrl-C.")
     ] = False,
@@ -86,7 +86,7 @@ def status(
 
 @app.command(cls=PlainCommand)
 def stale(
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", callback=one_line, help="Only this table.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", callback=one_line, help="Only this table.")] = None,
     first: MaybeFrom = None,
     last: MaybeTo = None,
     as_json: Json = False,
@@ -152,7 +152,7 @@ def check(as_json: Json = False) -> None:
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
-    """Try everything that operations stand on: Java, Spark and its jars, ledger, clock, space, the lake's store."""
+    """Try everything that the commands need: Java, Spark and its jars, ledger, clock, space, the lake's store."""
     with answering(as_json) as console:
         from backfill_assets.application import look
         from backfill_assets.cli.console import progress_listener

@@ -38,7 +38,7 @@ Truth = Literal["as-recorded", "corrected", "current"]
 def plan(
     table: Annotated[
         str | None,
-        typer.Argument(metavar="[TABLE]", callback=one_line, help="A table; with --because and --stale optional."),
+        typer.Argument(metavar="TABLE", callback=one_line, help="A table; with --because and --stale optional."),
     ] = None,
     first: MaybeFrom = None,
     last: MaybeTo = None,

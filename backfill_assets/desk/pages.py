@@ -90,6 +90,7 @@ class Pages:
         state, before = _one_of(RunState, given.get("state")), _number(given.get("before"))
         table, person = given.get("table") or None, (given.get("person") or "").strip() or None
         found = look.runs(self.ws, RunChoice(table=table, state=state, person=person, before=before))
+        _require_known(table, found.tables)
         chosen = {"table": table, "state": state, "person": person}
         newest = query("/runs", **chosen) if before else None
         older = query("/runs", **chosen, before=found.older) if found.older else None
@@ -104,6 +105,7 @@ class Pages:
         given = request.query_params
         state, offset = _one_of(SetState, given.get("state")), _number(given.get("offset")) or 0
         table, person = given.get("table") or None, (given.get("person") or "").strip() or None
+        _require_known(table, self.ws.domain.tables)
         found = look.sets(self.ws, SetChoice(table=table, state=state, person=person, offset=offset))
         chosen = {"table": table, "state": state, "person": person}
         newest = query("/sets", **chosen) if offset else None
@@ -167,6 +169,7 @@ class Pages:
         """Publications and rollbacks as a timeline."""
         given = request.query_params
         table, before = given.get("table") or None, _number(given.get("before"))
+        _require_known(table, self.ws.domain.tables)
         found = look.publications(self.ws, table, before)
         listed = found[: look.MOST_PUBLICATIONS]
         has_older = len(found) > len(listed)
@@ -215,6 +218,12 @@ def _filter(
 
 def _table(chosen: str | None, tables: tuple[str, ...]) -> Field:
     return Field(name="table", label="Table", value=chosen or "", options=tables, every="every table")
+
+
+def _require_known(table: str | None, tables: Iterable[str]) -> None:
+    known = tuple(tables)
+    if table and table not in known:
+        raise NotOneOf(what="the table", value=table[:100], known=known)
 
 
 def _one_of(values: type[S], text: str | None) -> S | None:

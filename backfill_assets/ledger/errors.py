@@ -140,6 +140,7 @@ class NotInLedger(_Named, UnknownName):
     """there is no {kind} {name!r}{which}."""
 
     which: str = ""
+    near: str = ""
 
 
 @sentence

@@ -92,7 +92,7 @@ class RunReads(Queries):
         """
         row = self._row(_headers().where(runs.c.run_id == run_id))
         if row is None:
-            raise NotInLedger(kind="run", name=run_id)
+            raise self._not_there(run_id)
         return rows.run_header(row)
 
     def headers(self, **chosen: Unpack[RunFilter]) -> tuple[RunHeader, ...]:
@@ -113,8 +113,14 @@ class RunReads(Queries):
         """
         row = self._row(_records().where(runs.c.run_id == run_id))
         if row is None:
-            raise NotInLedger(kind="run", name=run_id)
+            raise self._not_there(run_id)
         return rows.run_record(row)
+
+    def _not_there(self, run_id: str) -> NotInLedger:
+        """That there is no such run, with the only one whose id begins like that."""
+        begun = runs.c.run_id.startswith(run_id, autoescape=True)
+        found = self._rows(select(runs.c.run_id).where(begun).limit(2)) if run_id else ()
+        return NotInLedger(kind="run", name=run_id, near=found[0].run_id if len(found) == 1 else "")
 
     def records(self, *, unreadable: Unreadable | None = None, **chosen: Unpack[RunFilter]) -> tuple[RunRecord, ...]:
         """Runs with their manifests, the last planned first.

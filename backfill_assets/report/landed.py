@@ -96,6 +96,17 @@ class ExtractPreview:
     next_steps: tuple[NextStep, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingToLoad:
+    """That no day of a source is missing between its first and its last event; nothing was changed.
+
+    Attributes:
+        source: The source table.
+    """
+
+    source: str
+
+
 def landed_import(ws: Workspace, table: SourceTable, landed: Landed) -> LandedImport:
     """A file that has landed, with some of what was rejected of it."""
     with ws.ledger.read() as tx:

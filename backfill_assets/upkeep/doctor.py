@@ -1,4 +1,4 @@
-"""Doctor: whether everything that operations stand on is there, each part tried and not only looked up.
+"""Doctor: whether everything that the commands need is there, each part tried and not only looked up.
 
 What is tried in the places of the lake and of landed files is written below `_doctor/` and `_admission/` there, and
 removed again.
@@ -111,7 +111,7 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
         except StoreAway as error:
             is_away = True
             parts.append(_failed(part, error))
-    listener(Progress(step="try", done=len(tried), total=len(tried), line="everything was tried"))
+    listener(Progress(step="try", done=len(tried), total=len(tried), line="all parts tried"))
     return DoctorReport(is_sound=all(each.health is not Health.FAILED for each in parts), parts=tuple(parts))
 
 

@@ -66,6 +66,8 @@ def _of_request(error: BackfillError) -> Advice | None:
             return f"say {error.what}"
         case errors.BadText():
             return "type it again, as one line of text"
+        case errors.NotInLedger(near=str() as near) if near:
+            return step(f"did you mean {near}? ", do(Act.STATUS, near))
         case errors.NotInLedger() | errors.NotGivenUp():
             return do(Act.STATUS)
         case errors.UnknownVersion():
@@ -173,6 +175,7 @@ def _of_cancellation(error: errors.NotCancellable) -> Advice:
             return step(do(Act.RECOVER), ", which completes or reverses it; or ", undo(error.name))
         case RunState.PUBLISHING:
             return WAIT_OR_RECOVER
+        case RunState.PUBLISHED | SetState.PUBLISHED:
+            return undo(error.name)
         case _:
-            # It says how to undo it, which later publications decide as well.
             return do(Act.STATUS, error.name)

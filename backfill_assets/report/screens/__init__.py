@@ -9,7 +9,7 @@ from backfill_assets.report.page import Page
 if TYPE_CHECKING:
     from backfill_assets.report.follow import FollowCancellation, FollowReport
     from backfill_assets.report.history import TableHistory
-    from backfill_assets.report.landed import ExtractPreview, LandReport
+    from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.partition import PartitionHistory
     from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     OfHistory = TableHistory | PartitionHistory
     OfPlan = PlanDocument | SetPlan | NothingPlanned | StaleDocument | ProposeReport
     OfWork = FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument
-    OfLanding = LandReport | ExtractPreview | LocatedPeriod
+    OfLanding = LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
     OfUpkeep = CheckReport | DoctorReport | AuditReport | ReproductionReport | VacuumDocument
     OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
     Document = StatusDocument | OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep
@@ -137,13 +137,15 @@ def _of_work(document: OfWork | OfLanding | OfUpkeep) -> Page:
 
 
 def _of_landing(document: OfLanding | OfUpkeep) -> Page:
-    from backfill_assets.report.landed import ExtractPreview, LandReport
+    from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.screens import landing
 
     match document:
         case LandReport():
             return landing.landed_page(document)
+        case NothingToLoad():
+            return landing.nothing_to_load_page(document)
         case ExtractPreview():
             return landing.extract_page(document)
         case LocatedPeriod():

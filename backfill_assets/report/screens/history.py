@@ -43,7 +43,7 @@ def _version(version: VersionHistory) -> Facts:
     staged_with = version.versions.staged or version.versions.planned
     return facts(
         (f"version {version.claim.version}", state_of(version.claim.state, MEANING[version.claim.state])),
-        ("rows", f"{version.claim.rows:,}, checksum {version.claim.checksum}"),
+        ("rows", f"{version.claim.rows:,}; content checksum {version.claim.checksum}"),
         ("since", words(version.claim.accepted_at, f" (table version {version.claim.delta_version})")),
         ("files removed", version.claim.removed_at),
         ("why", f"{manifest.kind}: {manifest.reason}"),
@@ -95,6 +95,6 @@ def _inputs(provenance: Provenance) -> str:
         case SourceProvenance(imports=imports):
             return ", ".join(f"{import_id} (sha256 {sha256[:12]})" for import_id, sha256 in imports) or "no landed file"
         case DerivedProvenance(inputs=inputs):
-            return ", ".join(f"{table} window {digest[:16]}" for table, digest in inputs.items())
+            return ", ".join(f"{table} (digest of what was read: {digest[:16]})" for table, digest in inputs.items())
         case OtherProvenance():
             return ""

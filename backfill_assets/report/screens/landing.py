@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange, count_of
-from backfill_assets.report.page import Note, Page, Steps, Table, facts, page, run_ref, section, table
+from backfill_assets.report.page import Note, Page, Steps, Table, Tone, Toned, facts, page, run_ref, section, table
 from backfill_assets.report.screens.runs import state_of
 
 if TYPE_CHECKING:
     # They import what lands files and what partitions rest on, which a status does not need.
     from backfill_assets.landing.extract import Withdrawn
-    from backfill_assets.report.landed import ExtractPreview, LandedImport, LandReport
+    from backfill_assets.report.landed import ExtractPreview, LandedImport, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedImport, LocatedPeriod
     from backfill_assets.report.report import RunReport
 
@@ -85,7 +86,7 @@ def imports_table(imports: Sequence[ImportRecord]) -> Table:
         (
             each.import_id,
             each.name,
-            state_of(each.state),
+            import_state(each),
             *(getattr(each.counts, name) for name in _COUNTS),
             *([each.note] if has_notes else []),
         )
@@ -93,6 +94,20 @@ def imports_table(imports: Sequence[ImportRecord]) -> Table:
     ]
     heads = ["import", "file", "state", *_COUNTS, *(["note"] if has_notes else [])]
     return table(heads, rows, numbers=_COUNTS, whole=["import", "state"])
+
+
+def import_state(record: ImportRecord) -> Toned:
+    """The state of a landed file; of one whose records were all rejected, that it has no days to build."""
+    is_refused = record.counts.landed and record.counts.rejected == record.counts.landed
+    if record.state is ImportState.LANDED and is_refused:
+        return Toned(value="NOTHING ACCEPTED", tone=Tone.ATTENTION)
+    return state_of(record.state)
+
+
+def nothing_to_load_page(found: NothingToLoad) -> Page:
+    """That a load had nothing to build."""
+    said = f"no day of {found.source} is missing between its first and its last event; nothing was changed"
+    return page("Load", Note(text=said))
 
 
 def extract_page(preview: ExtractPreview) -> Page:
@@ -163,7 +178,7 @@ def _located(imports: Iterable[LocatedImport]) -> Table:
         (
             each.record.import_id,
             each.record.name,
-            state_of(each.record.state),
+            import_state(each.record),
             each.record.landed_at,
             each.record.landed_by,
             _days(each),

@@ -113,7 +113,7 @@ def mode_text(mode: Mode) -> str | None:
 def run_ids(ids: Sequence[str]) -> str:
     """Some runs in a line."""
     more = len(ids) - _MOST_RUNS
-    return ", ".join([*ids[:_MOST_RUNS], *([f"and {more:,} more"] if more > 0 else [])])
+    return ", ".join([*ids[:_MOST_RUNS], *([f"and {more:,} more, which the JSON has"] if more > 0 else [])])
 
 
 def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:

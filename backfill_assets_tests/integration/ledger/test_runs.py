@@ -14,6 +14,7 @@ from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
     TABLE,
@@ -228,3 +229,18 @@ def test_a_failed_run_keeps_its_note_and_can_be_staged_again(ledger: Ledger) -> 
         *_, last = reader.events.entries(entity_id="bf-1")
         assert last.payload == {"free_bytes": 0, "note": "out of disk"}
     stage(ledger, "bf-1")
+
+
+def test_a_run_id_without_its_last_character_is_recognized(ledger: Ledger) -> None:
+    with ledger.write() as writer:
+        for name in ("bf-20260101-aaaa", "bf-20260102-abcd", "bf-20260102-ab_d"):
+            writer.runs.add(a_manifest(name), actor="ann")
+    with ledger.read() as reader:
+        for read in (reader.runs.get, reader.runs.header):
+            with pytest.raises(UnknownName) as found:
+                read("bf-20260102-abc")
+            assert advised(found.value) == "did you mean bf-20260102-abcd? backfill status bf-20260102-abcd"
+        for several in ("bf-2026", "bf-20260102-a", "other", ""):
+            with pytest.raises(UnknownName) as found:
+                reader.runs.get(several)
+            assert advised(found.value) == "backfill status"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from io import StringIO
@@ -17,7 +19,7 @@ from backfill_assets.cli.console import is_not_of_py4j, progress_listener, quiet
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.import_records import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.report.page import Moved, Table, Value, page, table
 from backfill_assets.report.screens.landing import imports_table
@@ -67,7 +69,37 @@ def test_after_a_long_silence_a_line_says_what_goes_on(capsys: pytest.CaptureFix
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "gate silver.daily: all gates evaluated"
     assert 2 <= len(said) <= 4
-    assert all("goes on" in line and "all gates evaluated" in line for line in said[1:])
+    assert all(
+        re.fullmatch(r"gate silver.daily: still running after \d s: recording what was done", line) for line in said[1:]
+    )
+
+
+def test_after_a_long_silence_the_work_that_goes_on_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_listener("a set", quiet=False, silence_s=0.3) as listener:
+        listener(Progress(step="stage", done=0, total=3, line="chunk 1 of 1", table="silver.daily"))
+        time.sleep(0.5)
+    assert "stage silver.daily: still running after 0 s: chunk 1 of 1" in capsys.readouterr().err
+
+
+def test_a_start_of_spark_that_takes_long_is_said_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("backfill_assets.core.spark.open_spark", lambda _settings: time.sleep(0.5))
+    quiet_spark(settings, quiet=False, silence_s=0.2)()
+    said = capfd.readouterr().err.splitlines()
+    assert said[0] == "starting Spark"
+    assert 1 <= len(said[1:]) <= 2 and all("still running after" in line for line in said[1:])
+    quiet_spark(settings, quiet=True, silence_s=0.2)()
+    assert capfd.readouterr().err == ""
+
+
+def test_a_file_that_was_rejected_whole_has_nothing_that_could_be_built() -> None:
+    record = replace(landed("in/a.csv", note=""), state=ImportState.LANDED)
+    refused = replace(record, counts=ImportCounts(landed=3, rejected=3))
+    states = [text_of(row[2]) for row in imports_table([record, refused]).rows]
+    assert states == ["LANDED", "NOTHING ACCEPTED"]
+    assert text_of(imports_table([replace(refused, state=ImportState.FAILED)]).rows[0][2]) == "FAILED"
 
 
 @pytest.mark.parametrize(("quiet", "said"), [(False, "starting Spark\n"), (True, "")])

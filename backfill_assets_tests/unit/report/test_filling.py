@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import date
 
+from backfill_assets.ledger.errors import NotCancellable
+from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.advice.filling import _MOST, how_to_fill, plan_again
-from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
 
 SECOND, THIRD, FIFTH = date(2026, 1, 2), date(2026, 1, 3), date(2026, 1, 5)
@@ -48,3 +50,10 @@ def test_days_without_events_are_declared_and_many_ranges_are_shortened() -> Non
         said = worded(how_to_fill("silver.sales", Grain.DAILY, apart[:count]))
         assert said.count("backfill plan") == _MOST
         assert said.endswith("--by NAME" if more is None else f"; and {more} more in the same way")
+
+
+def test_what_is_published_is_rolled_back_and_not_cancelled() -> None:
+    for state in (RunState.PUBLISHED, SetState.PUBLISHED):
+        error = NotCancellable(name="bf-1", state=state)
+        assert advised(error) == "backfill rollback bf-1 --by NAME --reason WHY"
+    assert advised(NotCancellable(name="bf-1", state=RunState.CANCELLED)) == "backfill status bf-1"
