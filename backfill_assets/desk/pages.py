@@ -105,8 +105,9 @@ class Pages:
         given = request.query_params
         state, offset = _one_of(SetState, given.get("state")), _number(given.get("offset")) or 0
         table, person = given.get("table") or None, (given.get("person") or "").strip() or None
-        _require_known(table, self.ws.domain.tables)
         found = look.sets(self.ws, SetChoice(table=table, state=state, person=person, offset=offset))
+        if not found.sets:
+            _require_known(table, self.ws.domain.tables)
         chosen = {"table": table, "state": state, "person": person}
         newest = query("/sets", **chosen) if offset else None
         older = query("/sets", **chosen, offset=found.older) if found.older else None
@@ -169,8 +170,9 @@ class Pages:
         """Publications and rollbacks as a timeline."""
         given = request.query_params
         table, before = given.get("table") or None, _number(given.get("before"))
-        _require_known(table, self.ws.domain.tables)
         found = look.publications(self.ws, table, before)
+        if not found:
+            _require_known(table, self.ws.domain.tables)
         listed = found[: look.MOST_PUBLICATIONS]
         has_older = len(found) > len(listed)
         older = query("/publications", table=table, before=listed[-1].header.sequence) if has_older else None
@@ -221,6 +223,7 @@ def _table(chosen: str | None, tables: tuple[str, ...]) -> Field:
 
 
 def _require_known(table: str | None, tables: Iterable[str]) -> None:
+    """Refuses the name of no table. One that is no longer declared may still have runs, sets and publications."""
     known = tuple(tables)
     if table and table not in known:
         raise NotOneOf(what="the table", value=table[:100], known=known)

@@ -45,12 +45,12 @@ def publication_documents(
     ws: Workspace, tx: ReadTransaction, headers: Sequence[PublicationHeader]
 ) -> tuple[PublicationDocument, ...]:
     """Publications with how much they change, in the order given."""
-    extents, tables = tx.publications.extents(header.publication_id for header in headers), ws.domain.tables
+    extents = tx.publications.extents(header.publication_id for header in headers)
     return tuple(
         PublicationDocument(
             header=header,
             extent=extents[header.publication_id],
-            grain=tables[header.table].partition.grain if header.table in tables else Grain.DAILY,
+            grain=ws.domain.grain_of(header.table),
         )
         for header in headers
     )

@@ -10,6 +10,7 @@ from typing import Any
 from backfill_assets.ledger.records import EventRecord, RunHeader, SetRecord
 from backfill_assets.ledger.runs import RunFilter
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.documents import INLINE
 from backfill_assets.workspace import Workspace
 
@@ -60,6 +61,7 @@ class RunLine:
         requested_by: Who planned it.
         reason: Why, in the words of the requester.
         planned_at: When it was planned.
+        grain: Whether its partitions are days or months; days of a table that is no longer declared.
     """
 
     run: RunHeader = field(metadata=INLINE)
@@ -67,6 +69,7 @@ class RunLine:
     requested_by: str
     reason: str
     planned_at: datetime | None
+    grain: Grain
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,13 +118,13 @@ def run_list(ws: Workspace, choice: RunChoice, *, size: int = PAGE_SIZE) -> RunL
         sets = tx.sets.ids_of_runs(run.run_id for run in shown)
         tables = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
     return RunList(
-        runs=tuple(_line(run, planned.get(run.sequence), sets.get(run.run_id)) for run in shown),
+        runs=tuple(_line(ws, run, planned.get(run.sequence), sets.get(run.run_id)) for run in shown),
         tables=tables,
         older=shown[-1].sequence if len(found) > size else None,
     )
 
 
-def _line(run: RunHeader, planned: EventRecord | None, set_id: str | None) -> RunLine:
+def _line(ws: Workspace, run: RunHeader, planned: EventRecord | None, set_id: str | None) -> RunLine:
     agreed: Mapping[str, Any] = planned.payload if planned else {}
     return RunLine(
         run=run,
@@ -129,6 +132,7 @@ def _line(run: RunHeader, planned: EventRecord | None, set_id: str | None) -> Ru
         requested_by=str(agreed.get("requested_by", "")),
         reason=str(agreed.get("reason", "")),
         planned_at=planned.at if planned else None,
+        grain=ws.domain.grain_of(run.table),
     )
 
 

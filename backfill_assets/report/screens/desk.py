@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from backfill_assets.ledger.records import EventRecord, SetRecord
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import count_of, partition_text
 from backfill_assets.report.page import (
     Block,
     Code,
@@ -83,7 +83,7 @@ def _run(line: RunLine) -> Sequence[Value]:
         set_ref(line.set_id) if line.set_id else None,
         run.table,
         words(run.kind, mode),
-        f"{run.first}" if run.first == run.last else f"{run.first} to {run.last}",
+        " to ".join(dict.fromkeys(partition_text(line.grain, each) for each in (run.first, run.last))),
         state_of(run.state, MEANING[run.state]),
         line.planned_at,
         line.requested_by,

@@ -7,6 +7,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from types import ModuleType
@@ -21,10 +22,12 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.report.errors import Malformed
+from backfill_assets.report.html import html_file
 from backfill_assets.report.partition import PartitionHistory
 from backfill_assets.report.run_list import RunChoice
+from backfill_assets.report.screens.desk import runs_page
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.desk_reader import PATIENCE_S, Answer, get
@@ -95,6 +98,13 @@ def test_a_history_of_a_month_of_a_daily_table_is_refused_and_names_a_day(ws: Wo
     assert refused.value.example == "2024-01-01"
     found = look.history(ws, TURNOVER, DayRange.inclusive(DAY, DAY))
     assert isinstance(found, PartitionHistory) and found.partition == DAY
+
+
+def test_runs_of_a_monthly_table_are_listed_by_their_months(ws: Workspace) -> None:
+    found = look.runs(ws, RunChoice())
+    header = replace(found.runs[0].run, first=date(2024, 1, 1), last=date(2024, 3, 1))
+    monthly = replace(found, runs=(replace(found.runs[0], run=header, grain=Grain.MONTHLY),))
+    assert ">2024-01 to 2024-03<" in html_file(runs_page(monthly, None, None))
 
 
 def crawled(app: Starlette) -> dict[str, Answer]:
