@@ -96,7 +96,8 @@ def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], 
     own = source.at(part.version)
     rejected = F.col(REASON).isNotNull()
     filled = {FILE_NAME: owner[FILE_NAME], ROW_NUMBER: F.col(ROW)} if own.row_number else {}
-    frame = judged(part.frame.withColumns(filled), own, bounds=bounds).withColumns(
+    # A client of Spark Connect refuses to add no columns.
+    frame = judged(part.frame.withColumns(filled) if filled else part.frame, own, bounds=bounds).withColumns(
         {
             **{name: owner[name] for name in (IMPORT_ID, ARRIVAL)},
             RAW: F.when(rejected, first_characters(part.text, MOST_RAW_CHARACTERS + 1)),

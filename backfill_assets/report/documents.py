@@ -12,15 +12,7 @@ from math import isfinite
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.identity import FileSet
-from backfill_assets.core.lease import Lease
-from backfill_assets.ledger.records import PartitionVersion, RunRecord, SetRecord
-from backfill_assets.planning.estimates import Estimate
-from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
-from backfill_assets.planning.request import Plan
-from backfill_assets.planning.restatement import PlannedSet
-from backfill_assets.planning.sets import SetManifest
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import Invocation, NextStep
@@ -36,39 +28,43 @@ def _shown(names: str, **renamed: str) -> Mapping[str, str]:
     return renamed | {name: name for name in names.split()}
 
 
-SHOWN: Mapping[type, Mapping[str, str]] = {
-    Manifest: _shown(
+SHOWN: Mapping[str, Mapping[str, str]] = {
+    "planning.manifest.Manifest": _shown(
         "run_id table grain kind mode reason requested_by requested_at transform transform_version code_digest "
         "code_modules references reference_semantics policy gates limits supersedes output",
         member_of="set_id",
         digest="manifest_digest",
     ),
-    RunRecord: _shown("state approval approved_by approved_at updated_at note", manifest=IN_PLACE, lease="at_work"),
-    Lease: _shown("holder machine since_at until_at"),
-    PartitionVersion: _shown(
+    "ledger.records.RunRecord": _shown(
+        "state approval approved_by approved_at updated_at note", manifest=IN_PLACE, lease="at_work"
+    ),
+    "core.lease.Lease": _shown("holder machine since_at until_at"),
+    "ledger.records.PartitionVersion": _shown(
         "version state rows checksum removed_at accepted_at delta_version publication_id replaces provenance",
         files=IN_PLACE,
     ),
-    FileSet: _shown("", digest="file_set_digest", paths="files"),
-    Plan: _shown(
+    "core.identity.FileSet": _shown("", digest="file_set_digest", paths="files"),
+    "planning.request.Plan": _shown(
         "inputs replaced_partitions replaced_rows estimate dependents conflicts left_out lacks",
         manifest=IN_PLACE,
         chunk_count="chunks",
         asked_for="asked_partitions",
     ),
-    PlannedSet: _shown(
+    "planning.restatement.PlannedSet": _shown(
         "rebuilds stages",
         manifest=IN_PLACE,
         plans="runs",
         planned="planned_partitions",
         asked_for="asked_partitions",
     ),
-    SetRecord: _shown("state note updated_at", manifest=IN_PLACE),
-    SetManifest: _shown("set_id name because reason requested_by requested_at", digest="manifest_digest"),
-    Estimate: _shown("size_bytes seconds between based_on runs", total_rows="rows"),
+    "ledger.records.SetRecord": _shown("state note updated_at", manifest=IN_PLACE),
+    "planning.sets.SetManifest": _shown(
+        "set_id name because reason requested_by requested_at", digest="manifest_digest"
+    ),
+    "planning.estimates.Estimate": _shown("size_bytes seconds between based_on runs", total_rows="rows"),
 }
 """What JSON has of records that hold more than a reader needs, such as every file that a manifest pins: attributes,
-each with its name in JSON."""
+each with its name in JSON. They are named here and not imported, so that a status imports nothing of plans."""
 
 DAYS = "tuple[date, ...]"
 """The type of a field that holds partitions by their first days."""
@@ -131,4 +127,9 @@ def as_json(value: object) -> Any:
 def names_in_json(kind: Any) -> Mapping[str, str]:
     """The attributes of a class that its JSON has, in order, each with its name there or `IN_PLACE`."""
     own = {each.name: IN_PLACE if each.metadata == INLINE else each.name.removesuffix("_") for each in fields(kind)}
-    return SHOWN.get(kind, own)
+    return SHOWN.get(name_of(kind), own)
+
+
+def name_of(kind: type) -> str:
+    """What a class is called in `SHOWN`."""
+    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("backfill_assets.")

@@ -23,7 +23,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.planning.partitions import DayRange, Partitions
 from backfill_assets.planning.windows import AnyWindow
-from backfill_assets.report.documents import IN_PLACE, SHOWN, names_in_json
+from backfill_assets.report.documents import IN_PLACE, SHOWN, name_of, names_in_json
 from backfill_assets.report.requests import Invocation, NextStep
 
 PAGE = PROJECT_ROOT / "docs" / "cli.md"
@@ -138,8 +138,9 @@ def attributes_of(of: object) -> Mapping[str, str]:
         elif line.strip():
             found[name] += " " + line.strip()
     names = {field.name for field in dataclasses.fields(typing.cast(typing.Any, of))}
-    if of in SHOWN:
-        names &= SHOWN[typing.cast(type, of)].keys() - {name for name, shown in names_in_json(of).items() if not shown}
+    shown_of = SHOWN.get(name_of(typing.cast(type, of)))
+    if shown_of is not None:
+        names &= shown_of.keys() - {name for name, shown in names_in_json(of).items() if not shown}
         found = {name: meaning for name, meaning in found.items() if name in names}
     if names != found.keys():
         raise KeyError(f"{of}: the docstring and the fields differ in {sorted(names ^ found.keys())}")

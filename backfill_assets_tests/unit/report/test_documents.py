@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import importlib
+from dataclasses import dataclass, field, fields
 from datetime import UTC, date, datetime
 from enum import StrEnum
 
@@ -11,7 +12,7 @@ import pytest
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.sets import ChangedByFile
-from backfill_assets.report.documents import INLINE, as_json
+from backfill_assets.report.documents import INLINE, SHOWN, as_json, name_of
 from backfill_assets.report.requests import Act, NextStep, do, step
 
 
@@ -86,3 +87,12 @@ def test_nothing_becomes_null_and_an_empty_tuple_an_empty_list() -> None:
 def test_what_has_no_json_is_refused_rather_than_guessed(value: object) -> None:
     with pytest.raises(TypeError, match="is no document"):
         as_json({"part": value})
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_json_has_of_a_class_names_one_with_these_attributes(name: str) -> None:
+    module, _, called = name.rpartition(".")
+    kind = getattr(importlib.import_module(f"backfill_assets.{module}"), called)
+    assert name_of(kind) == name
+    held = {each.name for each in fields(kind)} | {each for each in dir(kind) if not each.startswith("_")}
+    assert SHOWN[name].keys() <= held
