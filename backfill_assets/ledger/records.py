@@ -195,7 +195,11 @@ class RunHeader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord(RunHeader):
-    """A run with its manifest."""
+    """A run with its manifest.
+
+    Attributes:
+        manifest: Its contract.
+    """
 
     manifest: Manifest
 
@@ -343,6 +347,7 @@ class PartitionVersion:
         version: Counts up with every publication that changes the partition.
         state: Whether readers see it.
         publication_id: The publication that made it visible.
+        files: Its files.
         rows: How many rows it has.
         checksum: The content checksum of its rows.
         replaces: The version that was accepted before it; 0 when there was none. A rollback brings that one back.

@@ -150,6 +150,7 @@ class Plan:
     """A manifest with what a person needs to see before approving it.
 
     Attributes:
+        manifest: The contract that an approver approves.
         inputs: What it reads, input by input; empty for landed files.
         replaced_partitions: How many of its partitions have rows that readers see now.
         replaced_rows: How many rows these have.

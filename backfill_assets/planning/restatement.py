@@ -110,6 +110,7 @@ class PlannedSet:
     """A set with everything a person needs to see before approving it.
 
     Attributes:
+        manifest: What an approver approves of the set; each of its runs has a contract of its own.
         rebuilds: What has to be rebuilt, table by table, and what is only read.
         left_out: What is not built, each partition once.
         plans: One per table, in the order of the set.

@@ -140,7 +140,7 @@ def attributes_of(of: object) -> Mapping[str, str]:
     names = {field.name for field in dataclasses.fields(typing.cast(typing.Any, of))}
     shown_of = SHOWN.get(name_of(typing.cast(type, of)))
     if shown_of is not None:
-        names &= shown_of.keys() - {name for name, shown in names_in_json(of).items() if not shown}
+        names &= shown_of.keys()
         found = {name: meaning for name, meaning in found.items() if name in names}
     if names != found.keys():
         raise KeyError(f"{of}: the docstring and the fields differ in {sorted(names ^ found.keys())}")

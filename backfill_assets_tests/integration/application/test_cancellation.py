@@ -84,7 +84,7 @@ def in_state(ledger: Ledger, state: RunState) -> None:
 
 WHAT_FOLLOWS = {
     RunState.PUBLISHING: "backfill recover",
-    RunState.PUBLISHED: "backfill status bf-1",
+    RunState.PUBLISHED: "backfill rollback bf-1",
     RunState.SUPERSEDED: "backfill status bf-1",
 }
 
