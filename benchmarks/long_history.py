@@ -24,15 +24,8 @@ from backfill_assets.landing.imports import LOAD, LOAD_VERSION, contract_of
 from backfill_assets.ledger import rows, schema
 from backfill_assets.ledger.connection import WRITE, connect_engine, transaction
 from backfill_assets.ledger.events import Event, EventLog
-from backfill_assets.ledger.records import (
-    Action,
-    CandidatePartition,
-    Consumer,
-    Finding,
-    GateResult,
-    PartitionChange,
-    PublicationIntent,
-)
+from backfill_assets.ledger.findings import Finding, GateResult
+from backfill_assets.ledger.records import Action, CandidatePartition, Consumer, PartitionChange, PublicationIntent
 from backfill_assets.ledger.row_digests import PROTECTED
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.versions import month_of

@@ -20,7 +20,8 @@ from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measu
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging
 from backfill_assets.core.people import LIVE, PUBLISHER, require_person
 from backfill_assets.core.progress import Listener, no_listener
-from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
+from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Swap
 from backfill_assets.publication.authority import demand_of, require_agreed

@@ -38,18 +38,16 @@ from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lake.tables import follows_in_swap
-from backfill_assets.ledger.records import (
+from backfill_assets.ledger.findings import (
     BreakdownCell,
-    CandidatePartition,
-    ChunkRecord,
     FailingKey,
     Finding,
     GateResult,
-    PartitionVersion,
     Sample,
     SampledRow,
     SampleKind,
 )
+from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe

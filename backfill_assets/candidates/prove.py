@@ -24,7 +24,8 @@ from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured, Proven, measure
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS, joined, partition_checksums
-from backfill_assets.ledger.records import ChunkRecord, SampledRow
+from backfill_assets.ledger.findings import SampledRow
+from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.planning.graph import windows_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput

@@ -29,7 +29,7 @@ from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import SUMS, row_hash, sums_of
 from backfill_assets.lake.row_values import texts
-from backfill_assets.ledger.records import BreakdownCell
+from backfill_assets.ledger.findings import BreakdownCell
 
 MOST_CELLS = 2_000
 """More combinations of month and dimensions than these are kept by month alone."""

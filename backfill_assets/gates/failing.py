@@ -16,7 +16,7 @@ from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.measure import Proven, violations
 from backfill_assets.gates.sample import key_columns, sample_rows
 from backfill_assets.lake.row_values import texts
-from backfill_assets.ledger.records import FailingKey, GateResult
+from backfill_assets.ledger.findings import FailingKey, GateResult
 
 MOST_KEYS = 5
 _MOST_PARTITIONS = 20

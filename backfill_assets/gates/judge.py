@@ -22,7 +22,8 @@ from backfill_assets.domain import (
 )
 from backfill_assets.gates.measure import Measured, Proven
 from backfill_assets.gates.moves import Moves, observed
-from backfill_assets.ledger.records import NEEDS_COMMENT, BreakdownCell, CandidatePartition, Finding, GateResult
+from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult
+from backfill_assets.ledger.records import CandidatePartition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,7 +35,7 @@ from backfill_assets.domain.operations import OPERATION
 from backfill_assets.gates.by_key import ByKey, compare_keys
 from backfill_assets.gates.moves import StateMove, added_up
 from backfill_assets.lake.checksums import HASHES, NO_ROWS, checksum_of, hash_columns, partition_checksums, sums_of
-from backfill_assets.ledger.records import SampledRow
+from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.windows import AnyWindow
 

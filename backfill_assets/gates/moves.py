@@ -15,7 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from backfill_assets.domain import AcceptedValues, ComparedWithAccepted, Table
-from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.findings import GateResult
 
 COMPARISON = ComparedWithAccepted().name
 

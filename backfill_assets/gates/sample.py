@@ -19,7 +19,7 @@ from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.moves import coded_columns
 from backfill_assets.lake.row_values import texts
-from backfill_assets.ledger.records import SampledRow
+from backfill_assets.ledger.findings import SampledRow
 
 MOST_ROWS = 20
 

@@ -16,17 +16,11 @@ from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import LostWork, NotWhatWasStaged, UnfitState
 from backfill_assets.ledger.events import SYSTEM, TOOK_MS, Event, EventLog, Step
+from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, Sample
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
-from backfill_assets.ledger.records import (
-    NEEDS_COMMENT,
-    CandidatePartition,
-    ChunkRecord,
-    GateResult,
-    PassedGate,
-    Sample,
-)
+from backfill_assets.ledger.records import CandidatePartition, ChunkRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, events, gate_results, runs

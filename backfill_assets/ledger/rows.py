@@ -13,13 +13,12 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, sha256_text
 from backfill_assets.core.lease import Lease
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.errors import Edited, Unreadable
+from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.provenance import document_of, provenance_of
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
     EventRecord,
-    Finding,
-    GateResult,
     OutboxEntry,
     PartitionChange,
     PartitionVersion,

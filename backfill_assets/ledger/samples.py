@@ -17,9 +17,10 @@ from backfill_assets.core.identity import canonical_json
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import NoSamples
 from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Sample, SampledRow, SampleKind
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.ledger.records import BreakdownCell, EventRecord, FailingKey, Sample, SampledRow, SampleKind
+from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.schema import events, samples
 

@@ -35,7 +35,8 @@ from sqlalchemy import (
 from sqlalchemy.types import TypeDecorator
 
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json
-from backfill_assets.ledger.records import Action, Consumer, SampleKind
+from backfill_assets.ledger.findings import SampleKind
+from backfill_assets.ledger.records import Action, Consumer
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,

@@ -32,7 +32,8 @@ from backfill_assets.application.report import report_markdown
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
-from backfill_assets.ledger.records import GateResult, PublicationRecord, RunRecord
+from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.checks import gate_specs, summaries

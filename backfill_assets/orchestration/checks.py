@@ -22,7 +22,7 @@ from dagster import (
 )
 
 from backfill_assets.domain import Gate
-from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.findings import GateResult
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
 from backfill_assets.orchestration.described import REPORT, Links, names_rows, shown, violations
 from backfill_assets.orchestration.partitions import key_of

@@ -25,7 +25,8 @@ from dagster import (
 
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
+from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.sets import is_set

@@ -20,7 +20,8 @@ from dagster import (
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.domain import Gate
-from backfill_assets.ledger.records import GateResult, RunRecord
+from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets
 from backfill_assets.orchestration.described import Links, Numbers
 from backfill_assets.orchestration.event_log import BATCH, batches, one_commit

@@ -16,7 +16,8 @@ from backfill_assets.core.people import ApproverNotAPerson, require_person, same
 from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.ledger.candidates import gates_of
 from backfill_assets.ledger.errors import NeedsAnother
-from backfill_assets.ledger.records import ApprovalGrounds, GateResult, RunRecord, SetRecord
+from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction

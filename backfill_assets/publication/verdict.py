@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, contract_of
+from backfill_assets.ledger.findings import PassedGate
 from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import (
     CandidatePartition,
     PartitionChange,
     PartitionVersion,
-    PassedGate,
     RunRecord,
     VerifiedPartition,
 )

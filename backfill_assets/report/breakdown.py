@@ -9,7 +9,7 @@ from decimal import Context, Decimal, InvalidOperation, localcontext
 
 from backfill_assets.domain import Breakdown
 from backfill_assets.domain.breakdown import ROWS
-from backfill_assets.ledger.records import BreakdownCell, Values
+from backfill_assets.ledger.findings import BreakdownCell, Values
 
 Number = int | float | Decimal
 

@@ -10,7 +10,8 @@ from backfill_assets.domain import WarmUpProof
 from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
 from backfill_assets.gates.moves import StateMove as StateMove  # as `Moves` above
 from backfill_assets.gates.moves import added_up, changed_columns_in, moves_in, state_moves_in
-from backfill_assets.ledger.records import CandidatePartition, GateResult
+from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import Grain, Partitions, count_of

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
+from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.provenance import SourceProvenance
-from backfill_assets.ledger.records import GateResult, PartitionVersion, PublicationHeader, RunRecord
+from backfill_assets.ledger.records import PartitionVersion, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NeverPublished

@@ -8,7 +8,8 @@ from datetime import date
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import Breakdown, DerivedTable
-from backfill_assets.ledger.records import BreakdownCell, RunRecord, Values
+from backfill_assets.ledger.findings import BreakdownCell, Values
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import TablePartitions, dependents_of

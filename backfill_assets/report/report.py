@@ -11,15 +11,8 @@ from typing import Any
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.records import (
-    ApprovalGrounds,
-    ChunkRecord,
-    EventRecord,
-    FailingKey,
-    GateResult,
-    RunRecord,
-    SampledRow,
-)
+from backfill_assets.ledger.findings import FailingKey, GateResult, SampledRow
+from backfill_assets.ledger.records import ApprovalGrounds, ChunkRecord, EventRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import TablePartitions

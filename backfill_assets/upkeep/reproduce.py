@@ -20,7 +20,8 @@ from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.core.session_settings import Versions, present_versions, staged_versions
 from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain.errors import PlannedOtherwise
-from backfill_assets.ledger.records import RunRecord, SampledRow
+from backfill_assets.ledger.findings import SampledRow
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions

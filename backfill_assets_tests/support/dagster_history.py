@@ -20,7 +20,7 @@ from dagster import (
 )
 
 from backfill_assets.domain import Gate, NotNull
-from backfill_assets.ledger.records import Finding, GateResult
+from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.orchestration.checks import gate_specs
 from backfill_assets.orchestration.described import Numbers
 from backfill_assets.orchestration.launch import SILENT

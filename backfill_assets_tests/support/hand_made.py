@@ -13,7 +13,8 @@ from pyspark.sql.types import StructType
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.lake.checksums import FORM
 from backfill_assets.lake.tables import Lake
-from backfill_assets.ledger.records import CandidatePartition, Finding, GateResult, PartitionVersion
+from backfill_assets.ledger.findings import Finding, GateResult
+from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.transforms.schemas import DERIVED_LINEAGE
 from backfill_assets_tests.domains import example as example_domain

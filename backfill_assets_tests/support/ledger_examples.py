@@ -14,20 +14,15 @@ from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
+from backfill_assets.ledger.findings import FailingKey, Finding, GateResult, Sample, SampledRow, SampleKind
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import (
     Action,
     CandidatePartition,
-    FailingKey,
-    Finding,
-    GateResult,
     PartitionChange,
     PublicationIntent,
     RunRecord,
-    Sample,
-    SampledRow,
-    SampleKind,
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import ApprovalState, ImportState, RunState

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
-from backfill_assets.ledger.records import FailingKey, SampledRow, SetRecord
+from backfill_assets.ledger.findings import FailingKey, SampledRow
+from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain, Partitions

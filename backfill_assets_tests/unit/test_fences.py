@@ -318,7 +318,7 @@ def test_what_holds_values_of_rows_is_made_of_their_texts(record: str) -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == record
     }
-    typed_by_a_person, stored = {"landing/statements.py"}, {"ledger/records.py"}
+    typed_by_a_person, stored = {"landing/statements.py"}, {"ledger/findings.py"}
     through = {name for name, path in modules() if ROW_VALUES in imports_of(path)}
     assert making - through - typed_by_a_person - stored == set()
     assert making & through

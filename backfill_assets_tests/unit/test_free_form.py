@@ -35,7 +35,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "what a gate observed: every kind of gate has its own counts": (
         "gates/moves.py observed",
         "gates/judge.py Verdict.observed",
-        "ledger/records.py GateResult.observed",
+        "ledger/findings.py GateResult.observed",
     ),
     "the payload of an event: every action has its own, and the chain hashes all of it": (
         "ledger/records.py ApprovalGrounds.document",
@@ -50,12 +50,12 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "core/session_settings.py staged_versions",
     ),
     "sampled rows as the ledger keeps them, until they are parsed": (
-        "ledger/records.py BreakdownCell.document",
-        "ledger/records.py BreakdownCell.parse",
-        "ledger/records.py FailingKey.document",
-        "ledger/records.py FailingKey.parse",
-        "ledger/records.py SampledRow.document",
-        "ledger/records.py SampledRow.parse",
+        "ledger/findings.py BreakdownCell.document",
+        "ledger/findings.py BreakdownCell.parse",
+        "ledger/findings.py FailingKey.document",
+        "ledger/findings.py FailingKey.parse",
+        "ledger/findings.py SampledRow.document",
+        "ledger/findings.py SampledRow.parse",
     ),
     "values of columns, as an author writes them": (
         "domain/contracts.py Lift.defaults",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance, Provenance, SourceProvenance
-from backfill_assets.ledger.records import GateResult, PublicationHeader
+from backfill_assets.ledger.records import PublicationHeader
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.page import Facts, Page, Value, facts, page, run_ref, section, words

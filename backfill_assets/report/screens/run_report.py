@@ -10,7 +10,7 @@ from math import isfinite
 from markupsafe import Markup
 
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.records import SampledRow
+from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report import charts

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import assert_never
 
 from backfill_assets.gates.judge import Verdict, exceeds
-from backfill_assets.ledger.records import Finding, GateResult
+from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.report.words.stages import NOTHING_THERE, more_days_words

@@ -28,7 +28,8 @@ from backfill_assets.gates import broken_down
 from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.judge import moved_verdict
 from backfill_assets.gates.sample import sample_rows
-from backfill_assets.ledger.records import NEEDS_COMMENT, BreakdownCell, CandidatePartition, Finding, GateResult
+from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult
+from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import DayRange

@@ -13,7 +13,7 @@ from backfill_assets.candidates.compute import derived_rows
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.core.errors import ContractBroken, IllegalTransition
 from backfill_assets.domain import DerivedTable, Domain, Policy, expression
-from backfill_assets.ledger.records import Finding
+from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest

@@ -33,7 +33,8 @@ from backfill_assets.gates.measure import Measured, compare, contents, equal_par
 from backfill_assets.gates.moves import NONE_OF_THESE
 from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.lake.checksums import NO_ROWS
-from backfill_assets.ledger.records import CandidatePartition, Finding
+from backfill_assets.ledger.findings import Finding
+from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets_tests.domains.example import sales
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sqlalchemy import select
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.ledger.records import Sample, SampledRow, SampleKind
+from backfill_assets.ledger.findings import Sample, SampledRow, SampleKind
 from backfill_assets.ledger.schema import samples
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger

@@ -18,7 +18,8 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext, Window, unique_key
 from backfill_assets.lake.checksums import joined
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.records import ChunkRecord, FailingKey, Finding, GateResult
+from backfill_assets.ledger.findings import FailingKey, Finding, GateResult
+from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest

@@ -18,7 +18,7 @@ from backfill_assets.domain import Domain, Window, warm_up_proof
 from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.examples.enforcement_sla.sources import case_events
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.records import Finding, GateResult
+from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange

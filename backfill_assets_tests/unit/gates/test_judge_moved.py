@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets.domain import Moved, moved
 from backfill_assets.gates.judge import moved_verdict
-from backfill_assets.ledger.records import NEEDS_COMMENT, BreakdownCell
+from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell
 from backfill_assets.report.words.verdicts import verdict_words
 
 JULY, AUGUST = date(2006, 7, 1), date(2006, 8, 1)

@@ -12,7 +12,8 @@ from backfill_assets.domain import ComparedWithAccepted, Gate, UniqueKey, WarmUp
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.moves import Moves, StateMove, changed_columns_in, moves_in, state_moves_in
-from backfill_assets.ledger.records import CandidatePartition, Finding, GateResult
+from backfill_assets.ledger.findings import Finding, GateResult
+from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.report.measured import changed_columns
 
 DAY = date(2026, 1, 5)

@@ -15,8 +15,9 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
+from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.publications import Extent
-from backfill_assets.ledger.records import Action, BreakdownCell, Finding, GateResult, PublicationHeader
+from backfill_assets.ledger.records import Action, PublicationHeader
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.gates.judge import Verdict
-from backfill_assets.ledger.records import Finding
+from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import TRANSITIONS
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.impact import TablePartitions

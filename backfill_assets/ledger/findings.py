@@ -1,0 +1,185 @@
+"""Records of what gates found: findings, and the values of rows that show them.
+
+Values of rows are kept where they can be erased, and nowhere else in the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from typing import Any
+
+Values = Mapping[str, str | None]
+"""Columns of a row as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledRow:
+    """A row that moves.
+
+    Attributes:
+        partition: The partition it is in.
+        key: The columns that identify it, the partition first, as text.
+        before: Its other columns as text in the accepted rows; null for an added row.
+        after: The same in the new rows; null for a removed row.
+    """
+
+    partition: date
+    key: Values
+    before: Values | None
+    after: Values | None
+
+    def document(self) -> Mapping[str, Any]:
+        """The row as the ledger keeps it."""
+        return {
+            "partition": self.partition.isoformat(),
+            "key": dict(self.key),
+            "before": None if self.before is None else dict(self.before),
+            "after": None if self.after is None else dict(self.after),
+        }
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> SampledRow:
+        """The row that the ledger kept; `parse(row.document()) == row`."""
+        return SampledRow(**{**document, "partition": date.fromisoformat(document["partition"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingKey:
+    """A row that fails a gate.
+
+    Attributes:
+        gate: The gate.
+        partition: The partition it is in.
+        key: The columns that identify it, the partition first, as text.
+    """
+
+    gate: str
+    partition: date
+    key: Values
+
+    def document(self) -> Mapping[str, Any]:
+        """The key as the ledger keeps it."""
+        return {"gate": self.gate, "partition": self.partition.isoformat(), "key": dict(self.key)}
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> FailingKey:
+        """The key that the ledger kept; `parse(found.document()) == found`."""
+        return FailingKey(**{**document, "partition": date.fromisoformat(document["partition"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakdownCell:
+    """The measures of one month and one combination of business dimensions, before and after.
+
+    Attributes:
+        month: Its first day.
+        is_new: Whether it counts the partitions without accepted rows, or those with.
+        by: The dimensions as text; empty when there were too many combinations of them.
+        before: The measures of the accepted rows by name, as text.
+        after: The same of the new rows.
+        differs: Whether any of these rows differ, even where the measures are the same.
+    """
+
+    month: date
+    is_new: bool
+    by: Values
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    differs: bool
+
+    def document(self) -> Mapping[str, Any]:
+        """The cell as the ledger keeps it."""
+        return {
+            "month": self.month.isoformat(),
+            "is_new": self.is_new,
+            "by": dict(self.by),
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "differs": self.differs,
+        }
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> BreakdownCell:
+        """The cell that the ledger kept; `parse(cell.document()) == cell`."""
+        return BreakdownCell(**{**document, "month": date.fromisoformat(document["month"])})
+
+
+class Finding(StrEnum):
+    """What a gate found in a partition, whether it passed or not.
+
+    `..._ELSEWHERE` is the verdict of a proof on a partition that was not computed again.
+    """
+
+    COLUMNS = "COLUMNS"
+    OTHER_COLUMNS = "OTHER_COLUMNS"
+    UNREADABLE = "UNREADABLE"
+    REQUIRED = "REQUIRED"
+    SHARED_KEYS = "SHARED_KEYS"
+    NULLS = "NULLS"
+    NOT_ACCEPTED = "NOT_ACCEPTED"
+    UNSATISFIED = "UNSATISFIED"
+    ROW_COUNT = "ROW_COUNT"
+    COMPARED = "COMPARED"
+    NOT_ASKED = "NOT_ASKED"
+    NOTHING_TO_COMPARE = "NOTHING_TO_COMPARE"
+    SAME = "SAME"
+    DIFFERENT = "DIFFERENT"
+    UNUSABLE = "UNUSABLE"
+    SAME_ELSEWHERE = "SAME_ELSEWHERE"
+    DIFFERENT_ELSEWHERE = "DIFFERENT_ELSEWHERE"
+    UNUSABLE_ELSEWHERE = "UNUSABLE_ELSEWHERE"
+    NOTHING_ACCEPTED = "NOTHING_ACCEPTED"
+    TOO_MANY_GROUPS = "TOO_MANY_GROUPS"
+    MOVED = "MOVED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """What one gate found in one staged partition. Key: run_id, partition, gate.
+
+    Attributes:
+        run_id: The run.
+        partition: The partition.
+        gate: The name of the gate.
+        blocking: Whether its failure blocks.
+        passed: Whether it passed.
+        digest: The file set digest of exactly the files that were measured.
+        observed: Counts, as canonical values for people and machines; never values of rows, which are a `Sample`.
+        finding: What it found; with the counts in `observed` it is the verdict.
+    """
+
+    run_id: str
+    partition: date
+    gate: str
+    blocking: bool
+    passed: bool
+    digest: str
+    finding: Finding
+    observed: Mapping[str, Any] = field(default_factory=dict)
+
+
+PassedGate = tuple[date, str, str]
+"""A gate that passed in a staged partition: the partition, the gate, and the digest of the files that were measured."""
+
+
+NEEDS_COMMENT = "needs_comment"
+"""What a gate observes, beside its counts, when the approver of the run has to write a comment about it."""
+
+
+class SampleKind(StrEnum):
+    """What the rows of a sample show."""
+
+    CHANGED_ROWS = "CHANGED_ROWS"
+    FAILING_KEYS = "FAILING_KEYS"
+    BREAKDOWN = "BREAKDOWN"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Values of some rows. They are kept where they can be erased, and nowhere else in the ledger."""
+
+    kind: SampleKind
+    rows: tuple[SampledRow, ...] | tuple[FailingKey, ...] | tuple[BreakdownCell, ...]
