@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
@@ -30,7 +29,7 @@ from backfill_assets_tests.domains.example import recent_sales, sales
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.edited import edit
 from backfill_assets_tests.support.shop import DAYS, OUTPUT, RECENT, Shop, shop_environment, ticking_clock
-from backfill_assets_tests.unit.test_readme import README
+from backfill_assets_tests.unit.test_docs import own_domain
 
 LATE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 9))
 SILVER, BRONZE = case_sla_daily.name, case_events.name
@@ -132,10 +131,10 @@ def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
 
 
 @pytest.mark.long
-def test_the_example_of_the_readme_is_proven(
+def test_the_example_of_the_tutorial_is_proven(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    example = own_domain()
     package = tmp_path / "code" / "my_shop"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text(example, encoding="utf-8")
