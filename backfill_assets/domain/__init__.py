@@ -16,6 +16,7 @@ from backfill_assets.domain.declarations import Partitioning, daily, monthly
 from backfill_assets.domain.domain import Domain, Reference, ReferenceValue
 from backfill_assets.domain.gates import (
     AcceptedValues,
+    AddsOnly,
     ComparedWithAccepted,
     Gate,
     Moved,
@@ -39,10 +40,12 @@ from backfill_assets.domain.sources import Lateness, SourceTable, days
 from backfill_assets.domain.tables import DerivedTable, Input, Release, Table, Transform, derived_table, reads
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.publish_mode import PublishMode, append, replace
 from backfill_assets.planning.windows import Months, Window
 
 __all__ = [
     "AcceptedValues",
+    "AddsOnly",
     "Breakdown",
     "ComparedWithAccepted",
     "DayRange",
@@ -61,6 +64,7 @@ __all__ = [
     "Operations",
     "Partitioning",
     "Policy",
+    "PublishMode",
     "Reference",
     "ReferenceValue",
     "Release",
@@ -75,6 +79,7 @@ __all__ = [
     "WarmUpProof",
     "Window",
     "accepted",
+    "append",
     "compared",
     "daily",
     "days",
@@ -85,6 +90,7 @@ __all__ = [
     "moved",
     "not_null",
     "reads",
+    "replace",
     "row_count",
     "unique_key",
     "warm_up_proof",

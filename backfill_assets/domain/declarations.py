@@ -17,6 +17,7 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
 from backfill_assets.domain.gates import (
     AcceptedValues,
+    AddsOnly,
     ComparedWithAccepted,
     Gate,
     RowExpression,
@@ -26,6 +27,7 @@ from backfill_assets.domain.gates import (
 )
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 SHORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -133,7 +135,9 @@ def check_policy(table: Declared, policy: Policy) -> None:
         )
 
 
-def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | None = None) -> tuple[Gate, ...]:
+def complete_gates(
+    table: Declared, gates: tuple[Gate, ...], *, proves: int | None = None, publish: PublishMode = REPLACE
+) -> tuple[Gate, ...]:
     """The declared gates with the ones every table has, checked against the schema.
 
     Args:
@@ -141,6 +145,7 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | No
         gates: What its author asked for.
         proves: How many partitions a proof of the window recomputes unless the author overrides it; None for
             source tables, which have no window.
+        publish: How its rows become the content of partitions.
     """
     complete: list[Gate] = []
     if not any(isinstance(gate, SchemaMatches) for gate in gates):
@@ -150,6 +155,8 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | No
     complete += gates
     if not any(isinstance(gate, ComparedWithAccepted) for gate in gates):
         complete.append(ComparedWithAccepted())
+    if publish.only_adds and not any(isinstance(gate, AddsOnly) for gate in gates):
+        complete.append(AddsOnly())
     if proves is not None and not any(isinstance(gate, WarmUpProof) for gate in gates):
         complete.append(WarmUpProof())
     complete = [

@@ -175,6 +175,22 @@ class ComparedWithAccepted:
         return ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddsOnly:
+    """Nothing that is accepted changes. Tables that are published with `append()` have this gate, and no others."""
+
+    blocking: bool = True
+    name: str = "adds_only"
+
+    @property
+    def demands(self) -> str:
+        return "a partition has no accepted version, or exactly the accepted rows"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
 WARM_UP = "warm_up"
 """The name of the gate that proves the window."""
 
@@ -259,6 +275,7 @@ Gate = (
     | RowExpression
     | RowCount
     | ComparedWithAccepted
+    | AddsOnly
     | WarmUpProof
     | Moved
 )

@@ -32,6 +32,7 @@ from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
+from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Months, Window
 
 References = Mapping[str, Any]
@@ -134,6 +135,7 @@ REFERENCE_WINDOW = Kind(
 OF_A_DERIVED_TABLE = {
     "transform": a(str, "a text"),
     "window": WINDOW,
+    "publish": a(PublishMode, "replace() or append()"),
     "reference_window": REFERENCE_WINDOW,
     "references": several(str, "names of references"),
     "breakdown": Kind(
@@ -161,6 +163,7 @@ class DerivedTable:
         reference_window: How far around an output day facts of the references count, or a function from the references
             to it. None is unknown: then a change of any day makes every partition stale.
         breakdown: By which business dimensions its reviewers are shown what changes.
+        publish: How its rows become the content of partitions.
     """
 
     name: str
@@ -178,6 +181,7 @@ class DerivedTable:
     gates: tuple[Gate, ...] = ()
     policy: Policy = USUAL_POLICY
     breakdown: Breakdown | None = None
+    publish: PublishMode = REPLACE
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -208,7 +212,7 @@ class DerivedTable:
             raise wrong(self, "it declares how far references count, and uses none")
         self._check_releases()
         proves = 1 if self.partition.grain is Grain.MONTHLY else 5
-        object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves))
+        object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves, publish=self.publish))
         check_breakdown(self, self.breakdown, partition=self.partition.column)
 
     def _check_releases(self) -> None:
@@ -292,6 +296,7 @@ def derived_table(
     gates: tuple[Gate, ...] = (),
     policy: Policy = USUAL_POLICY,
     breakdown: Breakdown | None = None,
+    publish: PublishMode = REPLACE,
     earlier: Mapping[str, Transform] | None = None,
 ) -> Callable[[Transform], DerivedTable]:
     """Turns a function of input DataFrames and a TransformContext into a derived table.
@@ -313,6 +318,8 @@ def derived_table(
             of the window are among them unless `warm_up_proof(partitions=0)` opts out of the last.
         policy: What needs approval.
         breakdown: By which business dimensions reviewers are shown what changes.
+        publish: How its rows become the content of partitions: `replace()`, or `append()` for partitions that are
+            only added.
         earlier: Earlier releases that can still be run, by version.
 
     Raises:
@@ -348,6 +355,7 @@ def derived_table(
             gates=gates,
             policy=policy,
             breakdown=breakdown,
+            publish=publish,
             description=inspect.getdoc(function) or "",
         )
 

@@ -11,7 +11,7 @@ from datetime import date
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from backfill_assets.domain import ComparedWithAccepted, Table, UniqueKey
+from backfill_assets.domain import AddsOnly, ComparedWithAccepted, Table, UniqueKey
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.measure import Proven, violations
 from backfill_assets.gates.sample import key_columns, sample_rows
@@ -48,7 +48,7 @@ def failing_keys(
             failed.setdefault(result.gate, []).append(result.partition)
     found = _violating(staged, table, failed)
     for gate in table.gates:
-        if isinstance(gate, ComparedWithAccepted) and gate.name in failed and accepted is not None:
+        if isinstance(gate, ComparedWithAccepted | AddsOnly) and gate.name in failed and accepted is not None:
             first = F.col(table.partition.column) == F.lit(failed[gate.name][0])
             moved = sample_rows(staged.where(first), accepted.where(first), table, most=MOST_KEYS)
             found += [FailingKey(gate=gate.name, partition=row.partition, key=row.key) for row in moved]

@@ -10,6 +10,7 @@ from typing import Any, assert_never
 
 from backfill_assets.domain import (
     AcceptedValues,
+    AddsOnly,
     ComparedWithAccepted,
     Gate,
     Moved,
@@ -102,6 +103,8 @@ def _verdict(gate: Gate, partition: date, known: _Found) -> Verdict:
             return _row_count(gate, found)
         case ComparedWithAccepted():
             return _compared(gate, found)
+        case AddsOnly():
+            return _adds_only(found, is_new=partition in known.new)
         case WarmUpProof():
             return warm_up_verdict(partition, known.proven)
         case Moved():
@@ -159,6 +162,12 @@ def _compared(gate: ComparedWithAccepted, found: Measured) -> Verdict:
             max_changed_percent=gate.max_changed_percent,
         ),
     )
+
+
+def _adds_only(found: Measured, *, is_new: bool) -> Verdict:
+    moved = found.added + found.removed + found.changed
+    observed = {"added": found.added, "removed": found.removed, "changed": found.changed, "is_new": is_new}
+    return Verdict(passed=is_new or not moved, finding=Finding.ADDS_ONLY, observed=observed)
 
 
 def exceeds(count: int, of: int, percent: int | None) -> bool:

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from backfill_assets.domain import (
     AcceptedValues,
+    AddsOnly,
     ComparedWithAccepted,
     Gate,
     Moved,
@@ -240,7 +241,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
         case SchemaMatches():
             required = [field.name for field in table.schema.fields if not field.nullable]
             return F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in required))
-        case UniqueKey() | RowCount() | ComparedWithAccepted() | WarmUpProof() | Moved():
+        case UniqueKey() | RowCount() | ComparedWithAccepted() | AddsOnly() | WarmUpProof() | Moved():
             return None
 
 

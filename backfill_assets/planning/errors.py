@@ -41,6 +41,15 @@ class NeverPublished(MissingInput):
 
 
 @sentence
+class AlreadyAccepted(Refused):
+    """{table} only adds partitions, and these have an accepted version: {partitions}."""
+
+    table: str
+    partitions: Partitions
+    others: Partitions
+
+
+@sentence
 class IncompleteWindows(MissingInput):
     """{table} needs input days that have never been built: {lacking}."""
 

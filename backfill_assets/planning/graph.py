@@ -43,11 +43,16 @@ class TableInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableNode:
-    """A table as the planner sees it. A table without inputs is a source table."""
+    """A table as the planner sees it. A table without inputs is a source table.
+
+    Attributes:
+        only_adds: Whether a partition that has an accepted version is never built again.
+    """
 
     name: str
     grain: Grain
     inputs: tuple[TableInput, ...] = ()
+    only_adds: bool = False
 
     @property
     def is_source(self) -> bool:

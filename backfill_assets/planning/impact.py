@@ -82,7 +82,8 @@ def impact(
         graph: The tables and their windows.
         changed: Partitions that have changed or will, by table. They are not built again themselves.
         accepted: What has an accepted version. Only that can become stale.
-        rebuild: Partitions to rebuild in any case, such as the stale ones, with everything that depends on them.
+        rebuild: Partitions to rebuild in any case, such as the stale ones, with everything that depends on them. Not
+            accepted ones of a table that only adds.
         if_complete: Partitions that are built as well where their windows are complete, counting what this impact
             builds before them.
         keep: Partitions that are not rebuilt although they depend on a change, unless `rebuild` names them.
@@ -101,7 +102,8 @@ def impact(
     for node in graph.tables.values():
         reached, because = _reached(graph, node, moves)
         named = set(rebuild.get(node.name, ()))
-        chosen = (_accepted(accepted, node.name, reached) - keep.get(node.name, frozenset())) | named
+        again = set() if node.only_adds else _accepted(accepted, node.name, reached)
+        chosen = (again - keep.get(node.name, frozenset())) | named
         chosen |= _complete(graph, node, set(if_complete.get(node.name, ())) - chosen, accepted, built)
         if not chosen:
             continue
@@ -109,6 +111,19 @@ def impact(
         moves.setdefault(node.name, set()).update(chosen)
         rebuilds.append(_rebuild(graph, node, chosen, because, built, accepted))
     return tuple(rebuilds)
+
+
+def left_as_added(
+    graph: Graph, changed: Mapping[str, Iterable[date]], accepted: Accepted
+) -> tuple[TablePartitions, ...]:
+    """The accepted partitions of tables that only add, which depend on a change and are not built again for it."""
+    moves = {name: set(partitions) for name, partitions in changed.items()}
+    found = {
+        node.name: _accepted(accepted, node.name, _reached(graph, node, moves)[0])
+        for node in graph.tables.values()
+        if node.only_adds
+    }
+    return _by_table(graph, found)
 
 
 def never_built(graph: Graph, changed: Mapping[str, Iterable[date]], accepted: Accepted) -> tuple[TablePartitions, ...]:

@@ -31,6 +31,7 @@ from backfill_assets.planning.manifest_parts import (
 )
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.reads import MoreDays
 
 FORMAT = 1
@@ -57,6 +58,7 @@ class Manifest:
         references: The versions of the reference documents that it reads.
         gates: What is measured before it may be published.
         limits: The bounds of the run; null is no limit.
+        publish: How its rows become the content of the partitions, as declared when the run was planned.
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
         configuration: What else steers the transform (the window, for example), canonical values only.
@@ -93,7 +95,7 @@ class Manifest:
     references: tuple[PinnedReference, ...] = ()
     gates: tuple[GateTerm, ...] = ()
     limits: Limits
-    publish_mode: str = "REPLACE_PARTITIONS"
+    publish: PublishMode = REPLACE
     supersedes: tuple[str, ...] = ()
     cause: RunCause = A_PERSON
     chunks: tuple[int, ...] = ()
@@ -122,7 +124,7 @@ class Manifest:
                 "grain": str(self.grain),
                 "partition_column": self.partition_column,
                 "partitions": [partition.isoformat() for partition in self.partitions],
-                "publish_mode": self.publish_mode,
+                "publish": self.publish.document,
             },
             "transform": {
                 "name": self.transform,
@@ -202,7 +204,7 @@ class Manifest:
             grain=Grain(target["grain"]),
             partition_column=target["partition_column"],
             partitions=tuple(date.fromisoformat(day) for day in target["partitions"]),
-            publish_mode=target["publish_mode"],
+            publish=PublishMode.parse(target["publish"]),
             transform=transform["name"],
             transform_version=transform["version"],
             code_digest=transform["code_digest"],

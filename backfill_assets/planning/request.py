@@ -17,7 +17,7 @@ from typing import Any
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
-from backfill_assets.planning.errors import IncompleteWindows, NeverPublished
+from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
@@ -37,6 +37,7 @@ from backfill_assets.planning.manifest_parts import (
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_of_spans, spans_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
+from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.state import Claim, StateReader
 from backfill_assets.planning.windows import AnyWindow, parse_window
 
@@ -97,6 +98,7 @@ class Terms:
     Attributes:
         policy: Whose approval publication asks for.
         proof: What the warm-up gate computes again; None for tables that opted out.
+        publish: How rows become the content of partitions.
     """
 
     domain: str
@@ -112,6 +114,7 @@ class Terms:
     limits: Limits
     policy: Policy = USUAL_POLICY
     proof: ProofTerms | None = None
+    publish: PublishMode = REPLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,6 +239,7 @@ def propose(
         UnknownName: There is no such table.
         InvalidRange: The days are outside the table's days.
         MissingInput: A reconciliation over partitions that were never published.
+        Refused: The table only adds partitions, and some of these have an accepted version.
     """
     node = graph.table(request.table)
     partitions = output_of(request, graph, as_of)
@@ -243,6 +247,8 @@ def propose(
     present = state.claims(node.name, partitions)
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
+    if terms.publish.only_adds and request.mode not in NEVER_PUBLISHED:
+        _require_nothing_accepted(node, partitions, present)
     expected = estimate(
         partitions,
         {partition: claim.rows for partition, claim in present.items()},
@@ -279,6 +285,7 @@ def propose(
         references=terms.references,
         gates=terms.gates,
         limits=limits,
+        publish=terms.publish,
         policy=terms.policy,
         cause=cause,
         chunks=chunks,
@@ -336,6 +343,12 @@ def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date],
             partitions=Partitions.of(node.grain, lacking),
             so="; there is nothing to reconcile",
         )
+
+
+def _require_nothing_accepted(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
+    if present:
+        others = Partitions.of(node.grain, (partition for partition in partitions if partition not in present))
+        raise AlreadyAccepted(table=node.name, partitions=Partitions.of(node.grain, present), others=others)
 
 
 def _inputs(

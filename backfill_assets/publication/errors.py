@@ -75,6 +75,16 @@ class TableChanged(TargetChanged):
 
 
 @sentence
+class OnlyAdds(TargetChanged):
+    """run {run_id} would change {table} {partitions}, which has an accepted version, and the table only adds
+    partitions."""
+
+    run_id: str
+    table: str
+    partitions: Partitions
+
+
+@sentence
 class ChangedAfterPublication(TargetChanged):
     """{table} {partition} was changed by {changed_by} after publication {publication_id}."""
 

@@ -167,12 +167,15 @@ def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: A
 def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: list[date], *, new: bool) -> set[date]:
     """Those that were computed from other inputs than the accepted ones and, with `new`, those that were never built.
 
-    What was computed from the accepted inputs is not computed again: a person may have done it, or the publication was
+    Of a table that only adds, none that has an accepted version. What was computed from the accepted inputs is not
+    computed again: a person may have done it, or the publication was
     undone before anything had followed it.
     """
     if not partitions:
         return set()
     lacking = set(partitions) - tx.versions.claims(node.name, partitions).keys() if new else set()
+    if node.only_adds:
+        return lacking
     return lacking | computed_from_other_inputs(ws, tx, ws.domain.derived_table(node.name), partitions)
 
 

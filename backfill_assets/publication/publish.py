@@ -72,6 +72,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
             tx.candidates.of_run(run_id),
             tx.candidates.passed_gates(run_id),
             tx.versions.accepted(manifest.table, manifest.partitions),
+            only_adds=manifest.publish.only_adds or ws.graph.table(manifest.table).only_adds,
         )
         intent = PublicationIntent(
             publication_id=_new_id(ws.clock()),

@@ -28,6 +28,7 @@ from backfill_assets.publication.errors import (
     NeverPublished,
     NoCandidate,
     NotPublishable,
+    OnlyAdds,
     TableChanged,
 )
 
@@ -51,8 +52,17 @@ def changes_for(
     candidates: Mapping[date, CandidatePartition],
     passed: Collection[PassedGate],
     accepted: Mapping[date, PartitionVersion],
+    *,
+    only_adds: bool,
 ) -> tuple[tuple[PartitionChange, ...], tuple[VerifiedPartition, ...]]:
     """What publishing the candidate would do to each declared partition.
+
+    Args:
+        manifest: The run's contract.
+        candidates: What it staged.
+        passed: The gates that passed.
+        accepted: The accepted versions of its partitions.
+        only_adds: Whether its manifest or the present declaration forbids changes of partitions that have a version.
 
     Returns:
         The partitions whose rows change, and those whose accepted rows are equal: the latter stay, so that nothing
@@ -60,7 +70,8 @@ def changes_for(
 
     Raises:
         GateFailed: A blocking gate failed, or was not evaluated on exactly these files.
-        TargetChanged: A partition's accepted version is not the one that the candidate was compared with.
+        TargetChanged: A partition's accepted version is not the one that the candidate was compared with, or it has one
+            that would change, and the table only adds.
     """
     _require_every_partition(manifest, candidates)
     _require_gates(manifest, candidates, passed)
@@ -79,6 +90,9 @@ def changes_for(
                 )
             )
             continue
+        if present is not None and only_adds:
+            only = Partitions.of(manifest.grain, (partition,))
+            raise OnlyAdds(run_id=manifest.run_id, table=manifest.table, partitions=only)
         changes.append(
             PartitionChange(
                 partition=partition,

@@ -177,6 +177,7 @@ _WHY: Mapping[WhyLeftOut, str] = {
     WhyLeftOut.CODE_CHANGED: "only the code changed, and the version is the same",
     WhyLeftOut.CHOSEN_REFERENCES: "its references were chosen on purpose",
     WhyLeftOut.BLOCKED: "an input has no accepted version any more",
+    WhyLeftOut.ONLY_ADDS: "the table only adds partitions, and these have an accepted version",
     WhyLeftOut.INCOMPLETE: "never built",
     WhyLeftOut.DEPENDS: "depends on these days, and was never built",
     WhyLeftOut.DAYS_NOT_NAMED: "never built, and the days were not named",

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.impact import Rebuild, TablePartitions, complete, is_within, lacking, never_built, unbuilt
+from backfill_assets.planning.impact import (
+    Rebuild,
+    TablePartitions,
+    complete,
+    is_within,
+    lacking,
+    left_as_added,
+    never_built,
+    unbuilt,
+)
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
 from backfill_assets.restatements.errors import NotLoaded, OnlyCodeChanged, OnlyPart
@@ -57,7 +66,9 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
     if_complete: dict[str, list[date]] = {}
     left_out: list[LeftOut] = []
     only_code: list[LeftOut] = []
-    for found in stale:
+    for each in stale:
+        found, added = _only_new(each) if graph.table(each.table).only_adds else (each, ())
+        left_out += added
         if graph.table(found.table).is_source:
             if found.partitions:
                 raise NotLoaded(table=found.table, partitions=Partitions(found.grain, found.partitions))
@@ -82,6 +93,14 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
     if only_code and not any(rebuild.values()) and not if_complete and not request.because:
         raise OnlyCodeChanged(stale=tuple(only_code))
     return StaleOnes(rebuild=rebuild, if_complete=if_complete, left_out=tuple(left_out))
+
+
+def _only_new(found: Staleness) -> tuple[Staleness, Sequence[LeftOut]]:
+    """What is stale of a table that only adds, as what was never built of it, and what stays as it was added."""
+    new = tuple(each for each in found.ranges if {reason.cause for reason in each.reasons} == {Cause.NEVER_BUILT})
+    added = sorted(partition for each in found.ranges if each not in new for partition in each.partitions)
+    left_out = [_left_out(found, added, WhyLeftOut.ONLY_ADDS)] if added else []
+    return replace(found, ranges=new, blocked=(), kept=(), on_purpose=()), left_out
 
 
 def left_out_of(
@@ -110,6 +129,11 @@ def left_out_of(
     for name, some in stale.if_complete.items():
         of_table = [partition for partition in some if partition not in built.get(name, ())]
         found += _waiting(graph, name, of_table, accepted, there, request.days)
+    moves = {name: {*changed.get(name, ()), *built.get(name, ())} for name in {**changed, **built}}
+    found += [
+        _left_out(graph.table(each.table), each.partitions, WhyLeftOut.ONLY_ADDS)
+        for each in left_as_added(graph, moves, accepted)
+    ]
     if request.because:
         found += _without_version(graph, request, changed, accepted)
     if request.stale and request.days is None:

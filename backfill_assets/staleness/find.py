@@ -308,7 +308,8 @@ class SourceChanges:
 def source_changes(ws: Workspace, tx: ReadTransaction) -> SourceChanges:
     """The changed days of sources, by what `stale` finds."""
     sources = {source.name for source in ws.domain.sources}
-    found = stale_within(ws, tx)
+    # What a table that only adds has added stays, whatever changes.
+    found = [each for each in stale_within(ws, tx) if not ws.graph.table(each.table).only_adds]
     dependents: dict[SourceDay, set[str]] = {}
     for table, source_day in _changed(found, sources):
         dependents.setdefault(source_day, set()).add(table)

@@ -30,6 +30,8 @@ def how_to_include(left: LeftOut) -> NextStep:
             return step("with the present references: ", present, "; with the same again: ", again)
         case WhyLeftOut.BLOCKED:
             return step("build the input first, or roll back what depends on it: ", do(Act.STALE, table))
+        case WhyLeftOut.ONLY_ADDS:
+            return added_again(table)
         case WhyLeftOut.INCOMPLETE:
             each = [how_to_fill(some.table, some.grain, some.partitions) for some in left.missing]
             return step(*[part for how in each for part in ("; ", how)][1:])
@@ -42,6 +44,11 @@ def how_to_include(left: LeftOut) -> NextStep:
             return step(plan_stale(table, changed_code=left.of_code), "; why: ", do(Act.STALE, table))
         case _:
             assert_never(left.why)
+
+
+def added_again(table: str) -> NextStep:
+    """How partitions of a table that only adds are corrected."""
+    return step("roll back the publication that added them, then plan them again: ", do(Act.HISTORY, table))
 
 
 def as_recorded(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:

@@ -8,6 +8,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.planning import errors
 from backfill_assets.planning.partitions import MalformedDays, Partitions, ReversedRange, compress
 from backfill_assets.report.advice.filling import how_to_fill, joined
+from backfill_assets.report.advice.left_out import added_again
 from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, Option, do, step
 
 EARLIER_FIRST_DAY = "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
@@ -31,6 +32,9 @@ def of_planning(error: BackfillError) -> Advice | None:
             return "choose earlier days" if error.days.start >= error.earliest else EARLIER_FIRST_DAY
         case errors.NeverPublished(table=table):
             return step("choose published days: ", do(Act.STATUS), ", or ", do(Act.HISTORY, table))
+        case errors.AlreadyAccepted(others=others):
+            new = ("plan those without one: ", joined(_plans(error.table, [others])), "; or, to correct them, ")
+            return step(*(new if others.days else ()), added_again(error.table))
         case errors.IncompleteWindows():
             table, missing = next(iter(error.missing.items()))
             return (

@@ -6,6 +6,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.states import RunState
 from backfill_assets.publication import errors
 from backfill_assets.report.advice.filling import plan_again
+from backfill_assets.report.advice.left_out import added_again
 from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
@@ -35,6 +36,8 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return do(Act.REPORT, error.run_id)
         case errors.TableChanged():
             return step("compare it with the present rows: ", do(Act.RUN, error.run_id))
+        case errors.OnlyAdds():
+            return added_again(error.table)
         case errors.ChangedAfterPublication(undone_with=str() as whole):
             return step("undo that first: ", undo(whole))
         case errors.ChangedAfterPublication():

@@ -33,7 +33,7 @@ from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import mebibytes
-from backfill_assets.report.words.plans import basis_words
+from backfill_assets.report.words.plans import basis_words, publish_words
 from backfill_assets.report.words.releases import brought_along_words, goes_back_words
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words
 from backfill_assets.restatements.errors import why_left_out
@@ -55,6 +55,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("output range", manifest.output),
             ("builds", _part_of(len(manifest.output), run.asked_for)),
             ("left out", f"{Partitions(run.grain, run.left_out)}: {lacks(run.lacks)}" if run.left_out else None),
+            ("publishes", publish_words(manifest.publish)),
             ("replaces", _replaced(run)),
             ("supersedes", run_ids(manifest.supersedes)),
             ("expected", _expected(run.estimate)),

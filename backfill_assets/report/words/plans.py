@@ -1,9 +1,12 @@
-"""Words of plans: what estimates rest on."""
+"""Words of plans: what estimates rest on, and what a publication does to partitions."""
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 
 
 def basis_words(estimate: Estimate) -> str:
@@ -15,3 +18,13 @@ def basis_words(estimate: Estimate) -> str:
             return f"the latest {count_of(estimate.runs, 'run')} of this table"
         case Basis.INPUT_ROWS:
             return "a guess, one row for every input row of the same days: this table was never built before"
+
+
+def publish_words(mode: PublishMode) -> str:
+    """What a publication does to partitions."""
+    match mode.kind:
+        case PublishKind.REPLACE:
+            return "whole partitions in place of the accepted ones"
+        case PublishKind.APPEND:
+            return "only partitions that have no accepted version (append)"
+    assert_never(mode.kind)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import assert_never
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
 
 from backfill_assets.gates.judge import Verdict, exceeds
 from backfill_assets.ledger.findings import Finding, GateResult
@@ -40,6 +40,8 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return f"{count_of(seen['rows'], 'row')}, of at least {seen['at_least']:,}{most}"
         case Finding.COMPARED:
             return _compared_words(result)
+        case Finding.ADDS_ONLY:
+            return _adds_only_words(seen)
         case Finding.NOT_ASKED:
             return "not asked for when the run was planned"
         case Finding.NOTHING_TO_COMPARE:
@@ -86,6 +88,15 @@ def _compared_words(result: GateResult | Verdict) -> str:
         f"{seen['unchanged']:,} unchanged of {accepted:,} accepted rows"
     )
     return "; ".join([numbers, *([" and ".join(reasons)] if reasons else [])])
+
+
+def _adds_only_words(seen: Mapping[str, Any]) -> str:
+    if seen["is_new"]:
+        return f"{count_of(seen['added'], 'row')} added where nothing was accepted"
+    if seen["added"] + seen["removed"] + seen["changed"] == 0:
+        return "exactly the accepted rows"
+    numbers = f"{seen['added']:,} added, {seen['removed']:,} removed, {seen['changed']:,} changed"
+    return f"{numbers} in a partition that has an accepted version"
 
 
 def _with(result: GateResult | Verdict) -> str:

@@ -196,7 +196,7 @@ def test_publication_asks_for_every_blocking_gate_of_the_manifest(shop: Shop) ->
         passed, accepted = reader.candidates.passed_gates(run_id), reader.versions.accepted(RECENT, [FIFTH, SIXTH])
     lacking = [found for found in passed if found[:2] != (SIXTH, "unique_key")]
     with pytest.raises(GateFailed, match=r"unique_key did not pass .* 2026-01-06"):
-        changes_for(run.manifest, candidates, lacking, accepted)
+        changes_for(run.manifest, candidates, lacking, accepted, only_adds=False)
 
 
 def test_a_target_that_changed_since_the_comparison_is_refused_and_nothing_changes(shop: Shop) -> None:

@@ -39,6 +39,7 @@ OBSERVED: dict[Finding, dict[str, Any]] = {
     Finding.UNSATISFIED: {"rows": 9, "violating_rows": 1, "condition": "n > 0"},
     Finding.ROW_COUNT: {"rows": 9, "at_least": 1, "at_most": 5},
     Finding.COMPARED: {**COUNTS, "max_removed_percent": 10, "max_changed_percent": 90},
+    Finding.ADDS_ONLY: {**COUNTS, "is_new": False},
     Finding.SAME: {**COUNTS, "more": MORE},
     Finding.DIFFERENT: {**COUNTS, "more": {}},
     Finding.UNUSABLE: {**COUNTS, "more": MORE, "surplus": 2},

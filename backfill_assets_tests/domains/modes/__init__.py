@@ -1,0 +1,69 @@
+"""A domain whose tables are published in different modes: a journal that only adds, and totals that follow from it."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sf
+from pyspark.sql.types import BooleanType, DateType, LongType, StringType, StructField, StructType, TimestampType
+
+from backfill_assets.domain import Domain, SourceTable, TransformContext, append, daily, derived_table
+
+entries = SourceTable(
+    name="bronze.entries",
+    key=("entry_id",),
+    event_time="at",
+    partition=daily("entered_on"),
+    schema=StructType(
+        [
+            StructField("entry_id", StringType(), nullable=False),
+            StructField("at", TimestampType(), nullable=False),
+            StructField("account", StringType(), nullable=False),
+            StructField("amount", LongType(), nullable=False),
+            StructField("version", LongType(), nullable=False),
+            StructField("gone", BooleanType(), nullable=False),
+        ]
+    ),
+)
+
+
+@derived_table(
+    name="silver.journal",
+    inputs={"entries": entries},
+    key=("day", "entry_id"),
+    partition=daily("day"),
+    schema=StructType(
+        [
+            StructField("day", DateType(), nullable=False),
+            StructField("entry_id", StringType(), nullable=False),
+            StructField("amount", LongType(), nullable=False),
+        ]
+    ),
+    version="1.0.0",
+    publish=append(),
+)
+def journal(entries: DataFrame, ctx: TransformContext) -> DataFrame:
+    """Every entry, as it was when its day was closed. Grain: one row per entry."""
+    return entries.select(sf.col("entered_on").alias("day"), "entry_id", "amount")
+
+
+@derived_table(
+    name="gold.totals",
+    inputs={"journal": journal},
+    key=("day",),
+    partition=daily("day"),
+    schema=StructType(
+        [StructField("day", DateType(), nullable=False), StructField("amount", LongType(), nullable=False)]
+    ),
+    version="1.0.0",
+)
+def totals(journal: DataFrame, ctx: TransformContext) -> DataFrame:
+    """What was entered on a day. Grain: one row per day."""
+    return journal.groupBy("day").agg(sf.sum("amount").alias("amount")).select("day", "amount")
+
+
+DOMAIN = Domain(
+    name="modes",
+    package="backfill_assets_tests.domains.modes",
+    sources=(entries,),
+    derived=(journal, totals),
+)
