@@ -107,8 +107,9 @@ def declared_as(domain: Domain, name: str, mode: PublishMode) -> Domain:
     derived: dict[str, DerivedTable] = {}
     for table in domain.derived:
         inputs = {argument: derived.get(read.name, read) for argument, read in table.inputs.items()}
-        changed = {"publish": mode, "gates": tuple(g for g in table.gates if not isinstance(g, AddsOnly))}
-        derived[table.name] = replace(table, inputs=inputs, **(changed if table.name == name else {}))
+        own = mode if table.name == name else table.publish
+        gates = tuple(gate for gate in table.gates if not isinstance(gate, AddsOnly))
+        derived[table.name] = replace(table, inputs=inputs, publish=own, gates=gates)
     return replace(domain, derived=tuple(derived.values()))
 
 

@@ -133,6 +133,11 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "unit/planning/test_late_events.py::test_what_corrects_takes_back_or_restores_is_for_a_person",
         "integration/application/test_live.py::test_what_a_person_has_rolled_back_is_not_published_again_without_one",
     ),
+    "37": (
+        "integration/publication/test_append.py"
+        "::test_partitions_are_added_and_what_was_accepted_is_refused_also_where_it_is_empty",
+        "integration/publication/test_append.py::test_followers_and_sets_leave_what_was_added_as_it_is_and_say_so",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""
