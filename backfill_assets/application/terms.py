@@ -28,7 +28,6 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
         limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
         policy=table.policy,
         proof=_proof_terms(table),
-        publish=table.publish,
     )
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
+from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.session_settings import session_digest
@@ -21,7 +22,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
-from backfill_assets.transforms.apply import apply_transform, called_transform
+from backfill_assets.transforms.apply import apply_transform, called_transform, with_lineage
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import current_rows, stored_schema
 from backfill_assets.workspace import Workspace
@@ -60,6 +61,8 @@ def derived_rows(
 ) -> DataFrame:
     """The rows of some output partitions, lineage included, from exactly these input files.
 
+    Where the transform returns changes, these are merged with the accepted rows that the manifest pins.
+
     Args:
         ws: The workspace.
         manifest: The run's contract.
@@ -72,6 +75,22 @@ def derived_rows(
         MissingInput: An input file or a pinned reference does not exist any more.
         ContractBroken: The transform failed, or returned other columns than it declares.
     """
+    rows = returned_rows(ws, manifest, table, partitions, reads, files)
+    if manifest.publish.merges:
+        merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=rows)
+        rows = merge.rows()
+    return with_lineage(rows, manifest)
+
+
+def returned_rows(
+    ws: Workspace,
+    manifest: Manifest,
+    table: DerivedTable,
+    partitions: Sequence[date],
+    reads: Sequence[Reads],
+    files: PinnedFiles,
+) -> DataFrame:
+    """What the transform of a run returns for some output partitions: rows, or changes; see `derived_rows`."""
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
     spark = ws.spark()
     frames = {
@@ -88,7 +107,7 @@ def derived_rows(
         references={name: loaded.value for name, loaded in references.items()},
         spark=spark,
     )
-    return apply_transform(table, table.release(manifest.transform_version), frames, ctx, manifest)
+    return apply_transform(table, table.release(manifest.transform_version), frames, ctx)
 
 
 def _input_rows(ws: Workspace, manifest: Manifest, read: Reads, files: PinnedFiles, *, changes: bool) -> DataFrame:

@@ -14,6 +14,7 @@ from backfill_assets.core.errors import (
     sentence,
 )
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 
 
@@ -58,6 +59,16 @@ class StagedAgain(InputsMovedOn):
     set_id: str | None
     table: str
     partitions: Partitions
+
+
+@sentence
+class MergedWithEarlier(InputsMovedOn):
+    """run {run_id} merged its changes with earlier rows of {table} than are accepted now: {partitions}."""
+
+    run_id: str
+    table: str
+    partitions: Partitions
+    manifest: Manifest
 
 
 @sentence

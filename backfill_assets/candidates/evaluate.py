@@ -17,8 +17,9 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.candidates.compute import unreadable_by
-from backfill_assets.candidates.inputs import require_read_as_staged
+from backfill_assets.candidates.compute import require_same_code, returned_rows, unreadable_by
+from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
+from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.prove import prove
 from backfill_assets.candidates.rows import accepted_checksums, rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
@@ -33,6 +34,7 @@ from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import Verdict, judge
 from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
+from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
@@ -51,7 +53,9 @@ from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, Part
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.planning.stages import Measure, Prove
+from backfill_assets.planning.reads import reads_of
+from backfill_assets.planning.request import node_of
+from backfill_assets.planning.stages import Measure, Prove, computing
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -84,6 +88,7 @@ class Gating:
         gates: The gates to measure; results that are still valid are in `kept`.
         measured: What was measured in the staged rows, by partition; empty before that.
         proven: The result of the proof of the window; None without a proof.
+        merged: What the changes are, by partition; empty for a table that is not fed by changes.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
         took_ms: How long its stages took, by name.
     """
@@ -100,6 +105,7 @@ class Gating:
     kept: tuple[GateResult, ...]
     measured: Mapping[date, Measured] = field(default_factory=dict)
     proven: tuple[Proven, ...] | None = None
+    merged: Mapping[date, MergedPartition] = field(default_factory=dict)
     cells: tuple[BreakdownCell, ...] = ()
     took_ms: dict[str, int] = field(default_factory=dict)
     evaluated: Evaluated | None = None
@@ -171,6 +177,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
             # A run that was gated before keeps its results; one that waits for its gates fails below.
             require_agreed_gates(manifest, table)
         require_read_as_staged(tx, ws.graph, manifest)
+        require_merged_with_present(tx, manifest)
         tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
         candidates = tx.candidates.of_run(run_id)
         gates, kept = _still_valid(table, candidates, tx.candidates.gate_results(run_id))
@@ -210,8 +217,26 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
         equal = equal_partitions(found, before)
         differing = work.accepted_except(equal)
         work.measured = compare(found, before, work.staged_rows, differing, work.table, schema=schema)
+        if isinstance(work.table, DerivedTable) and work.manifest.publish.merges:
+            work.merged = _measured_merge(work, work.table)
         if isinstance(work.table, DerivedTable):
             work.cells = break_down(work.staged_rows, differing, work.table, schema=schema, new=work.new, equal=equal)
+
+
+def _measured_merge(work: Gating, table: DerivedTable) -> Mapping[date, MergedPartition]:
+    """The changes of a run, computed once more and compared with what was staged, chunk by chunk."""
+    ws, manifest = work.ws, work.manifest
+    require_same_code(ws, manifest)
+    with ws.ledger.read() as tx:
+        files = pinned_files(tx, manifest.run_id, manifest.pinned)
+    found: dict[date, MergedPartition] = {}
+    for stage in computing(manifest, ws.graph):
+        partitions = stage.chunk.partitions
+        reads = reads_of(node_of(manifest), ws.graph, partitions)
+        changes = returned_rows(ws, manifest, table, partitions, reads, files)
+        merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=changes)
+        found |= merge.measured(rows_of(ws, table, (work.staged_files[p] for p in partitions)))
+    return found
 
 
 def prove_window(work: Gating, stage: Prove) -> None:
@@ -265,7 +290,14 @@ def _judged(work: Gating) -> Evaluated:
         **_wrong_columns(work.ws, work.table, work.staged_files),
     }
     judged = judge(
-        work.gates, work.candidates.values(), work.measured, wrong_columns, work.proven, work.cells, work.new
+        work.gates,
+        work.candidates.values(),
+        work.measured,
+        wrong_columns,
+        work.proven,
+        work.cells,
+        work.new,
+        work.merged,
     )
     results = (*judged, *work.kept)
     return Evaluated(

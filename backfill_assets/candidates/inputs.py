@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.candidates.errors import InputChanged, InputNotStaged, InputRemoved, StagedAgain
+from backfill_assets.candidates.errors import InputChanged, InputNotStaged, InputRemoved, MergedWithEarlier, StagedAgain
 from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reads import Reads
@@ -29,7 +29,7 @@ def pinned_files(tx: ReadTransaction, run_id: str, inputs: Iterable[PinnedInput]
     Args:
         tx: The transaction.
         run_id: The run that pins them, for the error.
-        inputs: `manifest.inputs`, or the further inputs of its proof.
+        inputs: `manifest.pinned`, or the further inputs of its proof.
 
     Raises:
         MissingInput: The ledger does not have a version in its pinned form, retention has removed it, or the run whose
@@ -86,6 +86,10 @@ def window_digests(graph: Graph, manifest: Manifest, partition: date, digests: P
     for edge in node.inputs:
         needed = graph.needed(edge, node, (partition,))
         read.setdefault(edge.table, []).extend(digests[edge.argument].get(day, "") for day in needed)
+    if manifest.base:
+        held = digests.get(MERGED_WITH, {})
+        merged_with = sorted(held) if manifest.publish.keys_move else [partition]
+        read[manifest.table] = [held.get(day, "") for day in merged_with]
     return {table: document_digest(of_table) for table, of_table in read.items()}
 
 
@@ -100,7 +104,7 @@ def read_before(tx: ReadTransaction, graph: Graph, manifest: Manifest) -> tuple[
             pin.partition: staged[pin.from_run].get(pin.partition, "") if pin.from_run else pin.digest
             for pin in pinned.partitions
         }
-        for pinned in manifest.inputs
+        for pinned in manifest.pinned
     }
     return tuple(
         partition
@@ -121,6 +125,26 @@ def require_read_as_staged(tx: ReadTransaction, graph: Graph, manifest: Manifest
             set_id=manifest.member_of,
             table=manifest.table,
             partitions=Partitions.of(manifest.grain, before),
+        )
+
+
+def require_merged_with_present(tx: ReadTransaction, manifest: Manifest) -> None:
+    """Refuses changes that were merged with other rows than those that are accepted now.
+
+    Raises:
+        InputsMovedOn: The run has to be planned again.
+    """
+    if manifest.base is None:
+        return
+    present = tx.versions.claims(manifest.table, None if manifest.publish.keys_move else manifest.partitions)
+    now = {partition: claim.version for partition, claim in present.items()}
+    then = {pin.partition: pin.version for pin in manifest.base.partitions}
+    if moved := sorted(p for p in {*now, *then} if now.get(p) != then.get(p)):
+        raise MergedWithEarlier(
+            run_id=manifest.run_id,
+            table=manifest.table,
+            partitions=Partitions.of(manifest.grain, moved),
+            manifest=manifest,
         )
 
 

@@ -200,3 +200,5 @@ def _pins(manifest: Manifest, reads: Iterable[Reads]) -> Iterable[PinnedInput]:
     for pinned in (*manifest.inputs, *further):
         chosen = tuple(pin for pin in pinned.partitions if pin.partition in wanted[pinned.argument])
         yield PinnedInput(argument=pinned.argument, table=pinned.table, partitions=chosen)
+    if manifest.base:
+        yield manifest.base

@@ -98,7 +98,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     # Verified before anything is recorded: a wrong session is refused, and the run does not fail.
     versions = present_versions(ws.spark())
     with ws.ledger.read() as tx:
-        inputs = pinned_files(tx, run_id, manifest.inputs)
+        inputs = pinned_files(tx, run_id, manifest.pinned)
     token = secrets.token_hex(4)
     lease = LeaseTerms(attempt=token, length=ws.settings.lease)
     with ws.ledger.write() as tx:

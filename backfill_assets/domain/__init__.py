@@ -19,6 +19,7 @@ from backfill_assets.domain.gates import (
     AddsOnly,
     ComparedWithAccepted,
     Gate,
+    Merged,
     Moved,
     NotNull,
     RowCount,
@@ -40,7 +41,7 @@ from backfill_assets.domain.sources import Lateness, SourceTable, days
 from backfill_assets.domain.tables import DerivedTable, Input, Release, Table, Transform, derived_table, reads
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.publish_mode import PublishMode, append, replace
+from backfill_assets.planning.publish_mode import PublishMode, append, merge, replace
 from backfill_assets.planning.windows import Months, Window
 
 __all__ = [
@@ -57,6 +58,7 @@ __all__ = [
     "InvalidReference",
     "Lateness",
     "Lift",
+    "Merged",
     "Months",
     "Moved",
     "NotNull",
@@ -86,6 +88,7 @@ __all__ = [
     "derived_table",
     "expression",
     "lifts",
+    "merge",
     "monthly",
     "moved",
     "not_null",

@@ -20,6 +20,7 @@ from backfill_assets.domain.gates import (
     AddsOnly,
     ComparedWithAccepted,
     Gate,
+    Merged,
     RowExpression,
     SchemaMatches,
     UniqueKey,
@@ -157,6 +158,8 @@ def complete_gates(
         complete.append(ComparedWithAccepted())
     if publish.only_adds and not any(isinstance(gate, AddsOnly) for gate in gates):
         complete.append(AddsOnly())
+    if publish.merges and not any(isinstance(gate, Merged) for gate in gates):
+        complete.append(Merged())
     if proves is not None and not any(isinstance(gate, WarmUpProof) for gate in gates):
         complete.append(WarmUpProof())
     complete = [

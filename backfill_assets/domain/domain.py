@@ -153,7 +153,7 @@ def _node(table: Table, references: References, contracts: Mapping[str, str], *,
     return TableNode(
         name=table.name,
         grain=table.partition.grain,
-        only_adds=table.publish.only_adds,
+        publish=table.publish,
         inputs=tuple(
             TableInput(
                 argument=argument,

@@ -191,6 +191,26 @@ class AddsOnly:
         return ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merged:
+    """The staged rows are the accepted ones with exactly the changes. Tables that are published with `merge()` have
+    this gate, and no others."""
+
+    blocking: bool = True
+    name: str = "merged"
+
+    @property
+    def demands(self) -> str:
+        return (
+            "rows of keys that no change names are exactly the accepted ones; a key is changed once, by no older "
+            "version than is accepted, and its accepted row is in the partitions of the run"
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
 WARM_UP = "warm_up"
 """The name of the gate that proves the window."""
 
@@ -276,6 +296,7 @@ Gate = (
     | RowCount
     | ComparedWithAccepted
     | AddsOnly
+    | Merged
     | WarmUpProof
     | Moved
 )

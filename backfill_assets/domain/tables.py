@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DateType, StructType
+from pyspark.sql.types import BooleanType, DateType, StructField, StructType
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import Breakdown, check_breakdown
+from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
     VERSION,
@@ -135,7 +137,7 @@ REFERENCE_WINDOW = Kind(
 OF_A_DERIVED_TABLE = {
     "transform": a(str, "a text"),
     "window": WINDOW,
-    "publish": a(PublishMode, "replace() or append()"),
+    "publish": a(PublishMode, "replace(), append() or merge(on=...)"),
     "reference_window": REFERENCE_WINDOW,
     "references": several(str, "names of references"),
     "breakdown": Kind(
@@ -210,10 +212,35 @@ class DerivedTable:
                 require_window(self, self.partition.grain, argument, declared)
         if self.reference_window is not None and not self.references:
             raise wrong(self, "it declares how far references count, and uses none")
+        object.__setattr__(self, "publish", self._merged_by_key())
         self._check_releases()
         proves = 1 if self.partition.grain is Grain.MONTHLY else 5
         object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves, publish=self.publish))
         check_breakdown(self, self.breakdown, partition=self.partition.column)
+
+    def _merged_by_key(self) -> PublishMode:
+        """The publish mode, which knows whether keys can move between partitions.
+
+        Raises:
+            InvalidDeclaration: Changes cannot be merged by these columns.
+        """
+        mode, column = self.publish, self.partition.column
+        if not mode.merges:
+            return mode
+        if not isinstance(mode.on, tuple) or {*mode.on, column} != {*self.key, column}:
+            key = tuple(name for name in self.key if name != column)
+            raise wrong(
+                self, f"it merges on {mode.on!r:.60}, which has to be its key: {key!r}, or with {column!r} besides"
+            )
+        if mode.version is not None:
+            require_columns(self, (mode.version,), "the version of a key")
+            check_identifying(self.name, self.schema, (mode.version,), "version of a key")
+        named = (*mode.on, *([mode.version] if mode.version else []))
+        if nullable := [name for name in named if self.schema[name].nullable]:
+            raise wrong(self, f"it merges by {', '.join(nullable)}, which can be null: declare them nullable=False")
+        if mode.deletes is not None and (mode.deletes in self.schema.fieldNames() or mode.deletes.startswith("_")):
+            raise wrong(self, f"it deletes by {mode.deletes!r}, which has to be a column that only changes have")
+        return dataclasses.replace(mode, keys_move=column not in mode.on)
 
     def _check_releases(self) -> None:
         versions = [release.version for release in self.releases]
@@ -233,6 +260,12 @@ class DerivedTable:
                     f"the function of version {release.version} takes ({', '.join(found)}) "
                     f"where its inputs ask for ({', '.join(expected)})",
                 )
+
+    @property
+    def returned(self) -> StructType:
+        """The columns that the transform returns: those of the table, and of changes the one that tells deletes."""
+        deletes = self.publish.deletes
+        return StructType([*self.schema.fields, *([StructField(deletes, BooleanType())] if deletes else [])])
 
     @property
     def row_key(self) -> tuple[str, ...]:
@@ -318,8 +351,8 @@ def derived_table(
             of the window are among them unless `warm_up_proof(partitions=0)` opts out of the last.
         policy: What needs approval.
         breakdown: By which business dimensions reviewers are shown what changes.
-        publish: How its rows become the content of partitions: `replace()`, or `append()` for partitions that are
-            only added.
+        publish: How its rows become the content of partitions: `replace()`; `append()` for partitions that are
+            only added; `merge(on=...)` when the function returns changes by key.
         earlier: Earlier releases that can still be run, by version.
 
     Raises:

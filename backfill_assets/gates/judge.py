@@ -13,6 +13,7 @@ from backfill_assets.domain import (
     AddsOnly,
     ComparedWithAccepted,
     Gate,
+    Merged,
     Moved,
     NotNull,
     RowCount,
@@ -22,9 +23,12 @@ from backfill_assets.domain import (
     WarmUpProof,
 )
 from backfill_assets.gates.measure import Measured, Proven
+from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.moves import Moves, observed
 from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition
+
+NOTHING_MERGED: Mapping[date, MergedPartition] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,7 @@ def judge(
     proven: Sequence[Proven] | None = None,
     cells: Sequence[BreakdownCell] = (),
     new: Collection[date] = (),
+    merged: Mapping[date, MergedPartition] = NOTHING_MERGED,
 ) -> tuple[GateResult, ...]:
     """One result per gate and candidate partition.
 
@@ -55,9 +60,10 @@ def judge(
         proven: The results of recomputing some partitions with another window; None without a proof.
         cells: The breakdown of the rows; empty without one.
         new: Partitions without an accepted version.
+        merged: What the changes of a table that is fed by them are, by partition.
     """
     gates = tuple(gates)
-    found = _Found(measured=measured, wrong_columns=wrong_columns, proven=proven, cells=cells, new=new)
+    found = _Found(measured=measured, wrong_columns=wrong_columns, proven=proven, cells=cells, new=new, merged=merged)
     return tuple(_result(gate, candidate, found) for candidate in candidates for gate in gates)
 
 
@@ -70,6 +76,7 @@ class _Found:
     proven: Sequence[Proven] | None
     cells: Sequence[BreakdownCell]
     new: Collection[date]
+    merged: Mapping[date, MergedPartition]
 
 
 def _result(gate: Gate, candidate: CandidatePartition, found: _Found) -> GateResult:
@@ -105,6 +112,9 @@ def _verdict(gate: Gate, partition: date, known: _Found) -> Verdict:
             return _compared(gate, found)
         case AddsOnly():
             return _adds_only(found, is_new=partition in known.new)
+        case Merged():
+            merged = known.merged.get(partition, MergedPartition())
+            return Verdict(passed=merged.holds, finding=Finding.MERGED, observed=merged.observed)
         case WarmUpProof():
             return warm_up_verdict(partition, known.proven)
         case Moved():

@@ -21,6 +21,7 @@ from backfill_assets.domain import (
     AddsOnly,
     ComparedWithAccepted,
     Gate,
+    Merged,
     Moved,
     NotNull,
     Operation,
@@ -241,7 +242,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
         case SchemaMatches():
             required = [field.name for field in table.schema.fields if not field.nullable]
             return F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in required))
-        case UniqueKey() | RowCount() | ComparedWithAccepted() | AddsOnly() | WarmUpProof() | Moved():
+        case UniqueKey() | RowCount() | ComparedWithAccepted() | AddsOnly() | Merged() | WarmUpProof() | Moved():
             return None
 
 

@@ -150,6 +150,10 @@ class LedgerState:
         """The accepted versions of these partitions."""
         return self.tx.versions.claims(table, partitions)
 
+    def every_claim(self, table: str) -> Mapping[date, AcceptedClaim]:
+        """Every accepted version of a table."""
+        return self.tx.versions.claims(table)
+
     def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:
         """Those of these partitions that have an accepted version."""
         return self.tx.versions.claims(table, partitions).keys()

@@ -23,6 +23,7 @@ from backfill_assets.planning.partitions import (
     partitions_over,
     spans_of,
 )
+from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
 
@@ -46,17 +47,22 @@ class TableNode:
     """A table as the planner sees it. A table without inputs is a source table.
 
     Attributes:
-        only_adds: Whether a partition that has an accepted version is never built again.
+        publish: How its rows become the content of partitions.
     """
 
     name: str
     grain: Grain
     inputs: tuple[TableInput, ...] = ()
-    only_adds: bool = False
+    publish: PublishMode = REPLACE
 
     @property
     def is_source(self) -> bool:
         return not self.inputs
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether a partition that has an accepted version is never built again."""
+        return self.publish.only_adds
 
 
 def windows_of(node: TableNode) -> Mapping[str, AnyWindow]:

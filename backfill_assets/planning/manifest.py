@@ -38,6 +38,10 @@ FORMAT = 1
 """The shape of the document; no other one is read."""
 
 
+MERGED_WITH = "accepted rows"
+"""What stands for the argument of a transform where a run reads the accepted rows of its own table."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Manifest:
     """The contract of one run over one table.
@@ -61,6 +65,7 @@ class Manifest:
         publish: How its rows become the content of the partitions, as declared when the run was planned.
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
+        base: The accepted versions of its own table that it merges changes with; None for other modes.
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
         cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
@@ -96,6 +101,7 @@ class Manifest:
     gates: tuple[GateTerm, ...] = ()
     limits: Limits
     publish: PublishMode = REPLACE
+    base: PinnedInput | None = None
     supersedes: tuple[str, ...] = ()
     cause: RunCause = A_PERSON
     chunks: tuple[int, ...] = ()
@@ -133,6 +139,7 @@ class Manifest:
             },
             "configuration": dict(self.configuration),
             "inputs": [_input_document(pinned) for pinned in self.inputs],
+            **({"base": _input_document(self.base)} if self.base else {}),
             "imports": list(self.imports),
             "references": [pinned.document for pinned in self.references],
             "gates": [{"name": g.name, "demands": g.demands, "blocking": g.blocking} for g in self.gates],
@@ -154,6 +161,11 @@ class Manifest:
             "cause": {"kind": str(self.cause.kind), "publications": list(self.cause.publications)},
             "declared_empty": [day.isoformat() for day in self.declared_empty],
         }
+
+    @property
+    def pinned(self) -> tuple[PinnedInput, ...]:
+        """Everything that it reads of tables: its inputs, and the accepted rows that it merges changes with."""
+        return (*self.inputs, *([self.base] if self.base else []))
 
     @property
     def output(self) -> Partitions:
@@ -210,6 +222,7 @@ class Manifest:
             code_digest=transform["code_digest"],
             configuration=document["configuration"],
             inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
+            base=_parse_input(document["base"]) if "base" in document else None,
             imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),

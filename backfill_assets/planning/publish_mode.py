@@ -10,12 +10,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from backfill_assets.core.errors import InvalidDeclaration
+
 
 class PublishKind(StrEnum):
     """What a publication does to partitions."""
 
     REPLACE = "REPLACE"
     APPEND = "APPEND"
+    MERGE = "MERGE"
+
+
+class Older(StrEnum):
+    """What becomes of a change that is older than the accepted row of its key."""
+
+    REFUSE = "refuse"
+    IGNORE = "ignore"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +33,20 @@ class PublishMode:
     """How a run's rows become the content of its partitions.
 
     Attributes:
-        kind: Replaced as a whole, or only added where no version was ever accepted.
+        kind: Replaced as a whole, only added where no version was ever accepted, or merged by key.
+        on: With MERGE: what identifies a row in the table.
+        deletes: With MERGE: the column of changes that is true for a delete; it is no column of the table.
+        version: With MERGE: the column that orders the versions of a key.
+        older: With MERGE and a version: what becomes of older changes.
+        keys_move: With MERGE: whether a key can move to another partition, because `on` has no partition column.
     """
 
     kind: PublishKind = PublishKind.REPLACE
+    on: tuple[str, ...] = ()
+    deletes: str | None = None
+    version: str | None = None
+    older: Older = Older.REFUSE
+    keys_move: bool = False
 
     @property
     def only_adds(self) -> bool:
@@ -34,14 +54,40 @@ class PublishMode:
         return self.kind is PublishKind.APPEND
 
     @property
-    def document(self) -> Mapping[str, str]:
+    def merges(self) -> bool:
+        """Whether the transform returns changes, which are merged with the accepted rows."""
+        return self.kind is PublishKind.MERGE
+
+    @property
+    def document(self) -> Mapping[str, str | bool | list[str] | None]:
         """The mode as plain values."""
-        return {"kind": str(self.kind)}
+        if not self.merges:
+            return {"kind": str(self.kind)}
+        return {
+            "kind": str(self.kind),
+            "on": list(self.on),
+            "deletes": self.deletes,
+            "version": self.version,
+            "older": str(self.older),
+            "keys_move": self.keys_move,
+        }
 
     @staticmethod
-    def parse(document: Mapping[str, str]) -> PublishMode:
+    def parse(document: Mapping[str, object]) -> PublishMode:
         """The mode that a document holds; `parse(mode.document) == mode`."""
-        return PublishMode(kind=PublishKind(document["kind"]))
+        match document:
+            case {"kind": "MERGE", "on": [*on], "deletes": deletes, "version": version, "older": older}:
+                return PublishMode(
+                    kind=PublishKind.MERGE,
+                    on=tuple(map(str, on)),
+                    deletes=None if deletes is None else str(deletes),
+                    version=None if version is None else str(version),
+                    older=Older(str(older)),
+                    keys_move=document["keys_move"] is True,
+                )
+            case {"kind": kind}:
+                return PublishMode(kind=PublishKind(str(kind)))
+        raise ValueError("a publish mode without a kind")
 
 
 REPLACE = PublishMode()
@@ -59,3 +105,24 @@ def append() -> PublishMode:
     correct it, roll back the publication that added the partitions and plan them again.
     """
     return PublishMode(kind=PublishKind.APPEND)
+
+
+def merge(
+    *, on: tuple[str, ...], deletes: str | None = None, version: str | None = None, older: str = "refuse"
+) -> PublishMode:
+    """The transform returns changes by key: the new content of a partition is its accepted rows with these changes.
+
+    Args:
+        on: What identifies a row: the key of the table. With the partition column a key stays in its partition. Without
+            it a row can move to another partition, which has to be in the same run.
+        deletes: A column that the transform returns besides those of the table, true for a key that is deleted.
+        version: The column of the table that orders the versions of a key. Equal versions replace.
+        older: `refuse` blocks a run with a change that is older than the accepted row, or with two changes of a key;
+            `ignore` leaves older changes out. A deleted key leaves no version behind.
+
+    Raises:
+        InvalidDeclaration: `older` is neither, or is given without a version.
+    """
+    if older not in [*Older] or (version is None and older != Older.REFUSE):
+        raise InvalidDeclaration(f"a merge with version={version!r:.60} cannot treat older ones with {older!r:.60}.")
+    return PublishMode(kind=PublishKind.MERGE, on=on, deletes=deletes, version=version, older=Older(older))

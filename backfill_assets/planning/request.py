@@ -21,7 +21,7 @@ from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, 
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     NEVER_PUBLISHED,
@@ -37,9 +37,8 @@ from backfill_assets.planning.manifest_parts import (
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_of_spans, spans_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.state import Claim, StateReader
-from backfill_assets.planning.windows import AnyWindow, parse_window
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, parse_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +97,6 @@ class Terms:
     Attributes:
         policy: Whose approval publication asks for.
         proof: What the warm-up gate computes again; None for tables that opted out.
-        publish: How rows become the content of partitions.
     """
 
     domain: str
@@ -114,7 +112,6 @@ class Terms:
     limits: Limits
     policy: Policy = USUAL_POLICY
     proof: ProofTerms | None = None
-    publish: PublishMode = REPLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,9 +242,10 @@ def propose(
     partitions = output_of(request, graph, as_of)
     reads, pins = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
+    base = _base(node, present, state)
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
-    if terms.publish.only_adds and request.mode not in NEVER_PUBLISHED:
+    if node.only_adds and request.mode not in NEVER_PUBLISHED:
         _require_nothing_accepted(node, partitions, present)
     expected = estimate(
         partitions,
@@ -257,10 +255,12 @@ def propose(
         pace=state.pace(node.name),
     )
     limits = request.limits.over(terms.limits)
-    chunks = chunk_sizes(partitions, expected.rows, limits)
+    # Where keys move, one call has to see all changes of the run.
+    chunks = (len(partitions),) if node.publish.keys_move else chunk_sizes(partitions, expected.rows, limits)
     proof = None
     if terms.proof:
-        proof = plan_proof(terms.proof, node, partitions, pins, graph=graph, state=state)
+        proves = replace(terms.proof, partitions=len(partitions)) if node.publish.keys_move else terms.proof
+        proof = plan_proof(proves, node, partitions, pins, graph=graph, state=state)
     manifest = Manifest(
         run_id=run_id_for(request, node, as_of),
         kind=request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL),
@@ -285,7 +285,8 @@ def propose(
         references=terms.references,
         gates=terms.gates,
         limits=limits,
-        publish=terms.publish,
+        publish=node.publish,
+        base=base,
         policy=terms.policy,
         cause=cause,
         chunks=chunks,
@@ -294,7 +295,7 @@ def propose(
     )
     return Plan(
         manifest=manifest,
-        inputs=reads,
+        inputs=(*reads, *([_read_of(node, base, partitions, state)] if base else [])),
         replaced_partitions=len(present),
         replaced_rows=sum(claim.rows for claim in present.values()),
         chunks=chunks_of(manifest),
@@ -349,6 +350,33 @@ def _require_nothing_accepted(node: TableNode, partitions: Sequence[date], prese
     if present:
         others = Partitions.of(node.grain, (partition for partition in partitions if partition not in present))
         raise AlreadyAccepted(table=node.name, partitions=Partitions.of(node.grain, present), others=others)
+
+
+def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader) -> PinnedInput | None:
+    """The accepted rows that a run merges its changes with; where keys move, those of the whole table."""
+    if not node.publish.merges:
+        return None
+    claims = state.every_claim(node.name) if node.publish.keys_move else present
+    pins = (PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest) for p in sorted(claims))
+    return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=tuple(pins))
+
+
+def _read_of(node: TableNode, base: PinnedInput, output: Sequence[date], state: StateReader) -> PlannedInput:
+    read = tuple(pin.partition for pin in base.partitions)
+    claims = state.claims(node.name, read)
+    return PlannedInput(
+        argument=base.argument,
+        table=node.name,
+        grain=node.grain,
+        window=SAME_DAYS,
+        partitions=read,
+        warm_up=tuple(sorted(set(read) - set(output))),
+        missing=(),
+        staged=(),
+        rows=sum(claim.rows for claim in claims.values()),
+        files=sum(claim.file_count for claim in claims.values()),
+        size_bytes=sum(claim.size_bytes for claim in claims.values()),
+    )
 
 
 def _inputs(
@@ -415,7 +443,9 @@ def configuration_of(node: TableNode) -> Mapping[str, Any]:
     """The configuration of a derived table besides code and references: its windows, and its sources' contracts."""
     windows = {edge.argument: dict(edge.window.document) for edge in node.inputs}
     contracts = {edge.table: edge.contract for edge in node.inputs if edge.contract}
-    return {"windows": windows, **({"contracts": contracts} if contracts else {})}
+    # What returns changes gives other rows when they are merged otherwise.
+    merged = {"publish": node.publish.document} if node.publish.merges else {}
+    return {"windows": windows, **({"contracts": contracts} if contracts else {}), **merged}
 
 
 def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
@@ -430,4 +460,4 @@ def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
 def node_of(manifest: Manifest) -> TableNode:
     """The table with the windows of the manifest, which the run uses even if the declaration has changed."""
     inputs = inputs_of(manifest) if manifest.inputs else ()
-    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs)
+    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs, publish=manifest.publish)

@@ -85,6 +85,25 @@ class OnlyAdds(TargetChanged):
 
 
 @sentence
+class AnotherUnderWay(TargetChanged):
+    """publication {publication_id} of {table} has begun and is not recorded yet, and keys of the table move between
+    partitions."""
+
+    table: str
+    publication_id: str
+
+
+@sentence
+class MergedSince(TargetChanged):
+    """run {run_id} has merged changes into {table} after publication {publication_id}, and with its rows."""
+
+    table: str
+    publication_id: str
+    run_id: str
+    undone_with: str
+
+
+@sentence
 class ChangedAfterPublication(TargetChanged):
     """{table} {partition} was changed by {changed_by} after publication {publication_id}."""
 

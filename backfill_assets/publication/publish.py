@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
-from backfill_assets.candidates.inputs import require_read_as_staged
+from backfill_assets.candidates.inputs import require_merged_with_present, require_read_as_staged
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     BackfillError,
@@ -21,7 +21,7 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.import_records import ImportDay
-from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord
+from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -29,8 +29,10 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
 from backfill_assets.publication.errors import (
+    AnotherUnderWay,
     InputsRolledBack,
     LandedButNotRecorded,
+    MergedSince,
     NothingToUndo,
     OlderInputs,
     RefusedButNotRecorded,
@@ -66,6 +68,8 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         require_agreed(ws, run, asked)
         manifest = run.manifest
         require_read_as_staged(tx, ws.graph, manifest)
+        require_merged_with_present(tx, manifest)
+        _require_nothing_under_way(tx, manifest)
         _require_inputs(ws, tx, manifest)
         changes, verified = changes_for(
             manifest,
@@ -106,6 +110,18 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
         return
     if older := regressed_partitions(ws, run_id):
         raise OlderInputs(run_id=run_id, partitions=Partitions.of(manifest.grain, older), manifest=manifest)
+
+
+def _require_nothing_under_way(tx: ReadTransaction, manifest: Manifest) -> None:
+    """Refuses to exchange rows whose keys can move while another publication of the table is not recorded yet.
+
+    That one may bring keys into partitions, or count on keys in partitions, that the swap of this one does not compare.
+    """
+    if not manifest.publish.keys_move:
+        return
+    for record in tx.publications.records(states=[PublicationState.PUBLISHING]):
+        if record.intent.table == manifest.table:
+            raise AnotherUnderWay(table=manifest.table, publication_id=record.intent.publication_id)
 
 
 def _require_inputs(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
@@ -170,6 +186,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         raise NothingToUndo(run_id=run.run_id, table=table, why="changed nothing: every partition was equal")
     accepted = tx.versions.accepted(table, run.manifest.partitions)
     versions = tx.versions.of_publication(undone)
+    _require_not_merged_since(tx, run, undone, versions)
     replaced = tx.versions.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
     return PublicationIntent(
         publication_id=_new_id(ws.clock()),
@@ -181,6 +198,27 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         changes=rollback_changes(table, undone, versions, accepted, replaced, tx.sets.whole_of),
         undoes=undone,
     )
+
+
+def _require_not_merged_since(
+    tx: ReadTransaction, run: RunRecord, undone: str, versions: Iterable[PartitionVersion]
+) -> None:
+    """Refuses to undo what a later merge has counted on: a key that comes back may be in another partition now.
+
+    Raises:
+        TargetChanged: Rows that readers see were merged with versions of this publication.
+    """
+    if not run.manifest.publish.keys_move:
+        return
+    # One that has begun has counted on them as well, and is not among the accepted versions yet.
+    _require_nothing_under_way(tx, run.manifest)
+    made = {(version.partition, version.version) for version in versions}
+    claims = tx.versions.claims(run.manifest.table).values()
+    for later in tx.runs.named(sorted({claim.run_id for claim in claims} - {run.run_id})):
+        base = later.manifest.base
+        if base and any((pin.partition, pin.version) in made for pin in base.partitions):
+            whole = tx.sets.whole_of(later.run_id)
+            raise MergedSince(table=later.table, publication_id=undone, run_id=later.run_id, undone_with=whole)
 
 
 def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:

@@ -97,7 +97,7 @@ def bytes_read(tx: ReadTransaction, run: RunRecord) -> int:
     """
     manifest = run.manifest
     found = sum(tx.imports.get(import_id).size_bytes for import_id in manifest.imports)
-    for pinned in manifest.inputs:
+    for pinned in manifest.pinned:
         pins = [(pin.partition, pin.version) for pin in pinned.partitions if pin.from_run is None]
         versions = tx.versions.pinned(pinned.table, pins)
         found += sum(file.size_bytes for version in versions.values() for file in version.files.files)

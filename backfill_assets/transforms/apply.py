@@ -35,16 +35,15 @@ from backfill_assets.transforms.schemas import DERIVED_LINEAGE
 
 
 def apply_transform(
-    table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext, manifest: Manifest
+    table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext
 ) -> DataFrame:
-    """The rows of one chunk as they will be staged: declared columns in order, then lineage columns.
+    """What a release of a transform returns for the output partitions of its context: the declared columns in order.
 
     Args:
         table: The declaration.
         release: The registered release to call.
         inputs: Input rows by argument name: exactly the pinned versions of the chunk's window.
         ctx: The context of the function.
-        manifest: The run's contract, for the lineage columns.
 
     Raises:
         ContractBroken: The function failed, or returned other columns than declared.
@@ -52,7 +51,12 @@ def apply_transform(
     """
     frame = called_transform(table, release, inputs, ctx)
     inside = _within(F.col(table.partition.column), table.partition.grain, ctx)
-    return frame.where(inside).select("*", *(F.lit(value).alias(name) for name, value in lineage(manifest).items()))
+    return frame.where(inside)
+
+
+def with_lineage(rows: DataFrame, manifest: Manifest) -> DataFrame:
+    """Rows as they will be staged: with the lineage columns of a run after their own."""
+    return rows.select("*", *(F.lit(value).alias(name) for name, value in lineage(manifest).items()))
 
 
 def called_transform(
@@ -75,7 +79,7 @@ def called_transform(
     # A transform can open another session, and Spark computes a frame by the settings of that session.
     for session in dict.fromkeys((ctx.spark, frame.sparkSession)):
         require_meaning(session, transform=named)
-    if problem := columns_differ(found, table.schema):
+    if problem := columns_differ(found, table.returned):
         raise CodeBroken(code=named, problem=f"returned other columns than it declares: {problem}")
     return frame
 

@@ -165,6 +165,9 @@ def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterat
     for chunk in chunks_of(manifest):
         if whole:
             yield chunk.computed, chunk.partitions
+        elif manifest.publish.keys_move:
+            # A change in one partition takes a row from another.
+            yield chunk.computed, tuple(partition for partition in chunk.partitions if partition in chosen)
         else:
             yield from ((call, call) for call in _calls_of_sample(node, chunk, frozenset(chosen)))
 

@@ -110,7 +110,7 @@ def reproduce_run(
     except (MissingInput, PySparkException, Py4JError) as error:
         # Retention may have removed its inputs meanwhile: then the ledger says so, and nothing has to be restored.
         with ws.ledger.read() as tx:
-            pinned_files(tx, run_id, run.manifest.inputs)
+            pinned_files(tx, run_id, run.manifest.pinned)
         if isinstance(error, MissingInput):
             raise
         raise SparkStopped(run_id=run_id, table=run.manifest.table, why=spark_reason(error)) from error
@@ -134,7 +134,7 @@ def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
         ws=ws,
         manifest=run.manifest,
         candidates=tx.candidates.of_run(run.run_id),
-        inputs=pinned_files(tx, run.run_id, run.manifest.inputs),
+        inputs=pinned_files(tx, run.run_id, run.manifest.pinned),
         imports=tuple(tx.imports.get(import_id) for import_id in run.manifest.imports),
     )
 

@@ -226,4 +226,4 @@ def _reads(
         return False, ()
     manifest = tx.runs.get(run.run_id).manifest
     proof = manifest.proof.inputs if manifest.proof else ()
-    return manifest.mode in NEVER_PUBLISHED, (*manifest.inputs, *proof)
+    return manifest.mode in NEVER_PUBLISHED, (*manifest.pinned, *proof)

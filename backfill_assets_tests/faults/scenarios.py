@@ -22,6 +22,7 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.jobs import jobs
+from backfill_assets_tests.faults.modes import MODES
 from backfill_assets_tests.faults.proposing import PROPOSING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
 from backfill_assets_tests.faults.taking_back import TAKING_BACK
@@ -354,6 +355,7 @@ SCENARIOS = {
             commit=_stopped_publication(Point.SWAP_COMMITTED),
         ),
         *FOLLOWING,
+        *MODES,
         *PROPOSING,
         *TAKING_BACK,
     )

@@ -31,6 +31,9 @@ SOMEWHERE = (
     ("land late deletes", Point.LAND_CONFORMED),
     ("job publishes a run", Point.SWAP_COMMITTED),
     ("job recovers commit", Point.RECOVER_FENCED),
+    ("stage a merge", Point.STAGE_FILES_WRITTEN),
+    ("publish a merge", Point.SWAP_COMMITTED),
+    ("publish what only adds", Point.SWAP_COMMITTED),
     ("propose", Point.PROPOSAL_DECIDED),
     ("propose", Point.PROPOSAL_PLANNED),
 )

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
-from backfill_assets.domain import AddsOnly, DerivedTable, Domain, PublishMode
+from backfill_assets.domain import AddsOnly, DerivedTable, Domain, Merged, PublishMode
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, RunState
@@ -108,7 +108,7 @@ def declared_as(domain: Domain, name: str, mode: PublishMode) -> Domain:
     for table in domain.derived:
         inputs = {argument: derived.get(read.name, read) for argument, read in table.inputs.items()}
         own = mode if table.name == name else table.publish
-        gates = tuple(gate for gate in table.gates if not isinstance(gate, AddsOnly))
+        gates = tuple(gate for gate in table.gates if not isinstance(gate, AddsOnly | Merged))
         derived[table.name] = replace(table, inputs=inputs, publish=own, gates=gates)
     return replace(domain, derived=tuple(derived.values()))
 

@@ -287,6 +287,7 @@ def spoken(tree: ast.AST, *, is_cli: bool) -> Iterator[ast.Constant | ast.Joined
 READS_OF_ROWS = re.compile(r"\.(collect|first|toPandas|toLocalIterator|toArrow|to_pylist|to_pandas|to_pydict)\(\)")
 
 COUNTS = {
+    "candidates/merging.py": "numbers of changes and days, by partition",
     "candidates/stage.py": "rows and checksums",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
     "gates/by_key.py": "keys by partition and way",

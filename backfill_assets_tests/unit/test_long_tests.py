@@ -138,6 +138,11 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_partitions_are_added_and_what_was_accepted_is_refused_also_where_it_is_empty",
         "integration/publication/test_append.py::test_followers_and_sets_leave_what_was_added_as_it_is_and_say_so",
     ),
+    "38": (
+        "integration/candidates/test_merge.py::test_merged_rows_are_those_of_a_model_whether_keys_move_or_stay",
+        "integration/publication/test_merged_tables.py"
+        "::test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_first",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

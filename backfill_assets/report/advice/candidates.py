@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.candidates import errors
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.report.advice.filling import plan_again
 from backfill_assets.report.requests import Act, Advice, Following, do, step
 
 
@@ -19,6 +20,8 @@ def of_candidates(error: BackfillError, following: Following) -> Advice | None:
             return do(Act.RUN, error.other)
         case errors.StagedAgain():
             return step("stage it again: ", do(Act.RUN, error.set_id or error.run_id))
+        case errors.MergedWithEarlier():
+            return step("plan it again, so that it is merged with them: ", plan_again(error.manifest))
         case errors.LaterContract():
             return "plan the run again, with the contract as it is now"
         case errors.SparkStopped():

@@ -36,6 +36,10 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return do(Act.REPORT, error.run_id)
         case errors.TableChanged():
             return step("compare it with the present rows: ", do(Act.RUN, error.run_id))
+        case errors.AnotherUnderWay():
+            return WAIT_OR_RECOVER
+        case errors.MergedSince():
+            return step("undo that first: ", undo(error.undone_with))
         case errors.OnlyAdds():
             return added_again(error.table)
         case errors.ChangedAfterPublication(undone_with=str() as whole):

@@ -27,4 +27,7 @@ def publish_words(mode: PublishMode) -> str:
             return "whole partitions in place of the accepted ones"
         case PublishKind.APPEND:
             return "only partitions that have no accepted version (append)"
+        case PublishKind.MERGE:
+            moves = ", which can move between partitions" if mode.keys_move else ""
+            return f"the accepted rows with changes by {', '.join(mode.on)}{moves} (merge)"
     assert_never(mode.kind)

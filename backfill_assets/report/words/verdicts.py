@@ -42,6 +42,8 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return _compared_words(result)
         case Finding.ADDS_ONLY:
             return _adds_only_words(seen)
+        case Finding.MERGED:
+            return _merged_words(seen)
         case Finding.NOT_ASKED:
             return "not asked for when the run was planned"
         case Finding.NOTHING_TO_COMPARE:
@@ -97,6 +99,21 @@ def _adds_only_words(seen: Mapping[str, Any]) -> str:
         return "exactly the accepted rows"
     numbers = f"{seen['added']:,} added, {seen['removed']:,} removed, {seen['changed']:,} changed"
     return f"{numbers} in a partition that has an accepted version"
+
+
+def _merged_words(seen: Mapping[str, Any]) -> str:
+    named = f"{count_of(seen['changes'], 'change')} and {count_of(seen['deletes'], 'delete')}"
+    more = seen["elsewhere_partitions"] - len(seen["elsewhere"])
+    days = ", ".join([*seen["elsewhere"], *([f"{more:,} more"] if more else [])])
+    wrong = {
+        "undecided": f"{seen['undecided']:,} without a key, a version or whether it deletes",
+        "twice": f"{seen['twice']:,} share their key with another change",
+        "older": f"{seen['older']:,} older than the accepted row of their key",
+        "elsewhere": f"accepted rows of their keys are in partitions that the run lacks: {days}",
+        "others_differ": "rows of keys that no change names differ from the accepted ones",
+    }
+    found = [words for name, words in wrong.items() if seen[name]]
+    return f"{named}; {'; '.join(found)}" if found else f"{named}; all other rows are the accepted ones"
 
 
 def _with(result: GateResult | Verdict) -> str:

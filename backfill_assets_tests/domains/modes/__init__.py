@@ -1,4 +1,6 @@
-"""A domain whose tables are published in different modes: a journal that only adds, and totals that follow from it."""
+"""A domain whose tables are published in different modes: a journal that only adds with totals that follow from it,
+accounts that can move to another day, and balances that stay on theirs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.domain import Domain, SourceTable, TransformContext, append, daily, derived_table
+from backfill_assets.domain import Domain, SourceTable, TransformContext, append, daily, derived_table, merge
 
 entries = SourceTable(
     name="bronze.entries",
@@ -26,6 +28,12 @@ entries = SourceTable(
 )
 
 
+def _doubled(entries: DataFrame, ctx: TransformContext) -> DataFrame:
+    return entries.select(
+        sf.col("entered_on").alias("day"), "entry_id", (2 * sf.col("amount")).cast("long").alias("amount")
+    )
+
+
 @derived_table(
     name="silver.journal",
     inputs={"entries": entries},
@@ -39,6 +47,7 @@ entries = SourceTable(
         ]
     ),
     version="1.0.0",
+    earlier={"0.9.0": _doubled},
     publish=append(),
 )
 def journal(entries: DataFrame, ctx: TransformContext) -> DataFrame:
@@ -61,9 +70,50 @@ def totals(journal: DataFrame, ctx: TransformContext) -> DataFrame:
     return journal.groupBy("day").agg(sf.sum("amount").alias("amount")).select("day", "amount")
 
 
+ACCOUNTS = StructType(
+    [
+        StructField("day", DateType(), nullable=False),
+        StructField("account", StringType(), nullable=False),
+        StructField("amount", LongType(), nullable=False),
+        StructField("version", LongType(), nullable=False),
+    ]
+)
+
+
+@derived_table(
+    name="silver.accounts",
+    inputs={"entries": entries},
+    key=("account",),
+    partition=daily("day"),
+    schema=ACCOUNTS,
+    version="1.0.0",
+    publish=merge(on=("account",), deletes="gone", version="version", older="ignore"),
+)
+def accounts(entries: DataFrame, ctx: TransformContext) -> DataFrame:
+    """The latest entry of every account, on its day. Grain: one row per account. Returns changes."""
+    return entries.select(sf.col("entered_on").alias("day"), "account", "amount", "version", "gone")
+
+
+@derived_table(
+    name="silver.balances",
+    inputs={"entries": entries},
+    key=("day", "account"),
+    partition=daily("day"),
+    schema=ACCOUNTS,
+    version="1.0.0",
+    publish=merge(on=("day", "account"), deletes="gone", version="version"),
+)
+def balances(entries: DataFrame, ctx: TransformContext) -> DataFrame:
+    """The latest entry of every account of a day. Grain: one row per day and account. Returns changes."""
+    latest = entries.groupBy("entered_on", "account").agg(
+        sf.max(sf.struct("version", "amount", "gone")).alias("latest")
+    )
+    return latest.select(sf.col("entered_on").alias("day"), "account", "latest.amount", "latest.version", "latest.gone")
+
+
 DOMAIN = Domain(
     name="modes",
     package="backfill_assets_tests.domains.modes",
     sources=(entries,),
-    derived=(journal, totals),
+    derived=(journal, totals, accounts, balances),
 )

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 from pyspark.sql.types import (
+    DateType,
+    LongType,
     StringType,
     StructField,
     StructType,
@@ -16,10 +18,12 @@ from pyspark.sql.types import (
 from backfill_assets.core.errors import InvalidDeclaration, UnknownName
 from backfill_assets.domain import (
     Gate,
+    PublishMode,
     accepted,
     daily,
     days,
     expression,
+    merge,
     not_null,
     reads,
     unique_key,
@@ -39,7 +43,48 @@ from backfill_assets_tests.support.declared import (
     source,
 )
 
+KEYED = StructType(
+    [
+        StructField("day", DateType(), nullable=False),
+        StructField("name", StringType(), nullable=False),
+        StructField("amount", LongType()),
+    ]
+)
+
+
+def merged(mode: PublishMode) -> object:
+    return derived(source(), key=("name",), schema=KEYED, publish=mode)
+
+
 MISTAKES: Mistakes = {
+    "a publish mode that is none": (
+        lambda: derived(source(), publish="append"),
+        "silver.daily: its publish is 'append' (str), and has to be replace(), append() or merge(on=...)",
+    ),
+    "changes merged on something else than the key": (
+        lambda: merged(merge(on=("amount",))),
+        "silver.daily: it merges on ('amount',), which has to be its key: ('name',), or with 'day' besides",
+    ),
+    "changes merged on a text": (
+        lambda: merged(merge(on="name")),  # type: ignore[arg-type]
+        "silver.daily: it merges on 'name', which has to be its key: ('name',), or with 'day' besides",
+    ),
+    "a version that can be null": (
+        lambda: merged(merge(on=("name",), version="amount")),
+        "silver.daily: it merges by amount, which can be null: declare them nullable=False",
+    ),
+    "a version that is not a column": (
+        lambda: merged(merge(on=("name",), version="nobody")),
+        "silver.daily: the version of a key 'nobody' is not a column of its schema",
+    ),
+    "deletes by a column of the table": (
+        lambda: merged(merge(on=("name",), deletes="amount")),
+        "silver.daily: it deletes by 'amount', which has to be a column that only changes have",
+    ),
+    "older versions without a version": (
+        lambda: merge(on=("name",), older="ignore"),
+        "a merge with version=None cannot treat older ones with 'ignore'",
+    ),
     "a key column that is not in the schema": (
         lambda: derived(source(), key=("nobody",)),
         "silver.daily: key column 'nobody' is not a column of its schema",

@@ -58,6 +58,9 @@ class Accepted:
         known = self.others.get(table, {})
         return {day: OneClaim(rows=known[day]) for day in partitions if day in known}
 
+    def every_claim(self, table: str) -> Mapping[date, OneClaim]:
+        return {day: OneClaim(rows=rows) for day, rows in self.others.get(table, {}).items()}
+
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         assert table and partitions
         return ()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.manifest import FORMAT, Manifest
+from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     CauseKind,
@@ -29,6 +29,7 @@ from backfill_assets.planning.manifest_parts import (
 )
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY
+from backfill_assets.planning.publish_mode import append, merge
 
 FIRST = date(2006, 7, 1)
 
@@ -106,10 +107,26 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"chunks": (1, 1)},
         {"member_of": "set.months"},
         {"declared_empty": (FIRST,)},
+        {"publish": append()},
+        {"publish": merge(on=("a",))},
+        {"base": PinnedInput(argument=MERGED_WITH, table="silver.case_sla_daily", partitions=())},
     ],
 )
 def test_whatever_changes_in_a_manifest_changes_its_digest(changed: dict[str, object]) -> None:
     assert replace(MANIFEST, **changed).digest != MANIFEST.digest  # type: ignore[arg-type]
+
+
+def test_a_manifest_keeps_how_its_changes_are_merged_and_with_what() -> None:
+    base = PinnedInput(
+        argument=MERGED_WITH,
+        table="silver.case_sla_daily",
+        partitions=(PinnedPartition(partition=FIRST, version=1, digest="d" * 64),),
+    )
+    modes = [append(), merge(on=("a", "b"), deletes="gone", version="n", older="ignore"), merge(on=("a",))]
+    for mode in (*modes, replace(modes[-1], keys_move=True)):
+        manifest = replace(MANIFEST, publish=mode, base=base)
+        assert Manifest.parse(manifest.text) == manifest
+        assert manifest.pinned == (*MANIFEST.inputs, base)
 
 
 def test_a_manifest_of_another_format_is_not_read() -> None:

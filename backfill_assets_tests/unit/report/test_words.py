@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.gates.judge import Verdict
+from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import TRANSITIONS
 from backfill_assets.planning.estimates import Basis, Estimate
@@ -40,6 +41,7 @@ OBSERVED: dict[Finding, dict[str, Any]] = {
     Finding.ROW_COUNT: {"rows": 9, "at_least": 1, "at_most": 5},
     Finding.COMPARED: {**COUNTS, "max_removed_percent": 10, "max_changed_percent": 90},
     Finding.ADDS_ONLY: {**COUNTS, "is_new": False},
+    Finding.MERGED: dict(MergedPartition(changes=2, elsewhere=(date(2026, 1, 1),)).observed),
     Finding.SAME: {**COUNTS, "more": MORE},
     Finding.DIFFERENT: {**COUNTS, "more": {}},
     Finding.UNUSABLE: {**COUNTS, "more": MORE, "surplus": 2},

@@ -1,0 +1,125 @@
+"""Which operations on tables that are published in other modes than the usual one are killed?
+
+The table of recent sales, declared to merge what its transform returns by key, or only to add days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.domain import PublishMode, append, merge
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.faults.scenario import Notes, Scenario, published
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.ledger_book import declared_as
+from backfill_assets_tests.support.shop import DAYS, RECENT, Shop, sale
+
+BY_KEY, ONLY_ADDS = merge(on=("day", "shop")), append()
+THREE_DAYS = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 6))
+NEW_DAY = DayRange.inclusive(DAYS.last, DAYS.last)
+
+
+def _declared(ws: Workspace, mode: PublishMode) -> Workspace:
+    return replace(ws, domain=declared_as(ws.domain, RECENT, mode))
+
+
+def _planned(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
+    def prepare(shop: Shop) -> Notes:
+        # A late sale within the days, and the day ahead that the last of them needs.
+        shop.land("late.jsonl", [sale(THREE_DAYS.start, amount=7, sale_id="late"), sale(DAYS.end)])
+        limits = AskedLimits(chunk_partitions=2)
+        request = PlanRequest(table=RECENT, days=days, reason="late", by="ana", limits=limits)
+        run_id = operations.plan(_declared(shop.ws, mode), request).manifest.run_id
+        operations.approve(shop.ws, run_id, by="ben")
+        return {"run": run_id}
+
+    return prepare
+
+
+def _staged(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
+    def prepare(shop: Shop) -> Notes:
+        notes = _planned(mode, days)(shop)
+        operations.stage(_declared(shop.ws, mode), notes["run"], actor="ana")
+        return notes
+
+    return prepare
+
+
+def _ready(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
+    def prepare(shop: Shop) -> Notes:
+        notes = _staged(mode, days)(shop)
+        operations.gate(_declared(shop.ws, mode), notes["run"], actor="ana")
+        return notes
+
+    return prepare
+
+
+def _visible(mode: PublishMode, days: DayRange) -> Callable[[Shop], Notes]:
+    def prepare(shop: Shop) -> Notes:
+        notes = _ready(mode, days)(shop)
+        operations.publish(_declared(shop.ws, mode), notes["run"], by="ben")
+        return notes
+
+    return prepare
+
+
+def _published(mode: PublishMode) -> Callable[[Shop, Notes], None]:
+    return lambda shop, notes: published(replace(shop, ws=_declared(shop.ws, mode)), notes)
+
+
+def _brought_back(shop: Shop, notes: Notes) -> None:
+    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+        operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
+
+
+MODES = (
+    Scenario(
+        name="stage a merge",
+        home="published",
+        prepare=_planned(BY_KEY, THREE_DAYS),
+        act=lambda ws, notes: operations.stage(_declared(ws, BY_KEY), notes["run"], actor="ana"),
+        finish=_published(BY_KEY),
+        needs_spark=True,
+    ),
+    Scenario(
+        name="gate a merge",
+        home="published",
+        prepare=_staged(BY_KEY, THREE_DAYS),
+        act=lambda ws, notes: operations.gate(_declared(ws, BY_KEY), notes["run"], actor="ana"),
+        finish=_published(BY_KEY),
+        needs_spark=True,
+    ),
+    Scenario(
+        name="publish a merge",
+        home="published",
+        prepare=_ready(BY_KEY, THREE_DAYS),
+        act=lambda ws, notes: operations.publish(_declared(ws, BY_KEY), notes["run"], by="ben"),
+        finish=_published(BY_KEY),
+    ),
+    Scenario(
+        name="roll back a merge",
+        home="published",
+        prepare=_visible(BY_KEY, THREE_DAYS),
+        act=lambda ws, notes: operations.rollback(ws, notes["run"], by="ben", reason="was right before"),
+        finish=_brought_back,
+    ),
+    Scenario(
+        name="publish what only adds",
+        home="published",
+        prepare=_ready(ONLY_ADDS, NEW_DAY),
+        act=lambda ws, notes: operations.publish(_declared(ws, ONLY_ADDS), notes["run"], by="ben"),
+        finish=_published(ONLY_ADDS),
+    ),
+    Scenario(
+        name="roll back what only adds",
+        home="published",
+        prepare=_visible(ONLY_ADDS, NEW_DAY),
+        act=lambda ws, notes: operations.rollback(ws, notes["run"], by="ben", reason="was right before"),
+        finish=_brought_back,
+    ),
+)

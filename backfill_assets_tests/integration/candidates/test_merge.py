@@ -1,0 +1,119 @@
+"""Merging changes gives what a model in pandas gives: rows of keys, their days, and what is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date, timedelta
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import BooleanType, StructField, StructType
+
+from backfill_assets.candidates.merging import Merge
+from backfill_assets.domain import DerivedTable
+from backfill_assets_tests.domains.modes import accounts, balances
+from backfill_assets_tests.support.merge_model import COLUMNS, MergedByHand, as_rows, frame_of, merged_by_hand
+
+FIRST = date(2026, 1, 1)
+DAYS = [FIRST + timedelta(days=n) for n in range(4)]
+CHANGES = StructType([*accounts.schema.fields, StructField("gone", BooleanType())])
+Row = tuple[date, str, int, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InMemory(Merge):
+    """A merge whose accepted rows are in memory."""
+
+    held: DataFrame
+
+    def _accepted(self, *, inside: bool) -> DataFrame:
+        is_inside = self.held["day"].isin(list(self.partitions))
+        return self.held.where(is_inside if inside else ~is_inside)
+
+
+def drawn(seed: int, table: DerivedTable) -> tuple[list[Row], list[tuple[Any, ...]], list[date]]:
+    """Accepted rows with unique keys, changes, and the partitions of a run."""
+    choose = random.Random(seed)
+    named = [f"account {n}" for n in range(6)]
+    keys = [(day, name) for day in DAYS for name in named]
+    if table is accounts:
+        keys = [(choose.choice(DAYS), name) for name in named]
+    accepted = [(day, name, choose.randint(1, 3), choose.randint(1, 3)) for day, name in keys if choose.random() < 0.6]
+    run = sorted(choose.sample(DAYS, choose.randint(1, len(DAYS))))
+    changes = [
+        (choose.choice(run), choose.choice(named), choose.randint(1, 3), choose.randint(1, 5), choose.random() < 0.3)
+        for _ in range(choose.randint(0, 5))
+    ]
+    return accepted, changes, run
+
+
+def merging(spark: SparkSession, seed: int, table: DerivedTable) -> tuple[InMemory, MergedByHand]:
+    accepted, changes, run = drawn(seed, table)
+    merge = InMemory(
+        ws=cast(Any, None),
+        manifest=cast(Any, SimpleNamespace(publish=table.publish)),
+        table=table,
+        partitions=run,
+        files={},
+        changes=spark.createDataFrame(changes, CHANGES),
+        held=spark.createDataFrame(accepted, table.schema),
+    )
+    by_hand = merged_by_hand(
+        frame_of(accepted),
+        pd.DataFrame(changes, columns=[*COLUMNS, "gone"]).astype({"gone": bool}),
+        run,
+        on=table.publish.on,
+        ignores=table.publish.older == "ignore",
+    )
+    return merge, by_hand
+
+
+def require_equal(spark: SparkSession, seeds: Iterable[int], table: DerivedTable) -> list[bool]:
+    refused: list[bool] = []
+    for seed in seeds:
+        merge, by_hand = merging(spark, seed, table)
+        staged = merge.rows().cache()
+        found = merge.measured(staged)
+        assert as_rows(staged.toPandas()) == by_hand.rows, seed
+        assert {day for each in found.values() for day in each.elsewhere} == by_hand.elsewhere, seed
+        assert any(each.twice for each in found.values()) == by_hand.twice, seed
+        assert any(each.older for each in found.values()) == by_hand.older, seed
+        assert not any(each.others_differ or each.undecided for each in found.values()), seed
+        assert all(each.holds for each in found.values()) != by_hand.is_refused, seed
+        staged.unpersist()
+        refused.append(by_hand.is_refused)
+    return refused
+
+
+def test_merged_rows_are_those_of_a_model_whether_keys_move_or_stay(spark: SparkSession) -> None:
+    assert accounts.publish.keys_move and not balances.publish.keys_move
+    require_equal(spark, range(3), accounts)
+    require_equal(spark, range(3), balances)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("table", [accounts, balances], ids=["keys move", "keys stay"])
+def test_merged_rows_are_those_of_a_model_for_many_seeds(spark: SparkSession, table: DerivedTable) -> None:
+    refused = require_equal(spark, range(100, 300), table)
+    assert 20 < sum(refused) < 180
+
+
+def test_a_row_that_no_change_names_and_that_differs_is_found(spark: SparkSession) -> None:
+    for seed in range(20):
+        merge, by_hand = merging(spark, seed, accounts)
+        named = {row.account for row in merge.named().collect()}
+        others = [row for row in by_hand.rows if row[1] not in named]
+        if others:
+            break
+    day, account, amount, version = others[0]
+    lost = spark.createDataFrame([row for row in by_hand.rows if row != others[0]], accounts.schema)
+    other = spark.createDataFrame([(day, account, amount + 1, version)], accounts.schema).unionByName(lost)
+    for staged in (lost, other):
+        found = merge.measured(staged)
+        assert [partition for partition, each in found.items() if each.others_differ] == [day]
+        assert not found[day].holds

@@ -1,0 +1,258 @@
+"""A table that is fed by changes: what readers see and its history are those of a model, whatever happens to it."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.candidates.errors import MergedWithEarlier
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import TargetChanged
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.publish_mode import REPLACE, PublishMode, merge
+from backfill_assets.publication.errors import AnotherUnderWay, MergedSince
+from backfill_assets.report.command_line import explained
+from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.faults.scenario import Stopped, stopping_at
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.ledger_book import FIRST, JOURNAL, Book, declared_as, entry, open_book
+from backfill_assets_tests.support.merge_model import COLUMNS, frame_of, merged_by_hand
+from backfill_assets_tests.support.shop import ticking_clock
+
+ACCOUNTS, BALANCES = "silver.accounts", "silver.balances"
+DAYS = [FIRST + timedelta(days=n) for n in range(4)]
+Row = tuple[date, str, int, int]
+
+
+@pytest.fixture
+def book(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Book]:
+    """Two accounts on the first of four days, and one on the last."""
+    clock = ticking_clock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    opened = open_book(tmp_path_factory.mktemp("book"), clock=clock, spark=spark)
+    opened.land("first", [entry(DAYS[0], "a", 10), entry(DAYS[0], "b", 20), entry(DAYS[3], "c", 30)])
+    yield opened
+    opened.ws.close()
+
+
+def verdicts(book: Book, run_id: str, gate: str = "merged") -> list[str]:
+    with book.ws.ledger.read() as tx:
+        found = [each for each in tx.candidates.gate_results(run_id) if each.gate == gate]
+    return [verdict_words(each) for each in found]
+
+
+def seen(book: Book, table: str = ACCOUNTS) -> list[tuple[Any, ...]]:
+    return book.rows(table, COLUMNS)
+
+
+def manifest(book: Book, run_id: str) -> Manifest:
+    return operations.run_named(book.ws, run_id).manifest
+
+
+def test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_first(book: Book) -> None:
+    ws = book.ws
+    first = book.published(ACCOUNTS, DAYS)
+    before = [(DAYS[0], "a", 10, 1), (DAYS[0], "b", 20, 1), (DAYS[3], "c", 30, 1)]
+    assert seen(book) == before
+
+    # The account moves to the third day, of which alone a run would show it twice.
+    book.land("moved", [entry(DAYS[2], "a", 11, version=2)])
+    alone = book.planned(ACCOUNTS, [DAYS[2]])
+    assert book.gated(alone) is RunState.BLOCKED
+    assert verdicts(book, alone) == [
+        "1 change and 0 deletes; accepted rows of their keys are in partitions that the run lacks: 2026-01-01"
+    ]
+    both = book.published(ACCOUNTS, [DAYS[0], DAYS[2]])
+    after = [(DAYS[0], "b", 20, 1), (DAYS[2], "a", 11, 2), (DAYS[3], "c", 30, 1)]
+    assert seen(book) == after
+    base = manifest(book, both).base
+    assert base is not None
+    assert (base.table, [pin.partition for pin in base.partitions]) == (ACCOUNTS, DAYS)
+
+    # The first publication is under what the second has merged with.
+    with pytest.raises(TargetChanged):
+        operations.rollback(ws, first, by="ben", reason="try")
+    assert operations.reproduce(ws, both, by="ana").identical
+    assert operations.reproduce(ws, both, by="ana", sample=1).identical
+    assert [found.partitions for found in operations.stale_tables(ws) if found.table == ACCOUNTS] == [()]
+
+    # A delete, in its day alone; what it freed is used on another day, so it cannot be undone before that.
+    book.land("gone", [entry(DAYS[0], "b", version=3, gone=True)])
+    deleted = book.published(ACCOUNTS, [DAYS[0]])
+    book.land("again", [entry(DAYS[3], "b", 5, version=4)])
+    again = book.published(ACCOUNTS, [DAYS[3]])
+    assert seen(book) == [(DAYS[2], "a", 11, 2), (DAYS[3], "b", 5, 4), (DAYS[3], "c", 30, 1)]
+    with pytest.raises(MergedSince) as refused:
+        operations.rollback(ws, deleted, by="ben", reason="it was there")
+    assert f"backfill rollback {again}" in explained(refused.value)
+    for run_id in (again, deleted, both, first):
+        operations.rollback(ws, run_id, by="ben", reason="all back")
+    assert seen(book) == []
+    assert audit(ws).problems == ()
+
+
+@pytest.mark.long
+def test_changes_that_were_merged_with_earlier_rows_are_refused_and_nothing_changes(book: Book) -> None:
+    book.published(BALANCES, DAYS)
+    book.land("late", [entry(DAYS[0], "a", 11, version=2)])
+    first, second = book.planned(BALANCES, [DAYS[0]]), book.planned(BALANCES, [DAYS[0]])
+    other = book.planned(BALANCES, [DAYS[3]])
+    assert book.gated(second) is RunState.PASSED
+    book.through(first)
+    with pytest.raises(MergedWithEarlier, match=r"merged its changes with earlier rows of silver.balances"):
+        operations.publish(book.ws, second, by="ben")
+    with pytest.raises(MergedWithEarlier):
+        operations.gate(book.ws, second, actor="ana")
+    # Days of other runs are no concern where keys stay on theirs; equal rows are verified, and not swapped.
+    assert book.through(other).intent.changes == ()
+    again = book.planned(BALANCES, [DAYS[0]])
+    assert book.through(again).intent.changes == ()
+    assert (DAYS[0], "a", 11, 2) in seen(book, BALANCES)
+
+
+@pytest.mark.long
+def test_where_keys_move_nothing_of_the_table_is_published_or_undone_beside_what_is_not_recorded(book: Book) -> None:
+    ws = book.ws
+    first = book.published(ACCOUNTS, [DAYS[3]])
+    book.land("late", [entry(DAYS[1], "d", 40), entry(DAYS[2], "d", 41, version=2)])
+    one, other = book.planned(ACCOUNTS, [DAYS[1]]), book.planned(ACCOUNTS, [DAYS[2]])
+    for run_id in (one, other):
+        assert book.gated(run_id) is RunState.PASSED
+    for at in (Point.SWAP_INTENDED, Point.SWAP_COMMITTED):
+        with pytest.raises(Stopped):
+            operations.publish(stopping_at(ws, at), one, by="ben")
+        with pytest.raises(AnotherUnderWay, match="has begun and is not recorded yet"):
+            operations.publish(ws, other, by="ben")
+        with pytest.raises(AnotherUnderWay):
+            operations.rollback(ws, first, by="ben", reason="try")
+        operations.recover(ws, by="ops")
+        if at is Point.SWAP_INTENDED:
+            assert book.rows(ACCOUNTS, ["account"]) == [("c",)]
+    # The account is on one of the days now, and would be on both.
+    with pytest.raises(MergedWithEarlier):
+        operations.publish(ws, other, by="ben")
+    assert [row[:2] for row in seen(book)] == [(DAYS[1], "d"), (DAYS[3], "c")]
+    assert audit(ws).problems == ()
+
+
+@pytest.mark.long
+def test_an_older_version_is_refused_where_the_table_says_so(book: Book) -> None:
+    book.land("second", [entry(DAYS[0], "a", 12, version=5)])
+    book.published(BALANCES, DAYS)
+    # The latest entry is taken back, so that what follows from the source is older than what is accepted.
+    operations.withdraw(book.ws, "entries", {"entry_id": f"a-{DAYS[0]}-5"}, by="ana", reason="a mistake")
+    run = operations.plan_load(book.ws, "bronze.entries", partitions=None, by="ana", reason="withdrawn")
+    assert run is not None
+    book.through(run.run_id)
+    older = book.planned(BALANCES, [DAYS[0]])
+    assert book.gated(older) is RunState.BLOCKED
+    assert verdicts(book, older) == ["2 changes and 0 deletes; 1 older than the accepted row of their key"]
+
+
+@pytest.mark.long
+def test_of_runs_of_two_modes_over_one_table_the_later_one_is_refused_until_it_has_seen_the_other(book: Book) -> None:
+    def declared(mode: PublishMode) -> Book:
+        return replace(book, ws=replace(book.ws, domain=declared_as(book.ws.domain, JOURNAL, mode)))
+
+    replacing, merging = declared(REPLACE), declared(merge(on=("day", "entry_id")))
+    replacing.published(JOURNAL, [DAYS[0]])
+    book.land("late", [entry(DAYS[0], "d", 40)])
+    by_merge, early = merging.planned(JOURNAL, [DAYS[0]]), merging.planned(JOURNAL, [DAYS[0]])
+    by_replace = replacing.planned(JOURNAL, [DAYS[0]], version="0.9.0")
+    for its, run_id in ((merging, by_merge), (merging, early), (replacing, by_replace)):
+        assert its.gated(run_id) is RunState.PASSED
+    operations.publish(merging.ws, by_merge, by="ben")
+    rows = book.rows(JOURNAL, ["entry_id", "amount"])
+    assert rows == [("a-2026-01-01-1", 10), ("b-2026-01-01-1", 20), ("d-2026-01-01-1", 40)]
+    with pytest.raises(TargetChanged):
+        operations.publish(replacing.ws, by_replace, by="ben")
+    # Compared with what the merge has published, it replaces that; a merge with what was there before is refused.
+    replacing.gated(by_replace)
+    operations.publish(replacing.ws, by_replace, by="ben")
+    assert book.rows(JOURNAL, ["entry_id", "amount"]) == [(name, 2 * amount) for name, amount in rows]
+    with pytest.raises(MergedWithEarlier):
+        operations.publish(merging.ws, early, by="ben")
+    assert audit(book.ws).problems == ()
+
+
+def drawn(choose: random.Random, name: str) -> dict[str, Any]:
+    day, account = choose.choice(DAYS), choose.choice("abcd")
+    version, gone = choose.randint(1, 9), choose.random() < 0.25
+    return dict(entry(day, account, choose.randint(1, 9), version=version, gone=gone, name=name))
+
+
+def play(book: Book, seed: int, *, steps: int) -> None:
+    """Random entries, runs, publications and rollbacks; after each, rows and history are those of the model."""
+    choose = random.Random(seed)
+    landed: list[dict[str, Any]] = []
+    versions: dict[date, list[tuple[str, list[Row]]]] = {day: [] for day in DAYS}
+    published: list[str] = []
+    for step in range(steps):
+        act = choose.choices(["publish", "roll back", "beside"], [6, 2, 2])[0]
+        if act == "roll back" and published:
+            run_id = published[-1]
+            operations.rollback(book.ws, run_id, by="ben", reason="seed")
+            published.pop()
+            for day in DAYS:
+                if versions[day] and versions[day][-1][0] == run_id:
+                    versions[day].pop()
+        else:
+            news = [drawn(choose, f"{seed}-{step}-{n}") for n in range(choose.randint(1, 3))]
+            book.land(f"{seed}-{step}", news)
+            landed += news
+            beside = book.planned(ACCOUNTS, DAYS) if act == "beside" else None
+            run = sorted(choose.sample(DAYS, choose.randint(1, len(DAYS))))
+            run_id = book.planned(ACCOUNTS, run)
+            accepted = [row for some in versions.values() if some for row in some[-1][1]]
+            by_hand = merged_by_hand(frame_of(accepted), changes_of(landed, run), run, on=("account",), ignores=True)
+            assert (book.gated(run_id) is RunState.BLOCKED) == by_hand.is_refused, (seed, step)
+            if not by_hand.is_refused:
+                record = operations.publish(book.ws, run_id, by="ben")
+                changed = {change.partition for change in record.intent.changes}
+                for day in run:
+                    rows = [row for row in by_hand.rows if row[0] == day]
+                    is_same = bool(versions[day]) and versions[day][-1][1] == rows
+                    assert (day in changed) != is_same, (seed, step, day)
+                    if not is_same:
+                        versions[day].append((run_id, rows))
+                if changed:
+                    published.append(run_id)
+                if beside is not None and changed:
+                    operations.stage(book.ws, beside, actor="ana")
+                    with pytest.raises(MergedWithEarlier):
+                        operations.gate(book.ws, beside, actor="ana")
+        expected = sorted(row for some in versions.values() if some for row in some[-1][1])
+        assert seen(book) == expected, (seed, step)
+        with book.ws.ledger.read() as tx:
+            made_by = {day: claim.run_id for day, claim in tx.versions.claims(ACCOUNTS).items()}
+        assert made_by == {day: some[-1][0] for day, some in versions.items() if some}, (seed, step)
+    assert audit(book.ws).problems == ()
+
+
+def changes_of(landed: Sequence[dict[str, Any]], run: Sequence[date]) -> pd.DataFrame:
+    rows = [
+        (date.fromisoformat(str(each["at"])[:10]), each["account"], each["amount"], each["version"], each["gone"])
+        for each in landed
+    ]
+    inside = [row for row in rows if row[0] in run]
+    return pd.DataFrame(inside, columns=[*COLUMNS, "gone"]).astype({"gone": bool})
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_and_history_are_those_of_a_model_under_random_operations(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, seed: int
+) -> None:
+    clock = ticking_clock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    book = open_book(tmp_path_factory.mktemp("book"), clock=clock, spark=spark)
+    book.land("nothing", [entry(DAYS[0], "z", version=0, gone=True), entry(DAYS[3], "z", version=1, gone=True)])
+    play(book, seed, steps=8)
+    book.ws.close()
