@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [prometheus] [readers] [chromium]
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [prometheus] [readers] [chromium]
 #
 #   (java and python when nothing is named)
 #
@@ -12,6 +12,8 @@
 # postgresql  a server's programs for the tests; without them those tests are skipped.
 # s3          for the tests with an object store: versitygw, built by Go, and Spark's jars for S3 (deploy/s3/pom.xml), by
 #             Maven. Both are kept in ~/.cache/backfill_assets; without them those tests are skipped.
+# kafka       a Kafka broker for the tests of captures (deploy/kafka/pom.xml), by Maven, kept in the same cache; without it
+#             those tests are skipped.
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
 # prometheus  Debian's Prometheus and promtool for the tests of metrics and alerts, unpacked into the same cache and not
 #             installed, because the package starts a server; without them those tests are skipped.
@@ -341,6 +343,24 @@ ensure_s3() {
         say "SPARK WITH AN OBJECT STORE IS NOT TESTED: its jars could not be fetched; install Maven and run this again."
 }
 
+has_kafka() { [ "$(cat "$CACHE/kafka/pom.cksum" 2>/dev/null)" = "$(cksum <deploy/kafka/pom.xml)" ]; }
+
+fetch_kafka() {
+    command -v mvn >/dev/null || return 1
+    say "Fetching a Kafka broker for the tests of captures (44 MB, once)."
+    rm -rf "$CACHE/kafka.new"
+    quietly mvn -q -B -f deploy/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+        -DoutputDirectory="$CACHE/kafka.new" || return 1
+    rm -rf "$CACHE/kafka"
+    mv "$CACHE/kafka.new" "$CACHE/kafka"
+    cksum <deploy/kafka/pom.xml >"$CACHE/kafka/pom.cksum"
+}
+
+ensure_kafka() {
+    has_kafka || fetch_kafka ||
+        say "CAPTURES FROM KAFKA ARE NOT TESTED: the broker could not be fetched; install Maven and run this again."
+}
+
 has_prometheus() {
     command -v promtool >/dev/null && command -v prometheus >/dev/null || [ -x "$CACHE/prometheus/usr/bin/promtool" ]
 }
@@ -431,10 +451,11 @@ for need in "$@"; do
     postgresql) ensure_postgresql ;;
     eatmydata) ensure_eatmydata ;;
     s3) ensure_s3 ;;
+    kafka) ensure_kafka ;;
     prometheus) ensure_prometheus ;;
     readers) ensure_readers ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, prometheus, readers and chromium." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, prometheus, readers and chromium." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then

@@ -52,14 +52,21 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
     return landed[0]
 
 
-def landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
+def landing(ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = False) -> Landing:
     """What landing files, an extract or a statement works with.
+
+    Args:
+        ws: The workspace.
+        table: The source.
+        by: Who lands.
+        on_schedule: It is the LIVE path, and no person.
 
     Raises:
         Refused: Bronze could not be built of it, because its columns do not follow from those that it has.
         MissingInput: The lake is away.
     """
-    require_person("the one who lands", by)
+    if not on_schedule:
+        require_person("the one who lands", by)
     ws.require_lake(table.name)
     ws.lake.require_follows(table.name, stored_schema(table), former_columns(table))
     return Landing(

@@ -49,13 +49,28 @@ class Advanced:
 def live(ws: Workspace, acting: Acting) -> tuple[Advanced, ...]:
     """Takes the newest days of every table as far as they may go."""
     acting = replace(acting, by=LIVE)
-    found = [_advanced(ws, source, acting) for source in ws.domain.sources]
+    found = [_captured(ws, source, acting) for source in ws.domain.sources if source.capture is not None]
+    found += [_advanced(ws, source, acting) for source in ws.domain.sources]
     try:
         found += _derived(ws, acting)
     except BackfillError as error:
         # Such as a reference that cannot be read, on which windows depend: the sources are built all the same.
         found.append(Advanced(sentence=explained(error), failed=True))
     return tuple(found)
+
+
+def _captured(ws: Workspace, source: SourceTable, acting: Acting) -> Advanced:
+    """What is new in the stream of a source, as landed files; the days that they touch are built with all others."""
+    # Imported where a source has a stream: it brings what lands files along.
+    from backfill_assets.application.capture import Asked, capture
+    from backfill_assets.capture.streams import Pace
+
+    try:
+        asked = Asked(first=None, last=None)
+        report = capture(ws, source.name, asked, acting, reason=REASON, pace=Pace(), builds=False, on_schedule=True)
+    except BackfillError as error:
+        return Advanced(sentence=f"{source.name}: {explained(error)}", failed=True)
+    return Advanced(sentence=f"{source.name}: {report.captured:,} records captured.")
 
 
 def _derived(ws: Workspace, acting: Acting) -> Iterator[Advanced]:

@@ -13,6 +13,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.estimates import estimate
+from backfill_assets.report.captured_so_far import captured_sources
 from backfill_assets.report.event_counts import Durations, EventCounts
 from backfill_assets.report.stuck import still_stuck
 from backfill_assets.staleness.ranges import Staleness
@@ -89,7 +90,7 @@ def metrics(ws: Workspace, counts: EventCounts, stale: Sequence[Staleness] | Non
     as_of = ws.clock()
     with ws.ledger.read() as tx:
         counts.continue_(tx)
-        found = [*_counted(counts), *_present(tx, as_of), *_stuck(ws, tx), _estimated(tx)]
+        found = [*_counted(counts), *_present(tx, as_of), *_stuck(ws, tx), *_captured(ws, tx, as_of), _estimated(tx)]
     found += _audited(ws, as_of)
     if stale is not None:
         found.append(
@@ -187,6 +188,24 @@ def _stuck(ws: Workspace, tx: ReadTransaction) -> Iterator[Metric]:
         "backfill_given_up",
         "What sensors have given up and what is still to be done, as `status` lists it.",
         (({"sensor": str(sensor)}, sum(work.sensor is sensor for work in given_up)) for sensor in Sensor),
+    )
+
+
+def _captured(ws: Workspace, tx: ReadTransaction, as_of: datetime) -> Iterator[Metric]:
+    found = captured_sources(tx, ws.domain.sources, as_of=as_of)
+    yield _gauge(
+        "backfill_capture_lag_seconds",
+        "Seconds since the time of the latest record that was captured from a stream.",
+        (({"source": each.source}, each.lag_seconds) for each in found if each.lag_seconds is not None),
+    )
+    yield _gauge(
+        "backfill_capture_expires_seconds",
+        "Seconds until the retention of a stream may take records that are not captured; less than 0 since it may.",
+        (
+            ({"source": each.source}, round((each.expires_at - as_of).total_seconds(), 3))
+            for each in found
+            if each.expires_at is not None
+        ),
     )
 
 

@@ -1,10 +1,11 @@
-"""Errors of captures: what is wrong with an offered file, and where."""
+"""Errors of captures: what is wrong with an offered file or a stream, and where."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from enum import StrEnum
 
-from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile, sentence
+from backfill_assets.core.errors import MissingInput, Refused, Retryable, UnreadableFile, sentence
 
 
 class Fault(StrEnum):
@@ -67,3 +68,130 @@ class FileRefused(Refused):
     path: str | None = None
     source: str | None = None
     import_id: str | None = None
+
+
+@sentence
+class NoSecret(MissingInput):
+    """the secret {name} is not there: {why}."""
+
+    name: str
+    why: str
+
+
+@sentence
+class SecretInHome(Refused):
+    """the secret {name} is in {path}, and no secret is read from the home {home}."""
+
+    name: str
+    path: str
+    home: str
+
+
+@sentence
+class NoClient(Refused):
+    """{package} is not installed, and nothing can be captured from {family} without it."""
+
+    family: str
+    package: str
+    extra: str
+
+
+@sentence
+class NoStream(MissingInput):
+    """{servers} has no {name}."""
+
+    name: str
+    servers: str
+
+
+@sentence
+class StreamAway(Retryable):
+    """{name} did not answer within {seconds:g} s{why}."""
+
+    name: str
+    seconds: float
+    why: str = ""
+
+
+@sentence
+class StreamDenied(Refused):
+    """{name} does not accept the credentials: {why}."""
+
+    name: str
+    why: str
+
+
+@sentence
+class RangeExpired(Refused):
+    """partition {partition} of {name} begins at {held_from}{since}, so that what was before it has expired{missing}:
+    nothing was read."""
+
+    name: str
+    partition: str
+    held_from: str
+    first_at: datetime | None
+    expected_from: str | None
+
+    @property
+    def since(self) -> str:
+        return f" ({self.first_at:%Y-%m-%d %H:%M} UTC)" if self.first_at else ""
+
+    @property
+    def missing(self) -> str:
+        return f", and the captures end at {self.expected_from}" if self.expected_from else ""
+
+
+@sentence
+class CreatedAgain(Refused):
+    """{name} was created again: it is {found}, and the captures are of {expected}, whose positions
+    mean something else."""
+
+    name: str
+    expected: str
+    found: str
+
+
+@sentence
+class OtherTopic(Refused):
+    """{name} has the id {found}, and its declaration names {expected}."""
+
+    name: str
+    expected: str
+    found: str
+
+
+@sentence
+class OtherBytes(Refused):
+    """{path} is there already with other bytes than {name} gives for the same positions now."""
+
+    path: str
+    name: str
+
+
+@sentence
+class ReadFailed(Retryable):
+    """reading {name} stopped: {why}."""
+
+    name: str
+    why: str
+
+
+@sentence
+class NothingCaptured(Refused):
+    """nothing of {source} was captured before, so that it is not known where to go on."""
+
+    source: str
+
+
+@sentence
+class NotCaptured(Refused):
+    """{source} is not captured from a stream: files of people land in it."""
+
+    source: str
+
+
+@sentence
+class NotAsCaptured(Refused):
+    """the landed file {path} is not what was captured: its digest is another one."""
+
+    path: str

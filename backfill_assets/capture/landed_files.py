@@ -26,6 +26,7 @@ class Family(StrEnum):
 
     FILE = "file"
     STATEMENT = "statement"
+    KAFKA = "kafka"
 
 
 class Format(StrEnum):

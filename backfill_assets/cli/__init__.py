@@ -9,6 +9,7 @@ from __future__ import annotations
 
 # isort: off
 # In the order in which `backfill --help` lists the commands: from landing to looking.
+from backfill_assets.cli import capture as capture
 from backfill_assets.cli import landing as landing
 from backfill_assets.cli import plan as plan
 from backfill_assets.cli import acting as acting

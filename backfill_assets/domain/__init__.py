@@ -8,6 +8,7 @@ not examined by commands that only look.
 
 from __future__ import annotations
 
+from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown
 from backfill_assets.domain.context import TransformContext
@@ -56,6 +57,7 @@ __all__ = [
     "Grain",
     "Input",
     "InvalidReference",
+    "KafkaTopic",
     "Lateness",
     "Lift",
     "Merged",

@@ -9,6 +9,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
+from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.streams import Tombstones
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
 from backfill_assets.domain.column_types import check_identifying
@@ -46,6 +48,9 @@ def _is_zone(value: object) -> bool:
 FILE_NAME, ROW_NUMBER = "file_name", "row_number"
 """What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
 
+DeclaredStream = KafkaTopic
+"""The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
+
 OF_A_SOURCE = {
     "event_time": a(str, "a column name"),
     "json_columns": several(str, "column names"),
@@ -59,6 +64,7 @@ OF_A_SOURCE = {
     "order": several(str, "column names, such as ('lsn',)"),
     "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
+    "capture": Kind(words="KafkaTopic(...)", test=lambda value: value is None or isinstance(value, DeclaredStream)),
     "most_withdrawn_percent": Kind(
         words="a number from 0 to 100",
         test=lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100,
@@ -98,6 +104,7 @@ class SourceTable:
             the later arrival wins. A snapshot loses to a change of the same position in either case.
         operation: How records name what they do to their key. Without it each record is a state of its key.
         most_withdrawn_percent: The share of keys that a complete extract may withdraw without a person's confirmation.
+        capture: The stream that its files are captured from; files of people can land beside it.
     """
 
     name: str
@@ -115,6 +122,7 @@ class SourceTable:
     ties: str = Ties.REFUSE
     operation: Operations | None = None
     most_withdrawn_percent: float = 20
+    capture: DeclaredStream | None = None
     description: str = ""
     policy: Policy = SOURCE_POLICY
     gates: tuple[Gate, ...] = ()
@@ -137,6 +145,7 @@ class SourceTable:
             raise wrong(self, "a source table has daily partitions")
         self._check_row_number()
         self._check_changes()
+        self._check_capture()
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
         check_breakdown(self, None, partition=self.partition.column)
         object.__setattr__(self, "lift", normalized(self.lift))
@@ -231,6 +240,26 @@ class SourceTable:
             require_columns(self, (self.operation.at,), "the time of the operation")
             if not isinstance(self.schema[self.operation.at].dataType, TimestampType):
                 raise wrong(self, f"the time of its operation, {self.operation.at!r}, is not a timestamp")
+
+    def _check_capture(self) -> None:
+        if self.capture is None:
+            return
+        for mistake in self.capture.mistakes():
+            raise wrong(self, mistake)
+        if self.row_number:
+            raise wrong(self, "it is captured, and its records are known by the number in their file: name their key")
+        if self.capture.key_format == "text" and self.tombstones is not None and len(self.key) > 1:
+            raise wrong(
+                self, "the key of its topic is a text, and its own key has several columns: use key_format='json'"
+            )
+
+    @property
+    def tombstones(self) -> Tombstones | None:
+        """How a record without a value becomes a delete; None where the source declares no delete."""
+        named = self.operation
+        if named is None or named.delete is None:
+            return None
+        return Tombstones(key=self.key, column=named.column, delete=named.delete, at=named.at or self.event_time)
 
     @property
     def row_key(self) -> tuple[str, ...]:

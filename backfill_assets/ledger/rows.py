@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from datetime import date
+from datetime import date, datetime
 from typing import Any, TypeVar
 
 from sqlalchemy import Row
 
+from backfill_assets.capture.streams import Resolved
 from backfill_assets.core.identity import EMPTY_FILE_SET, sha256_text
 from backfill_assets.core.lease import Lease
 from backfill_assets.core.wording import visible
@@ -56,12 +57,22 @@ def dates_of(texts: list[str]) -> tuple[date, ...]:
     return tuple(date.fromisoformat(day) for day in texts)
 
 
+def _resolved_spans(documents: list[dict[str, Any]]) -> tuple[Resolved, ...]:
+    """The positions of a resolved period, as they are stored."""
+    times = ("first_at", "expires_at")
+    return tuple(
+        Resolved(**{**each, **{name: datetime.fromisoformat(each[name]) for name in times if each[name]}})
+        for each in documents
+    )
+
+
 _READ: Mapping[str, Callable[[Any], object]] = {
     "provenance": provenance_of,
     "partitions": dates_of,
     "schema_versions": tuple,
     "ignored_columns": tuple,
     "finding": Finding,
+    "spans": _resolved_spans,
 }
 _WRITTEN: Mapping[str, Callable[[Any], object]] = {"provenance": document_of, "observed": dict}
 

@@ -447,6 +447,47 @@ outbox = Table(
 is delivered when every follow-up that it asks for is planned, and withdrawn when its publication is undone or a person
 cancels it. `attempts` counts the plans that failed, and `note` says why the last one did, or why it was withdrawn."""
 
+captures = Table(
+    "captures",
+    metadata,
+    Column("capture_id", Text, primary_key=True),
+    Column("number", Integer, nullable=False, unique=True),
+    Column("source", Text, nullable=False),
+    Column("family", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("period_from", UtcDateTime),
+    Column("period_to", UtcDateTime),
+    Column("is_live", Boolean, nullable=False),
+    Column("resolved_at", UtcDateTime, nullable=False),
+    Column("asked_by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("pinned", CanonicalJson, nullable=False),
+    Column("spans", CanonicalJson, nullable=False),
+    Index("captures_by_source", "source", "number"),
+)
+"""Periods of streams that were resolved to positions, and what these rest on."""
+
+captured_files = Table(
+    "captured_files",
+    metadata,
+    Column("capture_id", Text, ForeignKey("captures.capture_id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("stream_partition", Text, nullable=False),
+    Column("range_from", Text, nullable=False),
+    Column("range_to", Text, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    Column("first_at", UtcDateTime),
+    Column("last_at", UtcDateTime),
+    Column("sha256", SHA256, nullable=False),
+    Column("stored_path", Text, nullable=False, unique=True),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("file_format", Text, nullable=False),
+    Column("compression", Text, nullable=False),
+    Column("captured_at", UtcDateTime, nullable=False),
+)
+"""Files that hold positions of a stream, from when they are durable; `imports` has what landed of them."""
+
 imports = Table(
     "imports",
     metadata,

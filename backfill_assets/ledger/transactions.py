@@ -13,6 +13,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.approvals import ApprovalSteps, ApprovalWrites
 from backfill_assets.ledger.bases import BasisReads
 from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites, CommentReads
+from backfill_assets.ledger.captures import CaptureReads, CaptureWrites
 from backfill_assets.ledger.events import ChainChecks, EventLog, EventReads, EventWrites
 from backfill_assets.ledger.imports import ImportReads, ImportWrites
 from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
@@ -41,6 +42,7 @@ class ReadTransaction:
         outbox: What publications ask of dependents, and which runs follow it.
         sets: Runs that were agreed together.
         stuck: What sensors have given up.
+        captures: Periods of streams that were captured, and the files that hold them.
         imports: Landed files.
         events: What happened, as a chain.
         chain_checks: Whether the chain of events is as it was written.
@@ -58,6 +60,7 @@ class ReadTransaction:
     outbox: OutboxReads
     sets: SetReads
     stuck: StuckReads
+    captures: CaptureReads
     imports: ImportReads
     events: EventReads
     chain_checks: ChainChecks
@@ -75,6 +78,7 @@ class ReadTransaction:
         self.outbox = OutboxReads(connection)
         self.sets = SetReads(connection)
         self.stuck = StuckReads(connection)
+        self.captures = CaptureReads(connection)
         self.imports = ImportReads(connection)
         self.events = EventReads(connection)
         self.chain_checks = ChainChecks(connection)
@@ -98,6 +102,7 @@ class WriteTransaction(ReadTransaction):
     outbox: OutboxWrites
     sets: SetWrites
     stuck: StuckWrites
+    captures: CaptureWrites
     imports: ImportWrites
     events: EventWrites
 
@@ -118,6 +123,7 @@ class WriteTransaction(ReadTransaction):
         self.outbox = OutboxWrites(log, run_steps, outbox_steps)
         self.sets = SetWrites(log, self.runs, run_steps, approval_steps)
         self.stuck = StuckWrites(log, outbox_steps)
+        self.captures = CaptureWrites(log)
         self.imports = ImportWrites(log, leases)
         self.turns = TurnWrites(log, leases)
         self.events = EventWrites(log)

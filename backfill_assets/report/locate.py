@@ -12,6 +12,7 @@ from datetime import date
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.imports import LIVE
+from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -19,8 +20,9 @@ from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.advice.filling import joined, loads
+from backfill_assets.report.captured_so_far import captured_in
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.requests import Act, NextStep, do, step
+from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 
@@ -86,8 +88,10 @@ class LocatedPeriod:
         to: The last one.
         imports: In the order of arrival.
         partitions: What readers see that rests on the period, inputs before dependents.
+        captured: Captured positions with records of that time, where the source is captured from a stream.
         not_loaded: Days of the period that have landed records and are not built from them.
         next_step: What builds these days; null when there are none.
+        ask_the_stream: What asks the stream for the positions of the period; null where there is no stream.
     """
 
     source: str
@@ -95,8 +99,10 @@ class LocatedPeriod:
     to: date
     imports: tuple[LocatedImport, ...]
     partitions: tuple[RestingPartitions, ...]
+    captured: tuple[CapturedFile, ...]
     not_loaded: Partitions
     next_step: NextStep | None
+    ask_the_stream: Invocation | None
 
 
 def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
@@ -105,6 +111,7 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
         touching = tx.imports.days(source=source.name, days=days, states=(*LIVE, ImportState.LANDING))
         by_id = {record.import_id: record for record in tx.imports.records(source.name)} if touching else {}
         partitions = tuple(_resting(ws, tx, source.name, frozenset(days)))
+        captured = captured_in(tx, source, days)
     waiting = sorted({each.event_date for each in touching if by_id[each.import_id].state is ImportState.LANDED})
     return LocatedPeriod(
         source=source.name,
@@ -112,8 +119,10 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
         to=days.last,
         imports=tuple(_located(by_id[name], some) for name, some in _by_import(touching).items()),
         partitions=partitions,
+        captured=captured,
         not_loaded=Partitions.of(Grain.DAILY, waiting),
         next_step=_next_step(source.name, waiting),
+        ask_the_stream=None if source.capture is None else _ask(source, days),
     )
 
 
@@ -138,6 +147,10 @@ def _located(record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
 
 def _next_step(source: str, waiting: Sequence[date]) -> NextStep | None:
     return step(joined(loads(source, waiting)), "; why: ", do(Act.STALE, source)) if waiting else None
+
+
+def _ask(source: SourceTable, days: DayRange) -> Invocation:
+    return do(Act.CAPTURE, source.short_name, first=days.start, last=days.last, dry_run=True)
 
 
 def _resting(ws: Workspace, tx: ReadTransaction, source: str, days: frozenset[date]) -> Iterator[RestingPartitions]:

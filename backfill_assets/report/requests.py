@@ -24,6 +24,7 @@ ANOTHER_PERSON = "ANOTHER_PERSON"
 class Act(StrEnum):
     """What can be asked for."""
 
+    CAPTURE = "capture"
     LAND = "land"
     WITHDRAW = "withdraw"
     RESTORE = "restore"

@@ -9,6 +9,7 @@ from backfill_assets.lake.errors import NoTable
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.report.captured_so_far import CapturedSource, captured_sources
 from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
 from backfill_assets.report.proposed import OpenProposal, open_proposals
@@ -48,6 +49,7 @@ class StatusDocument:
         sets: The latest five.
         proposals: The proposed restatements that are open, the last one first.
         imports: The latest landed files, the newest last.
+        captured: How far the captures of sources are.
         to_follow: The publications that their dependents have not followed.
         stuck: What sensors have given up until a person clears it.
         problems: Tables (or sets) that could not be looked at, while everything else was.
@@ -59,6 +61,7 @@ class StatusDocument:
     sets: tuple[SetDocument, ...]
     proposals: tuple[OpenProposal, ...]
     imports: tuple[ImportRecord, ...]
+    captured: tuple[CapturedSource, ...]
     to_follow: tuple[WaitingPublication, ...]
     stuck: tuple[StuckDocument, ...]
     problems: tuple[Problem, ...]
@@ -72,6 +75,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         tables = tuple(table_status(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published)))
         runs = tuple(run_summary(ws, tx, run) for run in tx.runs.records(limit=limit, unreadable=problems.refused))
         imports = tx.imports.records(limit=limit)
+        captured = captured_sources(tx, ws.domain.sources, as_of=ws.clock())
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
         proposals = open_proposals(tx, problems.refused)
@@ -86,6 +90,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         sets=sets,
         proposals=proposals,
         imports=imports,
+        captured=captured,
         to_follow=waiting,
         stuck=tuple(map(stuck_document, stuck)),
         problems=tuple(problems.found),

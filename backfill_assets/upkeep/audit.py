@@ -19,6 +19,7 @@ from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
+from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
@@ -109,9 +110,14 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         present_head = tx.events.head()
         events = sum(1 for _ in tx.events.entries())
         landed = tx.imports.records(states=[ImportState.LANDED, ImportState.LOADED])
+        captured = [file for source in ws.domain.sources for file in tx.captures.files(source.name)]
         pinned = tx.runs.references()
     for record in landed:
         problems += _landed_against_ledger(ws, record, looked, is_quick=is_quick)
+    known = {record.stored_path for record in landed}
+    for file in captured:
+        if file.stored_path not in known:
+            problems += _file_against_ledger(ws, file.capture_id, file, looked, is_quick=is_quick)
     problems += changed_in_archive(pinned, ws.reference_archive, is_quick=is_quick)
     return AuditReport(
         agrees=not problems,
@@ -216,16 +222,22 @@ def _table_against_ledger(
 def _landed_against_ledger(ws: Workspace, record: ImportRecord, looked: _Looked, *, is_quick: bool) -> Iterator[str]:
     if not record.counts.reconciles:
         yield f"{record.import_id}: its counts do not add up."
+    yield from _file_against_ledger(ws, record.import_id, record, looked, is_quick=is_quick)
+
+
+def _file_against_ledger(
+    ws: Workspace, name: str, file: ImportRecord | CapturedFile, looked: _Looked, *, is_quick: bool
+) -> Iterator[str]:
     landed = landing_files(ws.settings)
     try:
-        if landed.stat(record.stored_path) is None:
-            yield f"{record.import_id}: the landed file {record.stored_path} is gone."
+        if landed.stat(file.stored_path) is None:
+            yield f"{name}: the landed file {file.stored_path} is gone."
         elif not is_quick:
-            looked.size_bytes += record.size_bytes
-            if landed.digest(record.stored_path) != record.sha256:
-                yield f"{record.import_id}: the bytes of the landed file {record.stored_path} were changed."
+            looked.size_bytes += file.size_bytes
+            if landed.digest(file.stored_path) != file.sha256:
+                yield f"{name}: the bytes of the landed file {file.stored_path} were changed."
     except OSError as error:
-        yield f"{record.import_id}: the landed file {record.stored_path} cannot be read: {error.strerror}."
+        yield f"{name}: the landed file {file.stored_path} cannot be read: {error.strerror}."
 
 
 def _files_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.support.kafka_broker import Broker, NoBroker, running_broker
 from backfill_assets_tests.support.lakes import SWITCH as LAKE_SWITCH
 from backfill_assets_tests.support.lakes import use_store
 from backfill_assets_tests.support.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
@@ -64,6 +65,16 @@ def store() -> Iterator[Store]:
         if os.environ.get(LAKE_SWITCH):
             pytest.fail(f"{LAKE_SWITCH} asks for an object store: {reason}")
         pytest.skip(f"OBJECT STORES ARE NOT TESTED: {reason}")
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A running Kafka broker, without topics of its own."""
+    try:
+        with running_broker() as started:
+            yield started
+    except NoBroker as reason:
+        pytest.skip(f"CAPTURES FROM KAFKA ARE NOT TESTED: {reason}")
 
 
 @pytest.fixture(scope="session")

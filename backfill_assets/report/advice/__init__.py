@@ -13,6 +13,7 @@ def next_step_of(error: BackfillError) -> NextStep | None:
     """What a reader can do about an error; None when there is nothing."""
     # Imported when an error is explained: most commands end without one.
     from backfill_assets.report.advice.candidates import of_candidates
+    from backfill_assets.report.advice.capture import of_capture
     from backfill_assets.report.advice.core import of_core
     from backfill_assets.report.advice.domain import of_domain
     from backfill_assets.report.advice.lake import of_lake
@@ -24,7 +25,7 @@ def next_step_of(error: BackfillError) -> NextStep | None:
     from backfill_assets.report.advice.transforms import of_transforms
     from backfill_assets.report.advice.upkeep import of_upkeep
 
-    for advice_of in (of_core, of_domain, of_lake, of_ledger, of_planning, of_transforms, of_upkeep):
+    for advice_of in (of_capture, of_core, of_domain, of_lake, of_ledger, of_planning, of_transforms, of_upkeep):
         if found := advice_of(error):
             return step(found)
     for advice_on in (of_candidates, of_landing, of_publication, of_restatements):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 from backfill_assets.report.page import Page
 
 if TYPE_CHECKING:
+    from backfill_assets.report.captured import CapturePlan, CaptureReport
     from backfill_assets.report.follow import FollowCancellation, FollowReport
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     OfHistory = TableHistory | PartitionHistory
     OfPlan = PlanDocument | SetPlan | NothingPlanned | StaleDocument | ProposeReport
     OfWork = FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument
-    OfLanding = LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
+    OfLanding = CapturePlan | CaptureReport | LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
     OfUpkeep = CheckReport | DoctorReport | AuditReport | ReproductionReport | VacuumDocument
     OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
     Document = StatusDocument | OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep
@@ -137,11 +138,16 @@ def _of_work(document: OfWork | OfLanding | OfUpkeep) -> Page:
 
 
 def _of_landing(document: OfLanding | OfUpkeep) -> Page:
+    from backfill_assets.report.captured import CapturePlan, CaptureReport
     from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedPeriod
-    from backfill_assets.report.screens import landing
+    from backfill_assets.report.screens import captures, landing
 
     match document:
+        case CapturePlan():
+            return captures.capture_plan_page(document)
+        case CaptureReport():
+            return captures.captured_page(document)
         case LandReport():
             return landing.landed_page(document)
         case NothingToLoad():

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from backfill_assets.capture.landed_files import Family
+from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange, count_of
-from backfill_assets.report.page import Note, Page, Steps, Table, Tone, Toned, facts, page, run_ref, section, table
+from backfill_assets.report.captured_so_far import CapturedSource
+from backfill_assets.report.page import (
+    Note,
+    Page,
+    Steps,
+    Table,
+    Tone,
+    Toned,
+    facts,
+    page,
+    run_ref,
+    section,
+    table,
+    words,
+)
 from backfill_assets.report.screens.runs import state_of
 
 if TYPE_CHECKING:
@@ -51,8 +67,10 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
         valid = counts.landed - counts.rejected
         some = f"only {valid:,}" if valid else "none"
         yield f"{some} of {count_of(counts.landed, 'record')} of {record.name} could land: exit code 1"
-    if landed.is_new and record.ignored_columns:
-        ignored = ", ".join(record.ignored_columns)
+    # What a stream says of a record besides its value is not of the contract, unless its author wants it.
+    unknown = [name for name in record.ignored_columns if not name.startswith(f"{record.family}_")]
+    if landed.is_new and unknown:
+        ignored = ", ".join(unknown)
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
 
 
@@ -94,6 +112,30 @@ def imports_table(imports: Sequence[ImportRecord]) -> Table:
     ]
     heads = ["import", "file", "state", *_COUNTS, *(["note"] if has_notes else [])]
     return table(heads, rows, numbers=_COUNTS, whole=["import", "state"])
+
+
+def captured_table(captured: Sequence[CapturedSource]) -> Table:
+    """How far the captures of sources are, and from when on the retention may take what is behind them."""
+    rows = [
+        (each.source, each.name, each.capture_id, each.records, each.captured_until, _ago(each), each.expires_at)
+        for each in captured
+    ]
+    heads = ["source", "captured from", "capture", "records", "until", "lag", "expires"]
+    return table(heads, rows, numbers=["records"], whole=["capture"])
+
+
+def _ago(each: CapturedSource) -> str | None:
+    return None if each.lag_seconds is None else str(timedelta(seconds=round(each.lag_seconds)))
+
+
+def _captured_files(files: Sequence[CapturedFile]) -> Table:
+    rows = [
+        (each.capture_id, each.partition, each.range_from, each.range_to, each.records, each.first_at, each.last_at)
+        for each in files
+    ]
+    heads = ["capture", "partition", "from", "to (not included)", "records", "first record", "last record"]
+    numbers = ["from", "to (not included)", "records"]
+    return table(heads, rows, numbers=numbers, whole=["capture"], most=_MOST_DAYS)
 
 
 def import_state(record: ImportRecord) -> Toned:
@@ -166,10 +208,12 @@ def period_page(period: LocatedPeriod) -> Page:
         named,
         section(f"imports with records of {named}", _located(period.imports))
         or Note(text=f"no import holds records of {named}"),
+        section("captured positions with records of this time", _captured_files(period.captured)),
         section("what readers see that rests on these days", resting)
         or Note(text="no published partition rests on these days"),
         Note(text=not_loaded) if period.not_loaded else None,
         Steps(steps=(period.next_step,)) if period.next_step else None,
+        Note(text=words("what the stream has of it now: ", period.ask_the_stream)) if period.ask_the_stream else None,
     )
 
 

@@ -23,7 +23,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary
-from backfill_assets.report.screens.landing import imports_table
+from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.runs import problem_notes, state, state_of
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
@@ -43,6 +43,7 @@ def status_page(status: StatusDocument) -> Page:
         section("Restatement sets, newest first", _sets(status.sets)),
         section("Next", Items(items=tuple(_next(status)))),
         _listed("Proposed restatements that are open", map(open_proposal_words, status.proposals)),
+        section("Captures", captured_table(status.captured)),
         section("Landed files", imports_table(status.imports)),
         _listed(
             "Publications that are not followed by their dependents yet",

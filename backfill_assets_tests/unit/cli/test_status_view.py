@@ -54,6 +54,7 @@ STATUS = StatusDocument(
     sets=(restatement(SetState.PLANNED),),
     proposals=(),
     imports=(),
+    captured=(),
     to_follow=(),
     stuck=(),
     problems=(),

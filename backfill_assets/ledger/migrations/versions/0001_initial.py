@@ -276,6 +276,41 @@ def upgrade() -> None:
     index_where("open_outbox_entries", "outbox", ["sequence"], "delivered_at IS NULL AND withdrawn_at IS NULL")
     index_where("unwithdrawn_outbox_entries", "outbox", ["publication_id"], "withdrawn_at IS NULL")
     op.create_table(
+        "captures",
+        sa.Column("capture_id", sa.Text, primary_key=True),
+        sa.Column("number", sa.Integer, nullable=False, unique=True),
+        sa.Column("source", sa.Text, nullable=False),
+        sa.Column("family", sa.Text, nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("stream", sa.Text, nullable=False),
+        sa.Column("period_from", INSTANT),
+        sa.Column("period_to", INSTANT),
+        sa.Column("is_live", sa.Boolean, nullable=False),
+        sa.Column("resolved_at", INSTANT, nullable=False),
+        sa.Column("asked_by", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("pinned", sa.Text, nullable=False),
+        sa.Column("spans", sa.Text, nullable=False),
+    )
+    op.create_index("captures_by_source", "captures", ["source", "number"])
+    op.create_table(
+        "captured_files",
+        sa.Column("capture_id", sa.Text, sa.ForeignKey("captures.capture_id"), primary_key=True),
+        sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("stream_partition", sa.Text, nullable=False),
+        sa.Column("range_from", sa.Text, nullable=False),
+        sa.Column("range_to", sa.Text, nullable=False),
+        sa.Column("records", sa.BigInteger, nullable=False),
+        sa.Column("first_at", INSTANT),
+        sa.Column("last_at", INSTANT),
+        sa.Column("sha256", SHA256, nullable=False),
+        sa.Column("stored_path", sa.Text, nullable=False, unique=True),
+        sa.Column("size_bytes", sa.BigInteger, nullable=False),
+        sa.Column("file_format", sa.Text, nullable=False),
+        sa.Column("compression", sa.Text, nullable=False),
+        sa.Column("captured_at", INSTANT, nullable=False),
+    )
+    op.create_table(
         "imports",
         sa.Column("import_id", sa.Text, primary_key=True),
         sa.Column("arrival", sa.Integer, nullable=False, unique=True),

@@ -1,0 +1,236 @@
+"""Capture, then land: a period of a stream becomes landed files, and these land as those of any person.
+
+First every piece of the period is a durable file with a row in the ledger, then the files land. From the row on the
+stream is not needed again: a capture that was stopped goes on at the next piece, and files that had not landed land
+with the next capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
+
+from backfill_assets.application.land import landed_report, landing
+from backfill_assets.application.recorder import Acting
+from backfill_assets.capture.errors import NotCaptured
+from backfill_assets.capture.families import opened_stream
+from backfill_assets.capture.landed_files import LandedFile
+from backfill_assets.capture.stream_files import StreamCapture, capture_piece
+from backfill_assets.capture.streams import Pace, Period, Resolution, Span, Stream
+from backfill_assets.core.progress import Progress
+from backfill_assets.domain import SourceTable
+from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.land import Landed, land_files
+from backfill_assets.landing.turn import new_lease
+from backfill_assets.ledger.captures import CapturedFile
+from backfill_assets.report.captured import CapturePlan, CaptureReport, capture_plan
+from backfill_assets.report.landed import LandReport
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The days that a capture is asked for.
+
+    Attributes:
+        first: The first day; None to go on where the captures of each partition end.
+        last: The last day; None for everything that is there now.
+    """
+
+    first: date | None
+    last: date | None
+
+    @property
+    def period(self) -> Period:
+        """The days as instants, in UTC."""
+        return Period(
+            start=None if self.first is None else _midnight(self.first),
+            end=None if self.last is None else _midnight(self.last + timedelta(days=1)),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Resolved:
+    """A period of an open stream.
+
+    Attributes:
+        stream: The stream.
+        period: The period.
+        resolution: Its positions.
+        left: What is not captured yet, by partition.
+        plan: What a person is shown of it.
+    """
+
+    stream: Stream
+    period: Period
+    resolution: Resolution
+    left: Mapping[str, Sequence[Span]]
+    plan: CapturePlan
+
+
+def plan_capture(ws: Workspace, source: str, asked: Asked) -> CapturePlan:
+    """What a capture would read; nothing is written.
+
+    Raises:
+        Refused: A part of the period has expired, or the stream is another one than before.
+        Retryable: The stream does not answer.
+    """
+    with _resolved(ws, _captured_source(ws, source), asked) as found:
+        return found.plan
+
+
+def capture(
+    ws: Workspace,
+    source: str,
+    asked: Asked,
+    acting: Acting,
+    *,
+    reason: str,
+    pace: Pace,
+    builds: bool,
+    on_schedule: bool = False,
+) -> CaptureReport:
+    """Captures a period, lands its files and builds the days that they touch.
+
+    Args:
+        ws: The workspace.
+        source: The source.
+        asked: The days.
+        acting: Who captures.
+        reason: Why.
+        pace: How fast the stream may be read.
+        builds: Whether the bronze days that the files touch are built.
+        on_schedule: It is the LIVE path, and no person.
+
+    Raises:
+        Refused: A part of the period has expired, or the stream is another one than before: nothing was read.
+        Retryable: The stream went away: what was captured stays, and the same request goes on behind it.
+    """
+    table = _captured_source(ws, source)
+    if builds:
+        ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
+    work = landing(ws, table, acting.by, on_schedule=on_schedule)
+    own = replace(work, lease=new_lease(ws.settings))
+    with own.turn(), _resolved(ws, table, asked) as found:
+        capture_id, files = _captured(ws, own, table, found, acting, asked=asked, reason=reason, pace=pace)
+    landed = _land(ws, table, work, acting, builds=builds)
+    return CaptureReport(
+        capture_id=capture_id,
+        plan=found.plan,
+        captured=sum(each.records for each in files),
+        captured_bytes=sum(each.size_bytes for each in files),
+        files=files,
+        landed=landed,
+    )
+
+
+def _captured_source(ws: Workspace, source: str) -> SourceTable:
+    table = ws.domain.source_table(source)
+    if table.capture is None:
+        raise NotCaptured(source=table.name)
+    return table
+
+
+@contextmanager
+def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Resolved]:
+    """The positions of a period, asked of the stream."""
+    assert table.capture is not None
+    with opened_stream(table.capture, tombstones=table.tombstones, home=ws.settings.home) as stream:
+        with ws.ledger.read() as tx:
+            before = tx.captures.records(table.name, limit=1)
+            captured = tx.captures.captured(table.name, before[0].stream) if before else ()
+        if before:
+            stream.require_same(before[0].stream)
+        resolution = stream.resolve(asked.period, captured)
+        if before and resolution.stream != before[0].stream:  # declared to be another one
+            with ws.ledger.read() as tx:
+                captured = tx.captures.captured(table.name, resolution.stream)
+            resolution = stream.resolve(asked.period, captured)
+        left = {span.partition: tuple(stream.pieces(span, captured)) for span in resolution.spans}
+        period = asked.period
+        plan = capture_plan(table, resolution, left, period_from=period.start, period_to=period.end, as_of=ws.clock())
+        yield _Resolved(stream=stream, period=period, resolution=resolution, left=left, plan=plan)
+
+
+def _captured(
+    ws: Workspace,
+    work: Landing,
+    table: SourceTable,
+    found: _Resolved,
+    acting: Acting,
+    *,
+    asked: Asked,
+    reason: str,
+    pace: Pace,
+) -> tuple[str | None, tuple[CapturedFile, ...]]:
+    """The files of a period, one after the other, each with its row in the ledger."""
+    pieces = [piece for span in found.resolution.spans for piece in found.left[span.partition]]
+    if not pieces:
+        return None, ()
+    with ws.ledger.write() as tx:
+        tx.turns.require(table.name, work.lease)
+        begun = tx.captures.begin(
+            table.name,
+            found.resolution,
+            period_from=found.period.start,
+            period_to=found.period.end,
+            is_live=asked.first is None,
+            by=acting.by,
+            reason=reason,
+        )
+    files: list[CapturedFile] = []
+    for done, piece in enumerate(pieces, 1):
+        file, written = capture_piece(found.stream, found.resolution, piece, work.place, pace)
+        with ws.ledger.write() as tx:
+            tx.turns.require(table.name, work.lease)
+            files.append(tx.captures.add(begun.capture_id, piece.partition, file, written, by=acting.by))
+        acting.listener(Progress(step="capture", done=done, total=len(pieces), line=file.original_path))
+    return begun.capture_id, tuple(files)
+
+
+def _land(ws: Workspace, table: SourceTable, work: Landing, acting: Acting, *, builds: bool) -> LandReport | None:
+    """Lands what was captured and has not landed, partition by partition in the order of its positions."""
+    with ws.ledger.read() as tx:
+        landed = {record.stored_path for record in tx.imports.records(table.name, LIVE)}
+        families = {each.capture_id: each for each in tx.captures.records(table.name)}
+        waiting = [each for each in tx.captures.files(table.name) if each.records and each.stored_path not in landed]
+    captures = [
+        StreamCapture(
+            _landed_file(table, each, family=families[each.capture_id].family, name=families[each.capture_id].name)
+        )
+        for each in waiting
+    ]
+    outcomes: list[Landed] = []
+
+    def report(outcome: Landed) -> None:
+        outcomes.append(outcome)
+        acting.listener(
+            Progress(step="land", done=len(outcomes), total=len(captures), line=captures[len(outcomes) - 1].name)
+        )
+
+    land_files(work, captures, OnDuplicate.IGNORE, report)
+    if not outcomes:
+        return None
+    return landed_report(ws, table, outcomes, acting, builds=builds)
+
+
+def _landed_file(table: SourceTable, file: CapturedFile, *, family: str, name: str) -> LandedFile:
+    return LandedFile(
+        source=table.name,
+        family=family,
+        range_from=file.range_from,
+        range_to=file.range_to,
+        sha256=file.sha256,
+        original_path=f"{name}-{file.partition}-{file.range_from}-{file.range_to}",
+        stored_path=file.stored_path,
+        size_bytes=file.size_bytes,
+        format=file.format,
+        compression=file.compression,
+    )
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), tzinfo=UTC)

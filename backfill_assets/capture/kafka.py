@@ -1,0 +1,501 @@
+"""Kafka capture: ranges of offsets of a topic as files of JSON lines. The only module that knows the client.
+
+Partitions are assigned by hand and nothing is ever committed, so that no consumer group notices. The end of a range is
+a position, not a record: the last offsets may be markers of transactions, which nobody sees.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+import secrets
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.capture.errors import (
+    CreatedAgain,
+    NoClient,
+    NoStream,
+    NothingCaptured,
+    OtherTopic,
+    RangeExpired,
+    ReadFailed,
+    StreamAway,
+    StreamDenied,
+)
+from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
+from backfill_assets.capture.landed_files import Family, FileKind, Format
+from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Tombstones, Written
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, KafkaError, Message
+    from confluent_kafka.admin import AdminClient
+
+_SAMPLED = 100
+"""So many records of a partition say about how long the others are."""
+_LEVEL = 3
+_PINNED = ("cleanup.policy", "retention.ms", "message.timestamp.type")
+_TIMESTAMP_TYPES = {1: "create", 2: "append"}
+_DENIED = frozenset(
+    [
+        "_AUTHENTICATION",
+        "_SSL",
+        "SASL_AUTHENTICATION_FAILED",
+        "ILLEGAL_SASL_STATE",
+        "UNSUPPORTED_SASL_MECHANISM",
+        "TOPIC_AUTHORIZATION_FAILED",
+        "GROUP_AUTHORIZATION_FAILED",
+        "CLUSTER_AUTHORIZATION_FAILED",
+    ]
+)
+
+
+class KafkaStream:
+    """A topic that was opened.
+
+    Args:
+        declared: The topic as its source declares it.
+        secret: The secret settings of the client.
+        tombstones: What a record without a value becomes; None where the source declares no delete.
+    """
+
+    kind = FileKind(format=Format.JSONL, compression="gzip")
+
+    def __init__(
+        self, declared: KafkaTopic, *, secret: Mapping[str, str], tombstones: Tombstones | None = None
+    ) -> None:
+        self._declared = declared
+        self._secret = secret
+        self._tombstones = tombstones
+        self._trouble: list[KafkaError] = []
+        self._kafka = _client()
+
+    @property
+    def name(self) -> str:
+        return f"the topic {self._declared.topic}"
+
+    def close(self) -> None:
+        if "_consumer" in self.__dict__:
+            self._consumer.close()
+
+    # ------------------------------------------------------------------------------------------------- what it holds
+
+    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+        cluster, topic_id, partitions = self._identity()
+        pinned = self._configuration()
+        spans = tuple(self._resolved(partition, period, captured, pinned) for partition in partitions)
+        if period.start is None and not captured:
+            raise NothingCaptured(source=self._declared.topic)
+        return Resolution(
+            family=str(Family.KAFKA),
+            name=self._declared.topic,
+            stream=f"{cluster}/{topic_id}",
+            pinned={**pinned, "isolation.level": str(FIXED["isolation.level"]), "partitions": str(len(partitions))},
+            is_compacted="compact" in pinned["cleanup.policy"],
+            spans=spans,
+        )
+
+    def require_same(self, stream: str) -> None:
+        cluster, topic_id, _ = self._identity()
+        found = f"{cluster}/{topic_id}"
+        if found != stream and not self._declared.topic_id:
+            raise CreatedAgain(name=self.name, expected=stream, found=found)
+
+    def _identity(self) -> tuple[str, str, tuple[int, ...]]:
+        """The ids of cluster and topic, and its partitions."""
+        topics = self._kafka.TopicCollection([self._declared.topic])
+        cluster = self._answer(self._admin.describe_cluster(request_timeout=self._seconds))
+        (answered,) = self._admin.describe_topics(topics, request_timeout=self._seconds).values()
+        topic = self._answer(answered)
+        # The id's own text is Base64 with characters that no file name should have.
+        topic_id = str(topic.topic_id).translate(str.maketrans("+/", "-_")).rstrip("=")
+        if self._declared.topic_id not in ("", topic_id):
+            raise OtherTopic(name=self.name, expected=self._declared.topic_id, found=topic_id)
+        return str(cluster.cluster_id), topic_id, tuple(sorted(each.id for each in topic.partitions))
+
+    def _configuration(self) -> dict[str, str]:
+        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # documented
+
+        asked = ConfigResource(ResourceType.TOPIC, self._declared.topic)
+        (answered,) = self._admin.describe_configs([asked], request_timeout=self._seconds).values()
+        found = self._answer(answered)
+        return {name: str(found[name].value) for name in _PINNED}
+
+    def _resolved(
+        self, partition: int, period: Period, captured: Sequence[Captured], pinned: Mapping[str, str]
+    ) -> Resolved:
+        low, high = self._watermarks(partition)
+        mine = [each for each in captured if each.partition == str(partition)]
+        last = _end_of(mine)
+        if period.start is None:
+            start = low if last is None else last
+            if start < low or (last is None and low > 0):
+                raise self._expired(partition, low, high, expected=last or 0)
+        else:
+            start = self._offset_at(partition, period.start, high)
+            # Whether something of the period was before the first offset is not known, unless it was captured.
+            if start == low > 0 and not _covers(mine, low, period.start):
+                first = self._first(partition, low, high)
+                if first is None or first >= period.start:
+                    raise self._expired(partition, low, high, expected=None)
+        end = high if period.end is None else self._offset_at(partition, period.end + self._declared.lateness, high)
+        start, end = min(start, high), max(min(end, high), min(start, high))
+        sampled = self._sample(partition, start, end)
+        first_at = _time_of(sampled[0]) if sampled else None
+        return Resolved(
+            partition=str(partition),
+            range_from=str(start),
+            range_to=str(end),
+            held_from=str(low),
+            held_to=str(high),
+            records=end - start,
+            size_bytes=(end - start) * sum(map(_size_of, sampled)) // len(sampled) if sampled else 0,
+            first_at=first_at,
+            expires_at=_expiry(first_at, pinned),
+        )
+
+    def _expired(self, partition: int, low: int, high: int, *, expected: int | None) -> RangeExpired:
+        return RangeExpired(
+            name=self.name,
+            partition=str(partition),
+            held_from=str(low),
+            first_at=self._first(partition, low, high),
+            expected_from=None if expected is None else str(expected),
+        )
+
+    def _first(self, partition: int, low: int, high: int) -> datetime | None:
+        sampled = self._sample(partition, low, high, most=1)
+        return _time_of(sampled[0]) if sampled else None
+
+    def _watermarks(self, partition: int) -> tuple[int, int]:
+        with self._asking():
+            low, high = self._consumer.get_watermark_offsets(self._at(partition), timeout=self._seconds)
+        return low, high
+
+    def _offset_at(self, partition: int, at: datetime, high: int) -> int:
+        """The first offset with a timestamp at or after an instant; the end where there is none."""
+        asked = self._at(partition, int(at.timestamp() * 1000))
+        with self._asking():
+            (found,) = self._consumer.offsets_for_times([asked], timeout=self._seconds)
+        if found.error is not None:
+            raise self._failure(found.error)
+        return high if found.offset < 0 else found.offset
+
+    def _sample(self, partition: int, start: int, end: int, *, most: int = _SAMPLED) -> list[Message]:
+        """Some records from the beginning of a range, to tell how long and how old they are."""
+        found: list[Message] = []
+        for batch in self._messages(partition, start, end, most=most):
+            found += batch
+            if len(found) >= most:
+                break
+        return found[:most]
+
+    # ------------------------------------------------------------------------------------------------ what is written
+
+    def pieces(self, span: Span, captured: Sequence[Span]) -> Iterator[Span]:
+        """Cut where every capture cuts, so that the same offsets are the same files."""
+        chunk, end, at = self._declared.chunk, int(span.range_to), int(span.range_from)
+        done = sorted(
+            (int(each.range_from), int(each.range_to)) for each in captured if each.partition == span.partition
+        )
+        for begun, until in [*done, (end, end)]:
+            while at < min(begun, end):
+                to = min((at // chunk + 1) * chunk, begun, end)
+                yield Span(partition=span.partition, range_from=str(at), range_to=str(to))
+                at = to
+            at = max(at, until)
+
+    def file_name(self, resolution: Resolution, piece: Span) -> str:
+        identity = resolution.stream.rpartition("/")[2]
+        offsets = f"{int(piece.range_from):012}-{int(piece.range_to):012}"
+        return f"{self._declared.topic}-{identity}/{identity}-{piece.partition}-{offsets}{self.kind.suffix}"
+
+    def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
+        partition, start, end = int(piece.partition), int(piece.range_from), int(piece.range_to)
+        records, first, last = 0, None, None
+        with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
+            for batch in self._messages(partition, start, end, most=pace.most_at_once):
+                size = 0
+                for message in batch:
+                    packed.write(self._line(message))
+                    size += _size_of(message)
+                times = [at for at in map(_milliseconds, batch) if at is not None]
+                first = min([*times, *([] if first is None else [first])], default=None)
+                last = max([*times, *([] if last is None else [last])], default=None)
+                records += len(batch)
+                pace.took(len(batch), size)
+        return Written(records=records, first_at=_instant(first), last_at=_instant(last))
+
+    def _messages(self, partition: int, start: int, end: int, *, most: int) -> Iterator[list[Message]]:
+        """The records of a range in their order, some at a time."""
+        if start >= end:
+            return
+        consumer, topic = self._consumer, self._declared.topic
+        consumer.assign([self._at(partition, start)])
+        try:
+            at, heard = start, time.monotonic()
+            while at < end:
+                answered = consumer.consume(num_messages=most, timeout=1.0)
+                batch: list[Message] = []
+                for message in answered:
+                    error = message.error()
+                    if error is not None and error.name() != "_PARTITION_EOF":
+                        raise self._failure(error, partition=partition)
+                    offset = message.offset()
+                    assert offset is not None, f"a record of {topic} without an offset"
+                    # At the end of the partition, the offset is that of the record that would be next.
+                    if error is None and offset < end:
+                        batch.append(message)
+                    at = max(at, offset if error is not None else offset + 1)
+                if answered:
+                    heard = time.monotonic()
+                self._require_heard(heard)
+                if batch:
+                    yield batch
+                    heard = time.monotonic()  # who reads may have waited
+        finally:
+            with suppress(Exception):
+                consumer.unassign()
+
+    def _require_heard(self, heard: float) -> None:
+        self._require_allowed()
+        if time.monotonic() - heard > self._seconds:
+            raise StreamAway(name=self.name, seconds=self._seconds, why=self._last_trouble)
+
+    def _require_allowed(self) -> None:
+        denied = next((error for error in self._trouble if error.name() in _DENIED), None)
+        if denied is not None:
+            raise self._failure(denied)
+
+    def _line(self, message: Message) -> bytes:
+        """One landed record: the members of the value as they were written, and what Kafka says of it."""
+        value, said = message.value(), _kafka_members(message)
+        if value is None:
+            return json.dumps({**said, **self._deleted(message)}, ensure_ascii=False).encode() + b"\n"
+        written = json.dumps(said, ensure_ascii=False).encode()
+        members = _members_of(value)
+        if members is None:
+            said["kafka_value"] = base64.b64encode(value).decode()
+            return json.dumps(said, ensure_ascii=False).encode() + b"\n"
+        return written[:-1] + (b", " + members if members else b"") + b"}\n"
+
+    def _deleted(self, message: Message) -> Mapping[str, Any]:
+        """The columns of a delete; none where the source declares no delete, so that the record is rejected."""
+        as_delete, key = self._tombstones, message.key()
+        if as_delete is None or key is None:
+            return {}
+        try:
+            text = key.decode()
+            found = json.loads(text) if self._declared.key_format == "json" else {as_delete.key[0]: text}
+        except ValueError:
+            return {}
+        if not isinstance(found, dict):
+            return {}
+        at = _milliseconds(message)
+        when = {} if at is None else {as_delete.at: _iso(at)}
+        return {
+            **{name: found[name] for name in as_delete.key if name in found},
+            as_delete.column: as_delete.delete,
+            **when,
+        }
+
+    # ------------------------------------------------------------------------------------------------- the connection
+
+    @property
+    def _seconds(self) -> float:
+        return max(0.1, self._declared.answers_within / timedelta(seconds=1))
+
+    @property
+    def _usual(self) -> dict[str, Any]:
+        return {
+            **self._declared.settings,
+            **self._secret,
+            "bootstrap.servers": self._declared.servers,
+            "error_cb": self._trouble.append,
+            # What the client says besides is on standard error, where it cannot be told apart from our own words.
+            "log_level": 0,
+        }
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._usual)
+
+    @cached_property
+    def _consumer(self) -> Consumer:
+        group = f"backfill-capture-{secrets.token_hex(8)}"  # required, and never created: nothing is committed
+        most = {"queued.max.messages.kbytes": 32_768, "fetch.queue.backoff.ms": 10}
+        consumer: Consumer = self._kafka.Consumer({**self._usual, **most, **FIXED, "group.id": group})
+        return consumer
+
+    def _at(self, partition: int, offset: int = -1001) -> Any:
+        return self._kafka.TopicPartition(self._declared.topic, partition, offset)
+
+    def _answer(self, answered: Any) -> Any:
+        until = time.monotonic() + self._seconds
+        while not answered.done() and time.monotonic() < until:
+            self._admin.poll(0.05)  # only then does the client say what troubles it
+            self._require_allowed()
+        with self._asking():
+            return answered.result(timeout=0)
+
+    def _asking(self) -> _Asking:
+        return _Asking(self)
+
+    @property
+    def _last_trouble(self) -> str:
+        return f" ({_plain(self._trouble[-1].str())})" if self._trouble else ""
+
+    def _failure(self, error: KafkaError, *, partition: int | None = None) -> Exception:
+        """What an error of the client means."""
+        denied = next((each for each in (error, *self._trouble) if each.name() in _DENIED), None)
+        if denied is not None:
+            return StreamDenied(name=self.name, why=_plain(denied.str()))
+        match error.name():
+            case "UNKNOWN_TOPIC_OR_PART" | "_UNKNOWN_TOPIC" | "_UNKNOWN_PARTITION":
+                return NoStream(name=self.name.removeprefix("the "), servers=self._declared.servers)
+            case "_TIMED_OUT" | "_TRANSPORT" | "_ALL_BROKERS_DOWN" | "REQUEST_TIMED_OUT" | "_RESOLVE":
+                return StreamAway(name=self.name, seconds=self._seconds, why=self._last_trouble)
+            case "OFFSET_OUT_OF_RANGE" | "_AUTO_OFFSET_RESET" if partition is not None:
+                low, high = self._watermarks(partition)
+                return self._expired(partition, low, high, expected=None)
+        return ReadFailed(name=self.name, why=_plain(error.str()))
+
+
+class _Asking:
+    """Turns errors of the client into ours."""
+
+    def __init__(self, stream: KafkaStream) -> None:
+        self._stream = stream
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        from confluent_kafka import KafkaException
+
+        if isinstance(error, KafkaException):
+            raise self._stream._failure(error.args[0]) from None
+        if isinstance(error, TimeoutError):
+            why = self._stream._last_trouble
+            raise StreamAway(name=self._stream.name, seconds=self._stream._seconds, why=why) from None
+
+
+def _client() -> Any:
+    try:
+        import confluent_kafka
+    except ImportError:
+        raise NoClient(family="Kafka", package="confluent-kafka", extra="kafka") from None
+    return confluent_kafka
+
+
+def _members_of(value: bytes) -> bytes | None:
+    """The members of a JSON object, as they were written, on one line; None when the value is none."""
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return None
+    value = value.strip(b" \t\r\n")
+    if not (value.startswith(b"{") and value.endswith(b"}")):
+        return None
+    members = value[1:-1].strip(b" \t\r\n")
+    # Otherwise what is no object does not become one by our own members: then landing says of the record what is wrong.
+    if b'"kafka_' in members or b"\n" in members or b"\r" in members or not members:
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(found, dict) or any(name.startswith("kafka_") for name in found):
+            return None
+    # Line breaks of a JSON object are between its members: within a text they are escaped.
+    return members.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def _kafka_members(message: Message) -> dict[str, Any]:
+    kind, at = message.timestamp()
+    said: dict[str, Any] = {"kafka_partition": message.partition(), "kafka_offset": message.offset()}
+    if kind in _TIMESTAMP_TYPES:
+        said |= {"kafka_timestamp": _iso(at), "kafka_timestamp_type": _TIMESTAMP_TYPES[kind]}
+    key = message.key()
+    if key is not None:
+        said |= _text_or_base64("kafka_key", key)
+    if headers := message.headers():
+        assert isinstance(headers, list)
+        said["kafka_headers"] = json.dumps([_header(name, value) for name, value in headers], ensure_ascii=False)
+    return said
+
+
+def _header(name: str, value: str | bytes | None) -> Mapping[str, str | None]:
+    held = value.encode() if isinstance(value, str) else value
+    return {"name": name, **({"value": None} if held is None else _text_or_base64("value", held))}
+
+
+def _text_or_base64(name: str, value: bytes) -> Mapping[str, str]:
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode()}
+
+
+def _size_of(message: Message) -> int:
+    return len(message.value() or b"") + len(message.key() or b"")
+
+
+def _milliseconds(message: Message) -> int | None:
+    kind, at = message.timestamp()
+    return at if kind in _TIMESTAMP_TYPES else None
+
+
+def _time_of(message: Message) -> datetime | None:
+    return _instant(_milliseconds(message))
+
+
+def _instant(milliseconds: int | None) -> datetime | None:
+    if milliseconds is None:
+        return None
+    try:
+        return datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=milliseconds)
+    except OverflowError:  # a producer may write any number
+        return None
+
+
+def _iso(milliseconds: int) -> str | None:
+    found = _instant(milliseconds)
+    return None if found is None else found.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _expiry(first_at: datetime | None, pinned: Mapping[str, str]) -> datetime | None:
+    kept = int(pinned["retention.ms"])
+    if first_at is None or kept < 0 or "delete" not in pinned["cleanup.policy"]:
+        return None
+    try:
+        return first_at + timedelta(milliseconds=kept)
+    except OverflowError:
+        return None
+
+
+def _end_of(captured: Iterable[Span]) -> int | None:
+    return max((int(each.range_to) for each in captured), default=None)
+
+
+def _covers(captured: Iterable[Captured], low: int, start: datetime) -> bool:
+    """Whether every offset of a period before the first one that is left was captured."""
+    complete_to = 0
+    for each in sorted(captured, key=lambda span: int(span.range_from)):
+        begins, is_from_start = int(each.range_from), each.since is not None and each.since <= start
+        if begins <= complete_to or is_from_start:
+            complete_to = max(complete_to, int(each.range_to))
+    return complete_to >= low
+
+
+def _plain(text: str) -> str:
+    """What the client says, without its own addresses and counts."""
+    return re.sub(r"^.*?: (?=[A-Z])", "", text).strip().rstrip(".")

@@ -1,0 +1,84 @@
+"""Stream files: pieces of a stream as files of the landing place, and the landing of them.
+
+A file has the name of its positions and is put there whole, unless one of this name is there: then a capture was
+stopped between the file and its row in the ledger, and its bytes have to be the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill_assets.capture.errors import NotAsCaptured, OtherBytes
+from backfill_assets.capture.landed_files import Checked, FileKind, LandedFile, LandingPlace
+from backfill_assets.capture.streams import Pace, Resolution, Span, Stream, Written
+from backfill_assets.files.local import sha256_of_file
+
+_GZIPPED = 8
+
+
+def capture_piece(
+    stream: Stream, resolution: Resolution, piece: Span, place: LandingPlace, pace: Pace
+) -> tuple[LandedFile, Written]:
+    """Writes a piece as a landed file.
+
+    Raises:
+        Refused: Its file is there with other bytes.
+        Retryable: The stream went away.
+    """
+    with place.scratch() as copy:
+        written = stream.write(piece, copy, pace)
+        sha256, size_bytes = sha256_of_file(copy), copy.stat().st_size
+        stored_path = place.keep(copy, stream.file_name(resolution, piece))
+    if place.files.digest(stored_path) != sha256:
+        raise OtherBytes(path=stored_path, name=resolution.name)
+    landed = LandedFile(
+        source=place.source,
+        family=resolution.family,
+        range_from=piece.range_from,
+        range_to=piece.range_to,
+        sha256=sha256,
+        original_path=f"{resolution.name}-{piece.partition}-{piece.range_from}-{piece.range_to}",
+        stored_path=stored_path,
+        size_bytes=size_bytes,
+        format=stream.kind.format,
+        compression=stream.kind.compression,
+    )
+    return landed, written
+
+
+@dataclass(frozen=True, slots=True)
+class StreamCapture:
+    """A piece of a stream that is a file of the landing place already: it lands without the stream."""
+
+    file: LandedFile
+
+    @property
+    def name(self) -> str:
+        return self.file.original_path
+
+    @property
+    def size_bytes(self) -> int:
+        return self.file.size_bytes * (_GZIPPED if self.file.compression else 1)
+
+    def require(self) -> None:
+        """Its file is looked at when it is read."""
+
+    def read(
+        self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]
+    ) -> Iterator[tuple[LandedFile, Checked]]:
+        """Checks the file; it stays where it is.
+
+        Raises:
+            Refused: It is not what was captured.
+            UnreadableFile: It cannot be read as records of its source.
+        """
+        with place.scratch() as copy:
+            with place.files.open(self.file.stored_path) as stored, copy.open("wb") as written:
+                shutil.copyfileobj(stored, written, 1 << 20)
+            if sha256_of_file(copy) != self.file.sha256:
+                raise NotAsCaptured(path=self.file.stored_path)
+            checked = check(copy, self.file.kind)
+        yield self.file, checked

@@ -1,0 +1,215 @@
+"""Streams: sources that have positions. What a family of them is asked, and what it answers.
+
+A stream has partitions, each with records at rising positions: offsets, sequence numbers, LSNs, pages. Only its family
+reads a position; for everybody else it is a text. A period is resolved to a range of positions per partition, which is
+cut into pieces; each piece becomes one landed file. A new family is one module with a `Stream`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from backfill_assets.capture.landed_files import FileKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Positions of one partition of a stream.
+
+    Attributes:
+        partition: The partition.
+        range_from: The first position.
+        range_to: The position behind the last one.
+    """
+
+    partition: str
+    range_from: str
+    range_to: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured(Span):
+    """Positions that are landed files already.
+
+    Attributes:
+        since: The beginning of the period for which they were captured; None where a capture went on after another.
+    """
+
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved(Span):
+    """The positions of a partition that hold a period, and what the stream had of it when it was asked.
+
+    Attributes:
+        held_from: The first position that the stream had.
+        held_to: The position behind the last one that it had.
+        records: How many records there are at most; null where positions cannot be counted.
+        size_bytes: About how many bytes these are; null where that is not known.
+        first_at: The time of the first of these records; null without any.
+        expires_at: When the retention may take it; null where it takes nothing.
+    """
+
+    held_from: str
+    held_to: str
+    records: int | None = None
+    size_bytes: int | None = None
+    first_at: datetime | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.range_from == self.range_to
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolution:
+    """A period of a stream as positions.
+
+    Attributes:
+        family: The family of the stream.
+        name: What people call the stream.
+        stream: Identifies it: positions of another identity mean something else, also under the same name.
+        pinned: What else the positions rest on, such as the isolation level and the retention.
+        is_compacted: Whether the stream drops earlier records of a key, so that nobody can tell what is gone.
+        spans: The ranges, by partition.
+    """
+
+    family: str
+    name: str
+    stream: str
+    pinned: Mapping[str, str]
+    is_compacted: bool
+    spans: tuple[Resolved, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """The time of which records are wanted.
+
+    Attributes:
+        start: The first instant; None to go on where the captures of each partition end.
+        end: The first instant behind it; None for everything that is there.
+    """
+
+    start: datetime | None
+    end: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a file holds of a piece.
+
+    Attributes:
+        records: How many records.
+        first_at: The earliest time of a record; null without records.
+        last_at: The latest one.
+    """
+
+    records: int
+    first_at: datetime | None
+    last_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tombstones:
+    """How a record without a value becomes a delete of its key, by the operation that the source declares.
+
+    Attributes:
+        key: The columns of the key.
+        column: The column of the operation.
+        delete: The value that deletes.
+        at: The column that gets the time of the record.
+    """
+
+    key: tuple[str, ...]
+    column: str
+    delete: str
+    at: str
+
+
+@dataclass(slots=True)
+class Pace:
+    """Holds a capture to so many records and bytes a minute.
+
+    Attributes:
+        records_per_minute: At most so many records; None for no limit.
+        bytes_per_minute: At most so many bytes of the source.
+        wait: Waits for seconds.
+        now: Seconds of a clock that never goes back.
+    """
+
+    records_per_minute: int | None = None
+    bytes_per_minute: int | None = None
+    wait: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    _began: float | None = field(default=None, init=False)
+    _records: int = field(default=0, init=False)
+    _bytes: int = field(default=0, init=False)
+
+    def took(self, records: int, size_bytes: int) -> None:
+        """Waits until so much more may have been read."""
+        self._began = self.now() if self._began is None else self._began
+        self._records += records
+        self._bytes += size_bytes
+        due = max(
+            60 * self._records / self.records_per_minute if self.records_per_minute else 0,
+            60 * self._bytes / self.bytes_per_minute if self.bytes_per_minute else 0,
+        )
+        early = self._began + due - self.now()
+        if early > 0:
+            self.wait(early)
+
+    @property
+    def most_at_once(self) -> int:
+        """How many records may be read before the next look at the clock: a second of them."""
+        return max(1, min(5_000, (self.records_per_minute or 300_000) // 60))
+
+
+class Stream(Protocol):
+    """A stream that was opened."""
+
+    @property
+    def kind(self) -> FileKind:
+        """What its files are written in."""
+
+    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+        """The positions of a period. It only looks.
+
+        Args:
+            period: The period.
+            captured: The positions that are landed files already, of the stream of this identity.
+
+        Raises:
+            Refused: A part of the period has expired and was not captured before.
+        """
+
+    def require_same(self, stream: str) -> None:
+        """Refuses a stream that is not the one of earlier captures, although it has its name.
+
+        Args:
+            stream: The identity that an earlier capture pinned.
+        """
+
+    def pieces(self, span: Span, captured: Sequence[Span]) -> Iterator[Span]:
+        """What is left to read of a span, in order: the same pieces whatever was asked for before.
+
+        Args:
+            span: A resolved span.
+            captured: Positions that are landed files already.
+        """
+
+    def file_name(self, resolution: Resolution, piece: Span) -> str:
+        """The name of the file of a piece, which no other piece of any stream has."""
+
+    def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
+        """Writes the records of a piece to a new file of this machine: of the same records, the same bytes."""
+
+    def close(self) -> None:
+        """Ends the connection."""

@@ -1,0 +1,67 @@
+"""The command that captures a period of a stream."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from backfill_assets.cli.answers import By, Json, answer, answering, app, day, last_day, one_line
+from backfill_assets.cli.session import given_reason, opened, person
+from backfill_assets.report.errors import NotGiven
+
+NOW = "now"
+
+
+@app.command()
+def capture(
+    source: Annotated[
+        str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source that declares a capture.")
+    ],
+    first: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="DAY", callback=one_line, help="First day or month (default: where captures end)."
+        ),
+    ] = "",
+    last: Annotated[
+        str, typer.Option("--to", metavar="DAY", callback=one_line, help="Last day or month, inclusive; or `now`.")
+    ] = "",
+    by: By = "",
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read, and write nothing.")] = False,
+    records_per_minute: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Read at most so many records a minute.")
+    ] = None,
+    bytes_per_minute: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Read at most so many bytes a minute.")
+    ] = None,
+    load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Capture a period of a stream as landed files, land them, and build the bronze days they touch."""
+    begins = day(first) if first else None
+    ends = None if last == NOW else last_day(last) if last else None
+    with answering(as_json) as console:
+        from backfill_assets.application import capture as captures
+
+        if not last:
+            raise NotGiven(why="it is not stated where the period ends", add="--to DAY or --to now")
+        asked = captures.Asked(first=begins, last=ends)
+        if dry_run:
+            with opened(quiet=as_json, looks=True) as session:
+                plan = captures.plan_capture(session.ws, source, asked)
+            answer(console, plan, as_json=as_json)
+            return
+        why = given_reason(reason or ("everything that is new" if not first and last == NOW else ""))
+        with opened(quiet=as_json) as session:
+            from backfill_assets.application.propose import step_after_landing
+            from backfill_assets.capture.streams import Pace
+
+            pace = Pace(records_per_minute=records_per_minute, bytes_per_minute=bytes_per_minute)
+            acting = session.acting(person(by), on=source)
+            report = captures.capture(session.ws, source, asked, acting, reason=why, pace=pace, builds=load)
+            following = step_after_landing(session.ws) if load else None
+        answer(console, report, as_json=as_json, following=following)
+        if report.needs_a_look:
+            raise typer.Exit(1)

@@ -1,0 +1,255 @@
+"""Captures: periods of streams that were resolved to positions, and the files that hold these.
+
+A file counts from its row here on. What landed of it is in `imports`, under the same stored path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+
+from sqlalchemy import func, insert, select
+
+from backfill_assets.capture.landed_files import LandedFile
+from backfill_assets.capture.streams import Captured, Resolution, Resolved, Written
+from backfill_assets.ledger.errors import NotInLedger
+from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
+from backfill_assets.ledger.rows import read_as, row_of
+from backfill_assets.ledger.schema import captured_files, captures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRecord:
+    """A period of a stream that was captured.
+
+    Attributes:
+        capture_id: `cap-` and a number.
+        source: The source table.
+        family: The family of the stream.
+        name: What people call the stream.
+        stream: Identifies it, such as the ids of cluster and topic.
+        period_from: The beginning of the period; null where it went on after the capture before.
+        period_to: Its end, not included; null for everything that was there.
+        is_live: Whether it took what was new, rather than a period that a person chose.
+        resolved_at: When the period was resolved to positions.
+        by: Who captured it.
+        reason: Why.
+        pinned: What the positions rest on, such as isolation level and retention.
+        spans: The positions, by partition.
+    """
+
+    capture_id: str
+    source: str
+    family: str
+    name: str
+    stream: str
+    period_from: datetime | None
+    period_to: datetime | None
+    is_live: bool
+    resolved_at: datetime
+    by: str
+    reason: str
+    pinned: Mapping[str, str]
+    spans: tuple[Resolved, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedFile:
+    """A file that holds positions of a stream.
+
+    Attributes:
+        capture_id: The capture that wrote it.
+        number: Its number in that.
+        partition: The partition of the stream.
+        range_from: The first position.
+        range_to: The position behind the last one.
+        records: How many records it has.
+        first_at: The earliest time of a record; null without records.
+        last_at: The latest one.
+        sha256: Of its bytes.
+        stored_path: Relative to the landing place.
+        size_bytes: How large it is.
+        format: What it is written in.
+        compression: `gzip`, or empty.
+        captured_at: When it was durable.
+    """
+
+    capture_id: str
+    number: int
+    partition: str
+    range_from: str
+    range_to: str
+    records: int
+    first_at: datetime | None
+    last_at: datetime | None
+    sha256: str
+    stored_path: str
+    size_bytes: int
+    format: str
+    compression: str
+    captured_at: datetime = field(kw_only=True)
+
+
+_capture = read_as(CaptureRecord)
+_file = read_as(CapturedFile, partition="stream_partition")
+
+
+class CaptureReads(Queries):
+    """Captures and their files."""
+
+    def records(self, source: str | None = None, *, limit: int | None = None) -> tuple[CaptureRecord, ...]:
+        """Captures in their order.
+
+        Cost: one row per capture, chosen in the database.
+
+        Args:
+            source: Only those of this source.
+            limit: At most this many, the last ones.
+        """
+        chosen = select(captures).order_by(captures.c.number.desc()).limit(limit)
+        if source is not None:
+            chosen = chosen.where(captures.c.source == source)
+        return tuple(_capture(row) for row in reversed(self._rows(chosen)))
+
+    def get(self, capture_id: str) -> CaptureRecord:
+        """One capture.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is none of this id.
+        """
+        row = self._row(select(captures).where(captures.c.capture_id == capture_id))
+        if row is None:
+            raise NotInLedger(kind="capture", name=capture_id)
+        return _capture(row)
+
+    def files(self, source: str, *, stream: str | None = None) -> tuple[CapturedFile, ...]:
+        """The files of a source in the order in which they were captured.
+
+        Cost: one row per file.
+
+        Args:
+            source: The source.
+            stream: Only those of the stream of this identity.
+        """
+        of_source = captures.c.source == source
+        joined = select(captured_files).join_from(
+            captured_files, captures, captured_files.c.capture_id == captures.c.capture_id
+        )
+        chosen = joined.where(of_source if stream is None else of_source & (captures.c.stream == stream))
+        return tuple(_file(row) for row in self._rows(chosen.order_by(captures.c.number, captured_files.c.number)))
+
+    def captured(self, source: str, stream: str) -> tuple[Captured, ...]:
+        """The positions of a stream that are files already.
+
+        Cost: one row per file and one per capture.
+        """
+        since = {each.capture_id: each.period_from for each in self.records(source)}
+        return tuple(
+            Captured(
+                partition=each.partition,
+                range_from=each.range_from,
+                range_to=each.range_to,
+                since=since[each.capture_id],
+            )
+            for each in self.files(source, stream=stream)
+        )
+
+
+class CaptureWrites(CaptureReads):
+    """Captures, begun, and their files, one after the other."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._log = log
+
+    def begin(
+        self,
+        source: str,
+        resolution: Resolution,
+        *,
+        period_from: datetime | None,
+        period_to: datetime | None,
+        is_live: bool,
+        by: str,
+        reason: str,
+    ) -> CaptureRecord:
+        """Records which positions a period is, before any of them is read.
+
+        Cost: one row and one event.
+        """
+        number = int(self._values(select(func.coalesce(func.max(captures.c.number), 0)))[0]) + 1
+        capture_id = f"cap-{number:06d}"
+        record = CaptureRecord(
+            capture_id=capture_id,
+            source=source,
+            family=resolution.family,
+            name=storable_text("the name of the stream", resolution.name),
+            stream=resolution.stream,
+            period_from=period_from,
+            period_to=period_to,
+            is_live=is_live,
+            resolved_at=self._log.now,
+            by=one_line("the actor", by),
+            reason=required_text("the reason", reason),
+            pinned=dict(resolution.pinned),
+            spans=resolution.spans,
+        )
+        spans = [_document(each) for each in resolution.spans]
+        self._log.write(insert(captures).values(row_of(record, number=number, spans=spans)), of=[capture_id])
+        payload = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned), "spans": spans}
+        self._log.append(
+            Event(
+                actor=by,
+                entity="capture",
+                entity_id=capture_id,
+                action="capture_begun",
+                payload={**payload, "reason": reason},
+            )
+        )
+        return record
+
+    def add(self, capture_id: str, partition: str, file: LandedFile, written: Written, *, by: str) -> CapturedFile:
+        """Records a file that is durable.
+
+        Cost: one row and one event.
+        """
+        of_capture = captured_files.c.capture_id == capture_id
+        number = int(self._values(select(func.coalesce(func.max(captured_files.c.number), 0)).where(of_capture))[0]) + 1
+        found = CapturedFile(
+            capture_id=capture_id,
+            number=number,
+            partition=partition,
+            range_from=file.range_from,
+            range_to=file.range_to,
+            records=written.records,
+            first_at=written.first_at,
+            last_at=written.last_at,
+            sha256=file.sha256,
+            stored_path=file.stored_path,
+            size_bytes=file.size_bytes,
+            format=file.format,
+            compression=file.compression,
+            captured_at=self._log.now,
+        )
+        row = row_of(found)
+        row["stream_partition"] = row.pop("partition_date")  # a partition of a stream is no day
+        self._log.write(insert(captured_files).values(row), of=[(capture_id, number)])
+        payload = {name: value for name, value in asdict(found).items() if not isinstance(value, datetime)}
+        self._log.append(
+            Event(actor=by, entity="capture", entity_id=capture_id, action="range_captured", payload=payload)
+        )
+        return found
+
+
+def positions_of(files: Sequence[CapturedFile]) -> Mapping[str, str]:
+    """The position behind the last one that was captured, by partition."""
+    return {each.partition: each.range_to for each in files}
+
+
+def _document(span: Resolved) -> Mapping[str, object]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(span).items()}

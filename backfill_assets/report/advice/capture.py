@@ -1,0 +1,43 @@
+"""What to do about errors of captures from streams."""
+
+from __future__ import annotations
+
+from backfill_assets.capture import errors
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.report.requests import Advice
+
+_AGAIN = "give the same command again: it goes on behind what was captured"
+
+
+def of_capture(error: BackfillError) -> Advice | None:
+    """What to do about an error of a stream; None when it is none, or there is nothing."""
+    match error:
+        case errors.NoSecret():
+            return f"set {error.name}, or {error.name}_FILE to the path of a file that holds it"
+        case errors.SecretInHome():
+            return "keep it in a file outside of the home"
+        case errors.NoClient():
+            return f"install backfill-assets[{error.extra}]"
+        case errors.NoStream():
+            return "check the name and the servers that the source declares"
+        case errors.StreamAway() | errors.ReadFailed():
+            return _AGAIN
+        case errors.StreamDenied():
+            return "check the user and the secrets that the source declares, and what the user may read"
+        case errors.RangeExpired() if error.expected_from is None:
+            return "begin on a later day, or land what is missing from another place first"
+        case errors.RangeExpired():
+            return "begin on a day that the stream still has, and land what is missing from another place"
+        case errors.CreatedAgain():
+            new = error.found.rpartition("/")[2]
+            return f"if it is meant to be captured as well, declare topic_id={new!r}"
+        case errors.OtherTopic():
+            return "declare the topic that is meant"
+        case errors.OtherBytes():
+            return "look whether the stream was compacted or replaced meanwhile; the file that is there stays"
+        case errors.NothingCaptured():
+            return "say where to begin"
+        case errors.NotAsCaptured():
+            return "bring the file back from a copy"
+        case _:
+            return None

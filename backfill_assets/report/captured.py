@@ -1,0 +1,152 @@
+"""Documents of captures: what a period of a stream is, and what of it was captured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from backfill_assets.capture.streams import Resolution, Resolved, Span
+from backfill_assets.domain import SourceTable
+from backfill_assets.ledger.captures import CapturedFile
+from backfill_assets.report.documents import INLINE
+from backfill_assets.report.landed import LandReport
+
+SOON = timedelta(days=1)
+"""What the retention may take within this time, a person is told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedPartition:
+    """A partition of a stream in the plan of a capture.
+
+    Attributes:
+        span: The positions of the period.
+        files: How many files are written; none where everything was captured before.
+        left: How many of the records are not captured yet, at most; null where positions cannot be counted.
+    """
+
+    span: Resolved = field(metadata=INLINE)
+    files: int
+    left: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturePlan:
+    """A period of a stream as positions; nothing was written.
+
+    Attributes:
+        source: The source table.
+        family: The family of the stream.
+        name: What people call the stream.
+        stream: Identifies it, such as the ids of cluster and topic.
+        from_: The beginning of the period; null where it goes on after the captures before.
+        to: Its end, not included; null for everything that is there.
+        pinned: What the positions rest on, such as isolation level and retention.
+        is_compacted: Whether the stream drops earlier records of a key, so that nobody can tell what is gone.
+        partitions: The positions, by partition.
+        records: How many records are left to capture, at most; null where positions cannot be counted.
+        size_bytes: About how many bytes these are; null where that is not known.
+        files: How many files are written.
+        expires_at: When the retention may take the first of them; null where it takes nothing.
+        as_of: When the stream was asked.
+    """
+
+    source: str
+    family: str
+    name: str
+    stream: str
+    from_: datetime | None
+    to: datetime | None
+    pinned: Mapping[str, str]
+    is_compacted: bool
+    partitions: tuple[PlannedPartition, ...]
+    records: int | None
+    size_bytes: int | None
+    files: int
+    expires_at: datetime | None
+    as_of: datetime
+
+    @property
+    def expires_soon(self) -> bool:
+        """Whether the retention may take something of it before a day has passed."""
+        return self.expires_at is not None and self.expires_at - self.as_of <= SOON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureReport:
+    """What was captured of a period, and what became of it.
+
+    Attributes:
+        capture_id: The capture, such as `cap-000001`; null when everything was captured before.
+        plan: What there was to capture.
+        captured: How many records were captured.
+        captured_bytes: How large their files are.
+        files: The files that were written.
+        landed: What landed of captured files, also of earlier ones that had not landed; null when nothing was left.
+    """
+
+    capture_id: str | None
+    plan: CapturePlan
+    captured: int
+    captured_bytes: int
+    files: tuple[CapturedFile, ...]
+    landed: LandReport | None
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Whether a gate blocked the load, or most records of a file are rejected."""
+        return self.landed is not None and self.landed.needs_a_look
+
+
+def capture_plan(
+    source: SourceTable,
+    resolution: Resolution,
+    left: Mapping[str, Sequence[Span]],
+    *,
+    period_from: datetime | None,
+    period_to: datetime | None,
+    as_of: datetime,
+) -> CapturePlan:
+    """The plan of a capture.
+
+    Args:
+        source: The source.
+        resolution: The period as positions.
+        left: What is not captured yet, by partition.
+        period_from: The beginning of the period, if it has one.
+        period_to: Its end, if it has one.
+        as_of: When the stream was asked.
+    """
+    partitions = tuple(
+        PlannedPartition(span=span, files=len(left[span.partition]), left=_counted(span, left[span.partition]))
+        for span in resolution.spans
+    )
+    of_them = [each for each in partitions if each.files]
+    counted = [each.left for each in partitions]
+    return CapturePlan(
+        source=source.name,
+        family=resolution.family,
+        name=resolution.name,
+        stream=resolution.stream,
+        from_=period_from,
+        to=period_to,
+        pinned=resolution.pinned,
+        is_compacted=resolution.is_compacted,
+        partitions=partitions,
+        records=None if None in counted else sum(each or 0 for each in counted),
+        size_bytes=sum(map(_bytes_left, partitions)),
+        files=sum(each.files for each in partitions),
+        expires_at=min((each.span.expires_at for each in of_them if each.span.expires_at), default=None),
+        as_of=as_of,
+    )
+
+
+def _counted(span: Resolved, left: Sequence[Span]) -> int | None:
+    if span.records is None:
+        return None
+    return sum(int(each.range_to) - int(each.range_from) for each in left)
+
+
+def _bytes_left(each: PlannedPartition) -> int:
+    return (each.span.size_bytes or 0) * (each.left or 0) // max(1, each.span.records or 1)

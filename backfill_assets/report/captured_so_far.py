@@ -1,0 +1,81 @@
+"""Documents of sources that are captured: how far their captures are, and which positions hold a period.
+
+From the ledger alone: no stream is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import DayRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedSource:
+    """How far the captures of a source are, from the ledger alone.
+
+    Attributes:
+        source: The source table.
+        name: What people call the stream.
+        capture_id: The last capture.
+        captured_at: When it was resolved.
+        positions: The position behind the last one that was captured, by partition.
+        records: How many records were captured.
+        captured_until: The latest time of a captured record; null without records.
+        lag_seconds: How long ago that is; null without records.
+        expires_at: From when on the retention may take records that are not captured; null where it takes nothing.
+    """
+
+    source: str
+    name: str
+    capture_id: str
+    captured_at: datetime
+    positions: Mapping[str, str]
+    records: int
+    captured_until: datetime | None
+    lag_seconds: float | None
+    expires_at: datetime | None
+
+
+def captured_sources(
+    tx: ReadTransaction, sources: Sequence[SourceTable], *, as_of: datetime
+) -> tuple[CapturedSource, ...]:
+    """How far captures are, of the sources that have any."""
+    found = ((source, tx.captures.records(source.name, limit=1)) for source in sources if source.capture is not None)
+    return tuple(_captured(tx, source, last[0], as_of) for source, last in found if last)
+
+
+def _captured(tx: ReadTransaction, source: SourceTable, last: CaptureRecord, as_of: datetime) -> CapturedSource:
+    files = tx.captures.files(source.name, stream=last.stream)
+    until = max((each.last_at for each in files if each.last_at), default=None)
+    kept = int(last.pinned.get("retention.ms", "-1"))
+    positions: dict[str, str] = {}
+    for each in files:
+        before = positions.get(each.partition, "0")
+        positions[each.partition] = max(before, each.range_to, key=lambda text: (len(text), text))
+    return CapturedSource(
+        source=source.name,
+        name=last.name,
+        capture_id=last.capture_id,
+        captured_at=last.resolved_at,
+        positions=positions,
+        records=sum(each.records for each in files),
+        captured_until=until,
+        lag_seconds=None if until is None else max(0.0, (as_of - until).total_seconds()),
+        expires_at=until + timedelta(milliseconds=kept) if until is not None and kept >= 0 else None,
+    )
+
+
+def captured_in(tx: ReadTransaction, source: SourceTable, days: DayRange) -> tuple[CapturedFile, ...]:
+    """The captured files with records whose time is in some days, as far as the first and the last record tell."""
+    start, end = (datetime.combine(day, time(), tzinfo=UTC) for day in (days.start, days.end))
+    return tuple(
+        each
+        for each in tx.captures.files(source.name)
+        if each.first_at is not None and each.last_at is not None and each.first_at < end and each.last_at >= start
+    )

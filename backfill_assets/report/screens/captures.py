@@ -1,0 +1,86 @@
+"""Captures: what a period of a stream is, and what was captured of it."""
+
+from __future__ import annotations
+
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.captured import CapturePlan, CaptureReport
+from backfill_assets.report.page import Block, Note, Page, Tone, facts, page, section, table
+from backfill_assets.report.screens.landing import landed_page
+
+_MOST = 30
+
+
+def capture_plan_page(plan: CapturePlan) -> Page:
+    """Which positions a period is, what of them is left to read, and what the retention takes soon."""
+    return page("Capture", facts(("dry run", "nothing was written"), *_facts(plan)), *_blocks(plan))
+
+
+def captured_page(report: CaptureReport) -> Page:
+    """What was captured, and what became of it when it landed."""
+    plan = report.plan
+    said = (
+        f"{count_of(report.captured, 'record')} captured as {count_of(len(report.files), 'file')} "
+        f"({report.captured_bytes:,} bytes) by {report.capture_id}"
+        if report.capture_id
+        else "everything of this period was captured before; nothing was read"
+    )
+    return page(
+        "Captured",
+        facts(*_facts(plan)),
+        *_blocks(plan),
+        Note(text=said),
+        *(landed_page(report.landed).blocks if report.landed else ()),
+    )
+
+
+def _facts(plan: CapturePlan) -> tuple[tuple[str, str | int | None], ...]:
+    begins = "where the captures before end" if plan.from_ is None else f"{plan.from_:%Y-%m-%d %H:%M} UTC"
+    ends = "everything that is there" if plan.to is None else f"before {plan.to:%Y-%m-%d %H:%M} UTC"
+    size = None if plan.size_bytes is None else f"about {plan.size_bytes:,} bytes"
+    left = "nothing is left to read" if not plan.files else f"at most {plan.records:,} records, {size}"
+    return (
+        ("source", plan.source),
+        (plan.family, f"{plan.name} ({plan.stream})"),
+        ("from", begins),
+        ("to", ends),
+        ("left", left),
+        *plan.pinned.items(),
+    )
+
+
+def _blocks(plan: CapturePlan) -> tuple[Block | None, ...]:
+    rows = [
+        (
+            each.span.partition,
+            each.span.range_from,
+            each.span.range_to,
+            f"{each.span.held_from} to {each.span.held_to}",
+            each.left,
+            each.files,
+            each.span.first_at,
+            each.span.expires_at,
+        )
+        for each in plan.partitions
+    ]
+    heads = [
+        "partition",
+        "from",
+        "to (not included)",
+        "the stream has",
+        "records left",
+        "files",
+        "first record",
+        "expires",
+    ]
+    compacted = "it is compacted: it keeps the last record of a key, and what it has dropped cannot be told or counted"
+    return (
+        section(
+            "positions", table(heads, rows, numbers=["from", "to (not included)", "records left", "files"], most=_MOST)
+        ),
+        Note(text=compacted, tone=Tone.ATTENTION) if plan.is_compacted else None,
+        Note(
+            text=f"the retention may take some of it from {plan.expires_at:%Y-%m-%d %H:%M} UTC on", tone=Tone.ATTENTION
+        )
+        if plan.expires_at is not None and plan.expires_soon
+        else None,
+    )

@@ -1,0 +1,43 @@
+"""The shop of `domains/feed` whose sales are captured from a topic; where its broker is, the environment says."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from backfill_assets.domain import Domain, KafkaTopic, Operations
+from backfill_assets_tests.domains import example as example_domain
+
+sales = replace(
+    example_domain.sales,
+    description="What became of every sale.",
+    order=("kafka_offset",),
+    operation=Operations(column="op", update="u", delete="d"),
+    gates=(),
+    schema=StructType(
+        [
+            *example_domain.sales.schema.fields,
+            StructField("op", StringType(), nullable=False),
+            StructField("kafka_offset", LongType(), nullable=False),
+        ]
+    ),
+    capture=KafkaTopic(
+        topic=os.environ.get("TEST_KAFKA_TOPIC", "sales"),
+        servers=os.environ.get("TEST_KAFKA_SERVERS", "127.0.0.1:9"),
+        chunk=int(os.environ.get("TEST_KAFKA_CHUNK", "1000")),
+        lateness=timedelta(hours=int(os.environ.get("TEST_KAFKA_LATENESS_HOURS", "0"))),
+        answers_within=timedelta(seconds=10),
+        topic_id=os.environ.get("TEST_KAFKA_TOPIC_ID", ""),
+        settings=(
+            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "capture"}
+            if os.environ.get("TEST_KAFKA_SECURED")
+            else {}
+        ),
+        secrets={"sasl.password": "TEST_KAFKA_PASSWORD"} if os.environ.get("TEST_KAFKA_SECURED") else {},
+    ),
+)
+
+DOMAIN = Domain(name="captured", package="backfill_assets_tests.domains.captured", sources=(sales,), derived=())

@@ -1,0 +1,170 @@
+"""A shop whose sales are captured from a topic of a real broker."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from backfill_assets.application.capture import Asked, capture, plan_capture
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.capture.streams import Pace
+from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.domain import Domain, KafkaTopic, SourceTable
+from backfill_assets.ledger.captures import CapturedFile
+from backfill_assets.report.captured import CapturePlan, CaptureReport
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
+from backfill_assets_tests.domains import captured
+from backfill_assets_tests.support.kafka_broker import Broker
+from backfill_assets_tests.support.ledgers import home_environment
+from backfill_assets_tests.support.shop import ticking_clock
+
+SALES = "bronze.sales"
+FIRST = date(2026, 1, 1)
+DAY_MS = 86_400_000
+Record = tuple[str | None, str | bytes | None, int]
+
+
+def at_noon(day: date) -> int:
+    """Noon of a day, in milliseconds."""
+    return int(datetime.combine(day, time(12), tzinfo=UTC).timestamp() * 1000)
+
+
+def sale_record(number: int, *, day: date = FIRST, amount: int = 10) -> Record:
+    """A sale of a day as a record of the topic."""
+    at = datetime.combine(day, time(12), tzinfo=UTC).isoformat()
+    value = {"sale_id": f"s{number:06}", "sold_at": at, "amount": amount, "op": "u"}
+    return value["sale_id"], json.dumps(value), at_noon(day) + number  # type: ignore[return-value]
+
+
+def sale_records(count: int, *, start: int = 0, days: int = 4) -> list[Record]:
+    """So many sales, evenly over some days, in their order."""
+    return [sale_record(start + number, day=FIRST + timedelta(days=number * days // count)) for number in range(count)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedShop:
+    """A shop of a home of its own over a topic.
+
+    Attributes:
+        home: Its home.
+        broker: Where the topic is.
+        topic: Its name.
+        spark: The session of the test.
+        declared: What the declaration of the topic has that is not usual.
+    """
+
+    home: Path
+    broker: Broker
+    topic: str
+    spark: SparkSession | None = None
+    declared: Mapping[str, Any] = field(default_factory=dict)
+
+    def environment(self) -> Mapping[str, str]:
+        """Of a process that works in the shop."""
+        return {
+            "BACKFILL_HOME": str(self.home),
+            "BACKFILL_DOMAIN": "backfill_assets_tests.domains.captured",
+            "BACKFILL_FIRST_DAY": "2026-01-01",
+            "TEST_KAFKA_SERVERS": self.broker.servers,
+            "TEST_KAFKA_TOPIC": self.topic,
+            "TEST_KAFKA_CHUNK": str(self.declared.get("chunk", 1000)),
+            **home_environment(self.home),
+            **SPARK_ENVIRONMENT,
+        }
+
+    def source(self) -> SourceTable:
+        usual = {"topic": self.topic, "servers": self.broker.servers, "chunk": 1000}
+        topic = KafkaTopic(**{**usual, "answers_within": timedelta(seconds=10), **self.declared})
+        return replace(captured.sales, capture=topic)
+
+    def open(self) -> Workspace:
+        settings = Settings.from_environment(self.environment())
+        spark = self.spark
+        opened = Workspace.open(
+            settings, clock=ticking_clock(NOON), open_session=(lambda: spark) if spark is not None else None
+        )
+        domain = Domain(name="captured", package=captured.DOMAIN.package, sources=(self.source(),), derived=())
+        return replace(opened, domain=domain)
+
+    def plan(self, first: date | None = FIRST, last: date | None = None) -> CapturePlan:
+        ws = self.open()
+        try:
+            return plan_capture(ws, SALES, Asked(first=first, last=last))
+        finally:
+            ws.close()
+
+    def capture(
+        self, first: date | None = FIRST, last: date | None = None, *, builds: bool = False, pace: Pace | None = None
+    ) -> CaptureReport:
+        ws = self.open()
+        try:
+            acting = Acting(by="ana", recorder=Unrecorded())
+            asked = Asked(first=first, last=last)
+            return capture(ws, SALES, asked, acting, reason="a test", pace=pace or Pace(), builds=builds)
+        finally:
+            ws.close()
+
+    def files(self) -> tuple[CapturedFile, ...]:
+        """What the ledger has of captured files."""
+        ws = self.open()
+        try:
+            with ws.ledger.read() as tx:
+                return tx.captures.files(SALES)
+        finally:
+            ws.close()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What bronze has."""
+        ws = self.open()
+        try:
+            found: list[dict[str, Any]] = ws.lake.open(SALES).to_pyarrow_table().to_pylist()
+            return found
+        finally:
+            ws.close()
+
+    def bytes(self) -> dict[str, bytes]:
+        """The landed files by name."""
+        return {each.name: each.read_bytes() for each in (self.home / "landing").rglob("*.jsonl.gz")}
+
+    def command(self, *words: str, more: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """A command of the shop in a process of its own."""
+        return subprocess.Popen(
+            [str(Path(sys.executable).with_name("backfill")), *words],
+            cwd=PROJECT_ROOT,
+            env={**os.environ, **self.environment(), **(more or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def lines_of(files: Mapping[str, bytes]) -> Iterator[dict[str, Any]]:
+    """The records of landed files."""
+    for _, content in sorted(files.items()):
+        for line in gzip.decompress(content).splitlines():
+            yield json.loads(line)
+
+
+def spans_are_complete(files: Sequence[CapturedFile], ends: Mapping[str, int]) -> bool:
+    """Whether files cover the positions of every partition up to its end, each once."""
+    for partition, end in ends.items():
+        at = 0
+        for each in sorted((f for f in files if f.partition == partition), key=lambda f: int(f.range_from)):
+            if int(each.range_from) != at:
+                return False
+            at = int(each.range_to)
+        if at != end:
+            return False
+    return True
