@@ -56,7 +56,8 @@ help:
 	@echo "              WORKERS=... for other than two processes, here and in the others"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/support/long_tests.py;"
 	@echo "              PART=1/3 for the first of three parts)"
-	@echo "make test-sources  capture from real servers on loopback: killed, throttled, expired, created again, and a whole log"
+	@echo "make test-sources  capture from real servers on loopback: killed, throttled, expired, created again, and a log"
+	@echo "              (SIZE=full for the whole log of 561,470 events)"
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-s3  the tests of landing, publication, sets, resume, leases, recovery, vacuum, audit and reproduction with"
@@ -104,7 +105,7 @@ test-long: setup
 
 test-sources: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata kafka
-	$(RUN) $(PYTEST) $(CAPTURES)
+	$(RUN) $(PYTEST) $(if $(filter full,$(SIZE)),--hypothesis-profile=thorough --timeout 7200) $(CAPTURES)
 
 test-ui: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata chromium

@@ -155,23 +155,23 @@ def ws(
     operations.land(opened, BRONZE, events, on_duplicate=OnDuplicate.IGNORE, by="ana")
     load = operations.plan_load(opened, BRONZE, partitions=None, by="ana", reason="the log")
     assert load is not None
-    _published(opened, load.run_id)
+    published(opened, load.run_id)
     yield opened
     opened.close()
 
 
-def _published(ws: Workspace, run_id: str) -> str:
+def published(ws: Workspace, run_id: str) -> str:
     operations.stage(ws, run_id, actor="ana")
     operations.gate(ws, run_id, actor="ana")
     operations.publish(ws, run_id, by="ben")
     return run_id
 
 
-def _restated(ws: Workspace, table: str, version: str | None, days: DayRange) -> str:
+def restated(ws: Workspace, table: str, version: str | None, days: DayRange) -> str:
     request = PlanRequest(table=table, days=days, reason="deadlines", by="ana", transform_version=version)
     run_id = operations.plan(ws, request).manifest.run_id
     operations.approve(ws, run_id, by="ben")
-    return _published(ws, run_id)
+    return published(ws, run_id)
 
 
 def _rows(ws: Workspace, table: str, **filters: Any) -> pd.DataFrame:
@@ -201,7 +201,7 @@ def _same(found: pd.DataFrame, wanted: pd.DataFrame, keys: list[str]) -> None:
     )
 
 
-def _equals_expected(ws: Workspace, part: Part, expected: Path, version: str) -> None:
+def equals_expected(ws: Workspace, part: Part, expected: Path, version: str) -> None:
     rows = _rows(ws, SILVER)
     _same(_counts(rows), _expected_counts(expected, part, version), ["business_date", "clock", "sla_state"])
     week = _expected_week(expected, part, version)
@@ -278,18 +278,18 @@ def _wrong_right_and_brought_back(ws: Workspace, part: Part, events: Path, expec
     assert {day: version.rows for day, version in bronze.items() if version.rows} == days.to_dict()
     assert (len(days), len(bronze)) == (part.event_days, (days.index.max() - days.index.min()).days + 1)
 
-    _restated(ws, SILVER, "2.4.1", part.restated)
-    _equals_expected(ws, part, expected, "2.4.1")
+    restated(ws, SILVER, "2.4.1", part.restated)
+    equals_expected(ws, part, expected, "2.4.1")
     before = set(ws.lake.open(SILVER).file_uris())
     if part.months:
-        _restated(ws, GOLD, None, part.restated)
+        restated(ws, GOLD, None, part.restated)
         _months_equal_expected(ws, expected, "2.4.1")
 
-    corrected = _restated(ws, SILVER, "3.1.0", part.restated)
-    _equals_expected(ws, part, expected, "3.1.0")
+    corrected = restated(ws, SILVER, "3.1.0", part.restated)
+    equals_expected(ws, part, expected, "3.1.0")
     _report_equals_expected(ws, corrected, part, expected)
     if part.months:
-        _months_of_report_equal_expected(ws, _restated(ws, GOLD, None, part.restated), expected)
+        _months_of_report_equal_expected(ws, restated(ws, GOLD, None, part.restated), expected)
         _months_equal_expected(ws, expected, "3.1.0")
 
     with ws.ledger.read() as reader:
@@ -303,7 +303,7 @@ def _wrong_right_and_brought_back(ws: Workspace, part: Part, events: Path, expec
 
     operations.rollback(ws, corrected, by="ben", reason="to see that it works")
     assert set(ws.lake.open(SILVER).file_uris()) == before
-    _equals_expected(ws, part, expected, "2.4.1")
+    equals_expected(ws, part, expected, "2.4.1")
     assert audit(ws).problems == ()
     return corrected
 
@@ -358,7 +358,7 @@ def test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_ch
     operations.approve(ws, corrected, by="ben")
     operations.publish(ws, corrected, by="ben")
     if part.later:
-        _restated(ws, SILVER, None, part.later)
+        restated(ws, SILVER, None, part.later)
     assert _causes(ws) == part.causes
 
     event = pd.read_parquet(events).set_index("event_id").loc[part.notified]
@@ -377,7 +377,7 @@ def test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_ch
     load = operations.plan_load(ws, BRONZE, partitions=None, by="ana", reason="a correction")
     assert load is not None
     assert load.manifest.partitions == (part.notified_on,)
-    _published(ws, load.run_id)
+    published(ws, load.run_id)
 
     day = DayRange.inclusive(part.notified_on, part.notified_on)
     planned = operations.plan_set(ws, SetRequest(reason="a correction", by="ana", because=((BRONZE, day),)))

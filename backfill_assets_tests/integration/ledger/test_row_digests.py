@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
+from backfill_assets.capture.streams import Resolution, Resolved, Written
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
 from backfill_assets.ledger.row_digests import PROTECTED, UNPROTECTED
@@ -73,6 +74,17 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             keys=KeyCounts(current=5),
             actor="ann",
         )
+        captured = writer.captures.begin(
+            "bronze.events",
+            a_resolution(),
+            period_from=NOON,
+            period_to=NOON,
+            is_live=False,
+            by="ann",
+            reason="the topic forgets",
+        )
+        times = Written(records=5, first_at=NOON, last_at=NOON)
+        writer.captures.add(captured.capture_id, "0", an_offered_file(), times, by="ann")
         cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=(standing,))
         follow_up = a_manifest("follow", table="gold.example", cause=cause)
         assert writer.outbox.add_follow_up(follow_up, actor="dependents")
@@ -83,6 +95,13 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             connection.execute(f"DROP TRIGGER {trigger}")
         connection.commit()
     return file
+
+
+def a_resolution() -> Resolution:
+    span = Resolved(partition="0", range_from="0", range_to="5", held_from="0", held_to="9", first_at=NOON)
+    return Resolution(
+        family="kafka", name="events", stream="c/t", pinned={"retention.ms": "-1"}, is_compacted=False, spans=(span,)
+    )
 
 
 def edit(file: Path, statement: str) -> int:
