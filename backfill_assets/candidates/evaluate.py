@@ -17,6 +17,7 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
+from backfill_assets.candidates.compare import Sides, compare_partitions, sample_partitions
 from backfill_assets.candidates.compute import require_same_code, returned_rows, unreadable_by
 from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
 from backfill_assets.candidates.merging import Merge
@@ -31,11 +32,11 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import require_agreed_gates
 from backfill_assets.gates.broken_down import break_down
-from backfill_assets.gates.failing import failing_keys
+from backfill_assets.gates.failing import MOST_KEYS, failing_keys
 from backfill_assets.gates.judge import Verdict, judge
 from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
 from backfill_assets.gates.merged import MergedPartition
-from backfill_assets.gates.sample import most_moved, sample_rows
+from backfill_assets.gates.sample import most_moved
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.staging import footer_columns
@@ -126,9 +127,9 @@ class Gating:
         return rows_of(self.ws, self.table, self.staged_files.values())
 
     @cached_property
-    def accepted_rows(self) -> DataFrame | None:
-        """The accepted rows; None when there are none."""
-        return self.accepted_except(())
+    def sides(self) -> Sides:
+        """The files of both sides."""
+        return Sides(ws=self.ws, table=self.table, staged=self.staged_files, accepted=self.accepted_files)
 
     def accepted_except(self, partitions: Collection[date]) -> DataFrame | None:
         """The accepted rows of all partitions but these; None when there are none."""
@@ -215,11 +216,12 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
         found = contents(work.staged_rows, work.table, schema=schema)
         before = accepted_checksums(work.ws, work.table, work.accepted)
         equal = equal_partitions(found, before)
-        differing = work.accepted_except(equal)
-        work.measured = compare(found, before, work.staged_rows, differing, work.table, schema=schema)
+        sides = replace(work.sides, accepted={p: f for p, f in work.accepted_files.items() if p not in equal})
+        work.measured = compare(found, before, compare_partitions(sides), work.table)
         if isinstance(work.table, DerivedTable) and work.manifest.publish.merges:
             work.merged = _measured_merge(work, work.table)
         if isinstance(work.table, DerivedTable):
+            differing = work.accepted_except(equal)
             work.cells = break_down(work.staged_rows, differing, work.table, schema=schema, new=work.new, equal=equal)
 
 
@@ -304,7 +306,13 @@ def _judged(work: Gating) -> Evaluated:
         run_id=work.manifest.run_id,
         results=results,
         sample=_sample(work),
-        failing=failing_keys(work.staged_rows, work.accepted_rows, work.table, results, work.proven or ()),
+        failing=failing_keys(
+            work.staged_rows,
+            work.table,
+            results,
+            lambda day: sample_partitions(work.sides.of([day]), most=MOST_KEYS),
+            work.proven or (),
+        ),
         passed=all(result.passed or not result.blocking for result in results),
     )
 
@@ -352,11 +360,7 @@ def _still_valid(
 
 def _sample(work: Gating) -> tuple[SampledRow, ...]:
     chosen = most_moved({p: found for p, found in work.measured.items() if p in work.accepted})
-    if not chosen:
-        return ()
-    staged = rows_of(work.ws, work.table, (work.staged_files[p] for p in chosen))
-    accepted = rows_of(work.ws, work.table, (work.accepted_files[p] for p in chosen))
-    return sample_rows(staged, accepted, work.table)
+    return sample_partitions(work.sides.of(chosen)) if chosen else ()
 
 
 def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, Verdict]:

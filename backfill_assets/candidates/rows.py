@@ -44,6 +44,11 @@ def rows_of(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFr
     return _read(ws, table, wanted)
 
 
+def is_lifted(table: Table, file_set: FileSet) -> bool:
+    """Whether the rows of these files are lifted as they are read."""
+    return isinstance(table, SourceTable) and table.read_as(contract_of(file_set)) != table.contract_version
+
+
 def _versions(table: SourceTable, file_sets: Iterable[FileSet]) -> list[int]:
     """In which versions the files are read, each as the latest one that needs no lift."""
     versions = {contract_of(files) for files in file_sets if files.files}

@@ -53,6 +53,8 @@ class Settings:
         user: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
         chunk_partitions: The most output partitions of a chunk (`BACKFILL_CHUNK_PARTITIONS`).
         chunk_rows: The most rows that a chunk is expected to have (`BACKFILL_CHUNK_ROWS`).
+        compare_in_spark_above: How many bytes of staged and accepted files together this process compares itself;
+            Spark's workers compare more (`BACKFILL_COMPARE_IN_SPARK_ABOVE`).
         rollback_days: How long a replaced version can be restored (`BACKFILL_ROLLBACK_DAYS`).
         reproduction_days: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
         dagster_days: How long a finished run stays in Dagster's record that no page of an asset shows
@@ -90,6 +92,7 @@ class Settings:
     user: str
     chunk_partitions: int
     chunk_rows: int
+    compare_in_spark_above: int
     rollback_days: int
     reproduction_days: int
     dagster_days: int
@@ -141,6 +144,7 @@ class Settings:
             user=given.get("BACKFILL_USER", ""),
             chunk_partitions=_count(given, "BACKFILL_CHUNK_PARTITIONS", 5_000),
             chunk_rows=_count(given, "BACKFILL_CHUNK_ROWS", 20_000_000),
+            compare_in_spark_above=_count(given, "BACKFILL_COMPARE_IN_SPARK_ABOVE", 8 << 30),
             rollback_days=_count(given, "BACKFILL_ROLLBACK_DAYS", 90),
             reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730),
             dagster_days=_count(given, "BACKFILL_DAGSTER_DAYS", 90),

@@ -6,6 +6,8 @@ small partition files cheap on one machine; `BACKFILL_SPARK_CONF` overrides them
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -74,6 +76,9 @@ def open_spark(settings: Settings) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder
+    if not settings.spark_remote and settings.spark_master.startswith("local"):
+        # Otherwise the first Python on the path, which may have no pyarrow, would work for this session.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if settings.spark_remote:
         builder = builder.remote(settings.spark_remote)
     for key, value in spark_conf(settings).items():

@@ -5,7 +5,7 @@ Keys are values of rows: they are kept where they can be erased, never in a verd
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
 
 from pyspark.sql import DataFrame, Window
@@ -13,10 +13,10 @@ from pyspark.sql import functions as F
 
 from backfill_assets.domain import AddsOnly, ComparedWithAccepted, Table, UniqueKey
 from backfill_assets.domain.gates import WARM_UP
+from backfill_assets.gates.comparison import key_columns
 from backfill_assets.gates.measure import Proven, violations
-from backfill_assets.gates.sample import key_columns, sample_rows
 from backfill_assets.lake.row_values import texts
-from backfill_assets.ledger.findings import FailingKey, GateResult
+from backfill_assets.ledger.findings import FailingKey, GateResult, SampledRow
 
 MOST_KEYS = 5
 _MOST_PARTITIONS = 20
@@ -25,18 +25,18 @@ _MOST_PARTITIONS = 20
 
 def failing_keys(
     staged: DataFrame,
-    accepted: DataFrame | None,
     table: Table,
     results: Iterable[GateResult],
+    differing: Callable[[date], Iterable[SampledRow]],
     proven: Iterable[Proven] = (),
 ) -> tuple[FailingKey, ...]:
     """Keys of rows for which gates failed, at most five of each gate, from the first partitions that fail it.
 
     Args:
         staged: The candidate's rows.
-        accepted: The rows that readers see; None when there are none.
         table: The declaration, for its key and gates.
         results: The gate results.
+        differing: Up to `MOST_KEYS` rows of a partition that differ from the accepted ones.
         proven: The result of the proof of the window, with some of the rows that differ.
 
     Returns:
@@ -48,13 +48,14 @@ def failing_keys(
             failed.setdefault(result.gate, []).append(result.partition)
     found = _violating(staged, table, failed)
     for gate in table.gates:
-        if isinstance(gate, ComparedWithAccepted | AddsOnly) and gate.name in failed and accepted is not None:
-            first = F.col(table.partition.column) == F.lit(failed[gate.name][0])
-            moved = sample_rows(staged.where(first), accepted.where(first), table, most=MOST_KEYS)
-            found += [FailingKey(gate=gate.name, partition=row.partition, key=row.key) for row in moved]
+        if isinstance(gate, ComparedWithAccepted | AddsOnly) and gate.name in failed:
+            found += [
+                FailingKey(gate=gate.name, partition=row.partition, key=row.key)
+                for row in differing(failed[gate.name][0])
+            ]
     if WARM_UP in failed:
-        differing = [row for each in proven for row in each.examples]
-        found += [FailingKey(gate=WARM_UP, partition=row.partition, key=row.key) for row in differing[:MOST_KEYS]]
+        recomputed = [row for each in proven for row in each.examples]
+        found += [FailingKey(gate=WARM_UP, partition=row.partition, key=row.key) for row in recomputed[:MOST_KEYS]]
     return tuple(found)
 
 

@@ -1,8 +1,8 @@
 """Measurement: the content of the staged files, and how it differs from the accepted rows.
 
-Two passes. The first adds up each partition: its rows, its content checksum, and the rows that violate a gate; no row
-is shuffled for it: a gate on rows is one column, true for a violation. The second groups rows by key (`by_key`), and
-needs the accepted rows only of partitions whose checksums differ.
+Spark adds up each partition: its rows, its content checksum, and the rows that violate a gate; no row is shuffled for
+it: a gate on rows is one column, true for a violation. Rows are compared by key and value (`comparison`), which needs
+the accepted rows only of partitions whose checksums differ.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from backfill_assets.domain import (
     WarmUpProof,
 )
 from backfill_assets.domain.operations import OPERATION
-from backfill_assets.gates.by_key import ByKey, compare_keys
+from backfill_assets.gates.comparison import ByKey, compare_keys
 from backfill_assets.gates.moves import StateMove, added_up
 from backfill_assets.lake.checksums import HASHES, NO_ROWS, checksum_of, hash_columns, partition_checksums, sums_of
 from backfill_assets.ledger.findings import SampledRow
@@ -90,7 +90,8 @@ def measure(
     """
     column = table.partition.column
     before = {} if accepted is None else partition_checksums(accepted, column, schema)
-    return compare(contents(staged, table, schema=schema), before, staged, accepted, table, schema=schema)
+    by_key = compare_keys(staged, accepted, table, schema=schema)
+    return compare(contents(staged, table, schema=schema), before, by_key, table)
 
 
 def contents(staged: DataFrame, table: Table, *, schema: StructType) -> Mapping[date, Measured]:
@@ -126,27 +127,17 @@ def equal_partitions(found: Mapping[date, Measured], before: Mapping[date, str])
 
 
 def compare(
-    found: Mapping[date, Measured],
-    before: Mapping[date, str],
-    staged: DataFrame,
-    accepted: DataFrame | None,
-    table: Table,
-    *,
-    schema: StructType,
+    found: Mapping[date, Measured], before: Mapping[date, str], by_key: Mapping[date, ByKey], table: Table
 ) -> Mapping[date, Measured]:
     """Adds to the contents of staged partitions how their keys differ from the accepted ones.
 
     Args:
         found: The contents of the staged partitions.
         before: The checksums of the accepted rows, by partition; partitions without rows may be absent.
-        staged: The candidate's rows.
-        accepted: The accepted rows of at least the partitions that `equal_partitions` does not name; None if there are
-            none.
-        table: The declaration, for its key.
-        schema: The business columns, the partition column included.
+        by_key: The keys of every partition with rows; of those that `equal_partitions` names, compared or not.
+        table: The declaration, for its gates.
     """
     equal = equal_partitions(found, before)
-    by_key = compare_keys(staged, accepted, table, schema=schema)
     empty = Measured(partition=date.min, checksum=NO_ROWS, violations=dict.fromkeys(violations(table), 0))
     return {
         partition: _with_keys(

@@ -6,13 +6,9 @@ observe counts that are only shown.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
-from functools import reduce
 from typing import Any
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from backfill_assets.domain import AcceptedValues, ComparedWithAccepted, Table
 from backfill_assets.ledger.findings import GateResult
@@ -83,9 +79,6 @@ NONE_OF_THESE = "(no accepted value)"
 MOST_PAIRS = 100
 """Columns whose values have more pairs than these, together with the columns before them, are not counted."""
 
-_BEFORE = 8
-_AFTER_BITS = (1 << _BEFORE) - 1
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateMove:
@@ -111,47 +104,10 @@ class StateMove:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coded:
-    """A column whose values are counted: each has a number from 1, the last one stands for all that are not listed."""
+    """A column whose values are listed, so that moves between them are counted."""
 
     column: str
     values: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """What the number is called beside the key of a row."""
-        return f"_state_{self.column}"
-
-    def number(self, *, is_accepted: bool) -> Column:
-        """The number of a row's value; in other bits for an accepted row, so that a sum holds those of both sides."""
-        listed = enumerate(self.values[:-1], start=1)
-        code = reduce(
-            lambda cases, each: cases.when(F.col(self.column) == each[1], F.lit(each[0])),
-            listed,
-            F.when(F.lit(False), F.lit(0)),
-        ).otherwise(F.lit(len(self.values)))
-        return F.shiftleft(code.cast("bigint"), _BEFORE if is_accepted else 0).alias(self.name)
-
-    def pairs(self, changed: Column) -> Iterator[tuple[str, Column]]:
-        """Whether a key has moved from one value to another, by a name of the pair: for keys that are on one side or,
-        where `changed`, on both."""
-        for before, after in self._pairs():
-            of_pair = F.col(self.name) == F.lit((before << _BEFORE) + after)
-            yield f"{self.name}_{before}_{after}", of_pair & changed if before and after else of_pair
-
-    def found(self, row: Mapping[str, int]) -> Iterator[StateMove]:
-        """What the counts of `pairs` found, without the pairs of no rows."""
-        for before, after in self._pairs():
-            if rows := row.get(f"{self.name}_{before}_{after}", 0):
-                yield StateMove(
-                    column=self.column,
-                    before=self.values[before - 1] if before else None,
-                    after=self.values[after - 1] if after else None,
-                    rows=rows,
-                )
-
-    def _pairs(self) -> Iterator[tuple[int, int]]:
-        sides = range(len(self.values) + 1)
-        return ((before, after) for before in sides for after in sides if before or after)
 
 
 def coded_columns(table: Table, compared: Sequence[str]) -> tuple[Coded, ...]:
@@ -167,7 +123,7 @@ def coded_columns(table: Table, compared: Sequence[str]) -> tuple[Coded, ...]:
     for column, values in listed.items():
         pairs += (len(values) + 2) ** 2
         if column in compared and pairs <= MOST_PAIRS:
-            found.append(Coded(column=column, values=(*values, NONE_OF_THESE)))
+            found.append(Coded(column=column, values=values))
     return tuple(found)
 
 

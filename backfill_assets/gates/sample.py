@@ -1,29 +1,32 @@
 """Sample: some of the changed rows, before and after.
 
 Only the few partitions with the most changes are read again, and the same rows are chosen every time: of each kind of
-difference those that differ most, and among equals those with the smallest hash of their key.
+difference those that differ most, and among equals those whose key has the smallest MD5.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
-from functools import reduce
+from functools import partial
+from math import isnan
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
+import pyarrow as pa
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.domain import DerivedTable, Table
+from backfill_assets.gates import by_values
+from backfill_assets.gates.by_values import AMOUNT, Shape
+from backfill_assets.gates.comparison import Comparing, in_spark, shape_of
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.moves import coded_columns
-from backfill_assets.lake.row_values import texts
+from backfill_assets.lake.row_values import rows_of_arrow, texts
 from backfill_assets.ledger.findings import SampledRow
 
 MOST_ROWS = 20
-
-_AFTER, _BEFORE, _KIND, _PLACE = "_after", "_before", "_kind", "_place"
 
 
 def sample_rows(
@@ -40,79 +43,51 @@ def sample_rows(
         table: The declaration, for its key.
         most: The maximum number of rows.
     """
-    column, key = table.partition.column, key_columns(table)
-    values = [field.name for field in table.schema.fields if field.name not in key]
-    amount = _ranked_by(table)
-    # Columns of a table never begin with _, so that these are not taken for some of its key.
-    after = staged.select(*key, _as_struct(values).alias(_AFTER), amount.alias("_new_amount"))
-    before = accepted.select(*key, _as_struct(values).alias(_BEFORE), amount.alias("_old_amount"))
-    differing = [_differs(name).cast("int") for name in values]
-    moves = F.abs(F.coalesce("_new_amount", F.lit(0)) - F.coalesce("_old_amount", F.lit(0)))
-    rank: list[Column | str] = [
-        F.col(_BEFORE).isNull() | F.col(_AFTER).isNull(),
-        moves.desc(),
-        sum(differing, F.lit(0)).desc(),
-        F.xxhash64(*key),
-        *key,
-    ]
-    found = (
-        after.join(before, on=key, how="full_outer")
-        .where(~F.col(_AFTER).eqNullSafe(F.col(_BEFORE)))
-        .withColumn(_KIND, _kind(table, values))
-        .withColumn(_PLACE, F.row_number().over(Window.partitionBy(_KIND).orderBy(*rank)))
-        .where(F.col(_PLACE) <= most)
-        .orderBy(*rank)
-        .collect()
-    )
-    there = Counter(RowKind(row[_KIND]) for row in found)
-    given = places(there, most)
-    moved = [row for row in found if row[_PLACE] <= given[RowKind(row[_KIND])]]
-    return tuple(
-        SampledRow(
-            partition=row[column],
-            key=texts(row, key),
-            before=texts(row[_BEFORE], values) if row[_BEFORE] is not None else None,
-            after=texts(row[_AFTER], values) if row[_AFTER] is not None else None,
-        )
-        for row in moved
-    )
+    shape = shape_of(table, table.schema)
+    new, old = (with_amount(frame, table) for frame in (staged, accepted))
+    return shown(in_spark(new, old, sampling(shape, most), shape), table, most)
 
 
-def _differs(name: str) -> Column:
-    return ~F.col(f"{_AFTER}.{name}").eqNullSafe(F.col(f"{_BEFORE}.{name}"))
+def sampling(shape: Shape, most: int = MOST_ROWS) -> Comparing:
+    """Chooses the rows that differ most."""
+    return partial(by_values.most_different, shape=shape, most=most)
 
 
-def _kind(table: Table, values: Sequence[str]) -> Column:
-    """How a row differs."""
-    breakdown = table.breakdown if isinstance(table, DerivedTable) else None
-    telling = dict.fromkeys([*(breakdown.by if breakdown else ()), *(c.column for c in coded_columns(table, values))])
-    moved = (_differs(name) for name in telling if name in values)
-    return (
-        F.when(F.col(_BEFORE).isNull(), F.lit(str(RowKind.ADDED)))
-        .when(F.col(_AFTER).isNull(), F.lit(str(RowKind.REMOVED)))
-        .when(reduce(Column.__or__, moved, F.lit(False)), F.lit(str(RowKind.STATE)))
-        .otherwise(F.lit(str(RowKind.CHANGED)))
-    )
-
-
-def _ranked_by(table: Table) -> Column:
-    """What a row adds to the measure that ranks rows; nothing where none is named."""
+def with_amount(frame: DataFrame, table: Table) -> DataFrame:
+    """Rows with what each adds to the measure that ranks them; as they are where none is named."""
     breakdown = table.breakdown if isinstance(table, DerivedTable) else None
     if breakdown is None or breakdown.rank_rows_by is None:
-        return F.lit(0).cast("double")
-    measured = F.expr(breakdown.measures[breakdown.rank_rows_by])
-    return measured.cast("double")
+        return frame
+    return frame.withColumn(AMOUNT, F.expr(breakdown.measures[breakdown.rank_rows_by]).cast("double"))
 
 
-def _as_struct(values: Sequence[str]) -> Column:
-    # A table may have only its key, but a struct needs a field.
-    return F.struct(*values) if values else F.struct(F.lit(True).alias("_present"))
+def shown(found: Iterable[pa.Table], table: Table, most: int = MOST_ROWS) -> tuple[SampledRow, ...]:
+    """The rows that are shown, of those that were chosen among several groups of partitions."""
+    shape = shape_of(table, table.schema)
+    ranked = sorted((row for each in found for row in rows_of_arrow(each)), key=_rank)
+    given = places(Counter(RowKind(row["kind"]) for row in ranked), most)
+    rows = {kind: [row for row in ranked if row["kind"] == kind][: given[kind]] for kind in RowKind}
+    return tuple(_sampled(row, shape) for row in ranked if any(row is kept for kept in rows[RowKind(row["kind"])]))
 
 
-def key_columns(table: Table) -> list[str]:
-    """The columns that identify a row, the partition first."""
-    column = table.partition.column
-    return [column, *(name for name in table.row_key if name != column)]
+def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Rows on both sides first, then those that move the measure most, then by columns; NaN is more than any number."""
+    moved = row["moved"]
+    return row["missing"], not isnan(moved), -moved, -row["differing"], row["tie"]
+
+
+def _sampled(row: Mapping[str, Any], shape: Shape) -> SampledRow:
+    key = {name: row[f"k_{n}"] for n, name in enumerate(shape.key)}
+    sides = {
+        side: texts({name: row[f"{side}_{n}"] for n, name in enumerate(shape.values)}, shape.values)
+        for side in ("before", "after")
+    }
+    return SampledRow(
+        partition=key[shape.key[0]],
+        key=texts(key, shape.key),
+        before=sides["before"] if row["on_accepted"] else None,
+        after=sides["after"] if row["on_staged"] else None,
+    )
 
 
 class RowKind(StrEnum):

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -104,6 +103,20 @@ def few_rows(
     return _texts_of(found.sort_by(columns[0]).slice(0, most))
 
 
+def rows_of_arrow(found: pa.Table) -> Sequence[Mapping[str, Any]]:
+    """Rows of Arrow as values of Python, as Spark gives them: an instant in UTC and without a zone."""
+    columns = {name: _plain(found.column(name)) for name in found.column_names}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _plain(values: pa.ChunkedArray) -> Sequence[Any]:
+    if pa.types.is_string(values.type):
+        # Spark takes any bytes for a text.
+        held = values.cast(pa.binary()).to_pylist()
+        return [None if each is None else each.decode("utf-8", errors="replace") for each in held]
+    return list((values.cast(pa.timestamp("us")) if pa.types.is_timestamp(values.type) else values).to_pylist())
+
+
 def _texts_of(found: pa.Table) -> Sequence[Texts]:
     return [texts(row, found.column_names) for row in found.to_pylist()]
 
@@ -129,9 +142,6 @@ def _dataset(lake: Lake, table: str, files: FileSet) -> ds.Dataset | None:
         raise RowsUnreadable(table=table, why=problems[0])
     if not files.paths:
         return None
-    place = lake.place(table)
-    if isinstance(place, Path):
-        return ds.dataset([str(place / path) for path in files.paths], format="parquet")
     return ds.dataset(list(files.paths), format="parquet", filesystem=lake.arrow_files(table))
 
 

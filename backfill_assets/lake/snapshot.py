@@ -1,10 +1,15 @@
-"""Snapshot reads: rows of an exact list of files."""
+"""Snapshot reads: rows of an exact list of files, by Spark, or by Arrow in this process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -74,3 +79,58 @@ def _of_many_folders(spark: SparkSession, paths: list[str], schema: StructType, 
     value = F.to_date(F.substring_index(folder, "/", 1))
     files = spark.read.schema(in_files).option("recursiveFileLookup", "true").parquet(*paths)
     return files.select(*(value.alias(name) if name == partition_column else name for name in schema.fieldNames()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedFiles:
+    """The files of one partition, with what their footers say.
+
+    Attributes:
+        size_bytes: Their length together.
+        fragments: The files, for Arrow; none of a partition without rows.
+        columns: The types of their columns by name, without the partition's; None when files differ in them.
+    """
+
+    size_bytes: int
+    fragments: tuple[ds.Fragment, ...] = ()
+    columns: Mapping[str, pa.DataType] | None = None
+
+
+def opened_files(
+    lake: Lake, table: str, file_sets: Mapping[date, FileSet], partition_column: str
+) -> Mapping[date, OpenedFiles]:
+    """Opens the files of partitions, and reads their footers.
+
+    Args:
+        lake: Where tables are.
+        table: The table the files belong to.
+        file_sets: Complete file sets by partition.
+        partition_column: The date column that is in the files' paths and not in the files.
+
+    Raises:
+        UnreadableTable: A file is gone or damaged.
+    """
+    place, parquet = lake.arrow_files(table), ds.ParquetFileFormat()
+
+    def opened(partition: date) -> OpenedFiles:
+        value = ds.field(partition_column) == pa.scalar(partition, pa.date32())
+        file_set = file_sets[partition]
+        fragments = tuple(
+            parquet.make_fragment(path, filesystem=place, partition_expression=value) for path in file_set.paths
+        )
+        found = [{field.name: field.type for field in each.physical_schema} for each in fragments]
+        return OpenedFiles(
+            size_bytes=sum(file.size_bytes for file in file_set.files),
+            fragments=fragments,
+            columns=found[0] if found and all(each == found[0] for each in found) else None,
+        )
+
+    with lake.reading(table), ThreadPoolExecutor(lake.files(table).at_once) as readers:
+        return dict(zip(file_sets, readers.map(opened, file_sets), strict=True))
+
+
+def arrow_rows(files: Sequence[OpenedFiles], columns: Mapping[str, pa.DataType], partition_column: str) -> ds.Dataset:
+    """The rows of files that have at least these columns, read as they are asked for."""
+    fragments = [fragment for each in files for fragment in each.fragments]
+    schema = pa.schema([(partition_column, pa.date32()), *columns.items()])
+    return ds.FileSystemDataset(fragments, schema, ds.ParquetFileFormat())

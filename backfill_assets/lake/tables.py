@@ -30,7 +30,7 @@ from backfill_assets.files.port import Files, NoAnswer
 from backfill_assets.lake.errors import DamagedTable, NoTable, OtherColumns
 
 if TYPE_CHECKING:
-    from pyarrow.fs import PyFileSystem
+    from pyarrow.fs import FileSystem
     from pyspark.sql.types import StructType
 
 TABLE_CONFIGURATION = {
@@ -82,13 +82,15 @@ class Lake:
         """The address of a table for delta-rs."""
         return str(self.place(table))
 
-    def arrow_files(self, table: str) -> PyFileSystem:
-        """The files of a table of a lake in a store, for Arrow's readers."""
+    def arrow_files(self, table: str) -> FileSystem:
+        """The files of a table, for Arrow's readers; paths are relative to it."""
         # Imported here: to look at what the ledger knows takes no Arrow.
         from deltalake.fs import DeltaStorageHandler
-        from pyarrow.fs import PyFileSystem as FileSystem
+        from pyarrow.fs import LocalFileSystem, PyFileSystem, SubTreeFileSystem
 
-        return FileSystem(DeltaStorageHandler(self.url(table), self.storage_options))
+        if isinstance(self.root, Path):
+            return SubTreeFileSystem(str(self.place(table)), LocalFileSystem())
+        return PyFileSystem(DeltaStorageHandler(self.url(table), self.storage_options))
 
     @property
     def storage_options(self) -> dict[str, str]:

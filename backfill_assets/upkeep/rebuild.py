@@ -19,7 +19,7 @@ from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import SourceTable, Table
-from backfill_assets.gates.measure import Measured, measure
+from backfill_assets.gates.measure import Measured, contents, measure
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.staging import SCRATCH_FOLDER, remove_scratch, scratch, write_staged
@@ -194,7 +194,7 @@ def _overlap(node: TableNode, earlier: date, later: date) -> bool:
 def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date, FileSet]) -> Rebuilt:
     table, candidates = work.table, work.candidates
     schema = business_schema(table)
-    rebuilt = measure(work.read(list(staged.values())), None, table, schema=schema)
+    rebuilt = contents(work.read(list(staged.values())), table, schema=schema)
     suspects = [p for p in partitions if _of(rebuilt, p).checksum != candidates[p].checksum]
     rows = sum(found.rows for found in rebuilt.values())
     kept = [p for p in suspects if not missing_files(work.ws.lake, table.name, [candidates[p].files])]

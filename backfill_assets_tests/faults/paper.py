@@ -247,7 +247,10 @@ def without_spark(paper: Paper) -> Iterator[None]:
                 "rows_of": read,
                 "contents": lambda *_, **_of: {},
                 "accepted_checksums": lambda *_: {},
-                "compare": lambda _found, _before, staged, accepted, table, **_of: measure(staged, accepted, table),
+                "compare_partitions": lambda sides: sides,
+                "compare": lambda _found, _before, sides, table: measure(
+                    read(sides.ws, table, sides.staged.values()), read(sides.ws, table, sides.accepted.values()), table
+                ),
                 "break_down": lambda *_, **_of: (),
                 "_sample": lambda *_: (),
                 "failing_keys": lambda *_: (),

@@ -62,7 +62,6 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_its_days": ("0", "3"),
     },
     "integration/gates/test_gates.py": {
-        "test_keys_whose_hashes_collide_are_told_apart": ("1-key_hash32",),
         "test_accepted_rows_of_equal_partitions_need_not_be_read": ("0",),
         "test_one_pass_measures_what_a_plain_reading_counts": ("0",),
         "test_rows_that_differ_have_other_checksums": ("left0-right0",),

@@ -287,10 +287,11 @@ def spoken(tree: ast.AST, *, is_cli: bool) -> Iterator[ast.Constant | ast.Joined
 READS_OF_ROWS = re.compile(r"\.(collect|first|toPandas|toLocalIterator|toArrow|to_pylist|to_pandas|to_pydict)\(\)")
 
 COUNTS = {
+    "candidates/compare.py": "rows that are compared with others, and shown as `gates/sample.py` makes texts of them",
     "candidates/merging.py": "numbers of changes and days, by partition",
     "candidates/stage.py": "rows and checksums",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
-    "gates/by_key.py": "keys by partition and way",
+    "gates/comparison.py": "keys by partition and way",
     "gates/measure.py": "rows and checksums by partition",
     "lake/checksums.py": "rows and checksums by partition",
     "lake/tables.py": "paths and sizes of files",

@@ -63,6 +63,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "rows of any table, and keys of any row of the ledger": (
         "lake/checksums.py checksum_of",
+        "lake/row_values.py rows_of_arrow",
         "lake/row_values.py texts",
         "ledger/events.py Step.key",
     ),

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, DoubleType, IntegerType, StringType, StructField, StructType
 
 from backfill_assets.core.identity import EMPTY_FILE_SET
@@ -26,14 +25,14 @@ from backfill_assets.domain import (
     expression,
     not_null,
 )
-from backfill_assets.gates import by_key
+from backfill_assets.gates.comparison import compare_keys
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import Verdict, judge
 from backfill_assets.gates.measure import Measured, compare, contents, equal_partitions, measure, total
 from backfill_assets.gates.moves import NONE_OF_THESE
 from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.lake.checksums import NO_ROWS
-from backfill_assets.ledger.findings import Finding
+from backfill_assets.ledger.findings import Finding, SampledRow
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets_tests.domains.example import sales
@@ -75,6 +74,10 @@ def frame(spark: SparkSession, rows: Sequence[Value]) -> DataFrame:
 
 def replace_nullable(field: StructField) -> StructField:
     return StructField(field.name, field.dataType, nullable=True)
+
+
+def no_rows(_day: date) -> Sequence[SampledRow]:
+    return ()
 
 
 def random_rows(chance: random.Random, *, doubled: bool) -> list[Value]:
@@ -146,17 +149,6 @@ def test_one_pass_measures_what_a_plain_reading_counts(spark: SparkSession, seed
     for day in sorted({row[0] for row in (*new, *old)}):
         expected = plainly(new, old, day)
         assert {name: measured_as(found[day], name) for name in expected} == expected, (seed, day)
-
-
-def test_differences_that_need_more_bits_than_a_number_has_are_counted_as_well(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chance = random.Random(4)
-    new, old = random_rows(chance, doubled=False), random_rows(chance, doubled=False)
-    expected = measure(frame(spark, new), frame(spark, old), TABLE, schema=SCHEMA)
-    assert len({name for each in expected.values() for name in each.changed_columns}) == 3
-    monkeypatch.setattr(by_key, "_BITS", 2)
-    assert measure(frame(spark, new), frame(spark, old), TABLE, schema=SCHEMA) == expected
 
 
 def test_without_accepted_rows_everything_is_added(spark: SparkSession) -> None:
@@ -277,7 +269,7 @@ def test_a_gate_that_fails_names_up_to_five_keys(spark: SparkSession) -> None:
     candidates = [CandidatePartition(run_id="r", partition=day, files=EMPTY_FILE_SET, rows=1) for day in measured]
     results = judge(TABLE.gates, candidates, measured, {})
     named: dict[str, list[tuple[str, str]]] = {}
-    for found in failing_keys(staged, None, TABLE, results):
+    for found in failing_keys(staged, TABLE, results, no_rows):
         assert found.key["day"] == str(found.partition)
         named.setdefault(found.gate, []).append((str(found.partition), str(found.key["id"])))
     first, second = str(FIRST), str(FIRST + timedelta(days=1))
@@ -296,7 +288,8 @@ def test_accepted_rows_that_would_disappear_are_named_too(spark: SparkSession) -
     new = frame(spark, [(FIRST, "k0", "open", 1, None)])
     measured = measure(new, old, table, schema=SCHEMA)
     candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1)
-    found = failing_keys(new, old, table, judge(table.gates, [candidate], measured, {}))
+    results = judge(table.gates, [candidate], measured, {})
+    found = failing_keys(new, table, results, lambda day: sample_rows(new, old, table, most=5))
     assert {row.gate for row in found} == {"compared_with_accepted"}
     assert len({row.key["id"] for row in found}) == 5
 
@@ -316,7 +309,7 @@ def test_columns_of_any_name_are_compared_and_shown(spark: SparkSession) -> None
     candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=2)
     twice = new.unionAll(new)
     results = judge(table.gates, [candidate], measure(twice, None, table, schema=schema), {})
-    found = failing_keys(twice, None, table, results)
+    found = failing_keys(twice, table, results, no_rows)
     assert [(row.gate, row.key) for row in found] == [("positive", shown.key)] * 2 + [("unique_key", shown.key)]
 
 
@@ -324,7 +317,7 @@ def test_where_every_gate_passes_no_row_is_looked_at(spark: SparkSession) -> Non
     rows = frame(spark, [(FIRST, "k0", "open", 1, None)])
     candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1)
     results = judge(TABLE.gates, [candidate], measure(rows, None, TABLE, schema=SCHEMA), {})
-    assert failing_keys(rows, None, TABLE, results) == ()
+    assert failing_keys(rows, TABLE, results, no_rows) == ()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -341,14 +334,15 @@ def test_accepted_rows_of_equal_partitions_need_not_be_read(spark: SparkSession,
     equal = equal_partitions(found, before)
     assert second in equal
     rest = frame(spark, [row for row in old if row[0] not in equal])
-    assert compare(found, before, frame(spark, new), rest, TABLE, schema=SCHEMA) == everything
+    by_key = compare_keys(frame(spark, new), rest, TABLE, schema=SCHEMA)
+    assert compare(found, before, by_key, TABLE) == everything
 
 
 def test_rows_of_equal_partitions_that_share_a_key_are_still_counted(spark: SparkSession) -> None:
     rows = frame(spark, [(FIRST, "a", "open", 1, None)] * 3 + [(FIRST, "b", "open", 1, None)])
     found = contents(rows, TABLE, schema=SCHEMA)
     before = {FIRST: found[FIRST].checksum}
-    measured = compare(found, before, rows, None, TABLE, schema=SCHEMA)[FIRST]
+    measured = compare(found, before, compare_keys(rows, None, TABLE, schema=SCHEMA), TABLE)[FIRST]
     assert (measured.surplus, measured.unchanged, measured.rows, measured.accepted_rows) == (2, 2, 4, 4)
     candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=4)
     results = {result.gate: result for result in judge(TABLE.gates, [candidate], {FIRST: measured}, {})}
@@ -362,60 +356,3 @@ def test_a_key_of_which_one_of_two_accepted_rows_is_gone_has_changed(spark: Spar
     new = frame(spark, [(FIRST, "a", "open", kept, None)])
     found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
     assert (found.changed, found.unchanged, found.accepted_rows) == (1, 0, 2)
-
-
-def test_rows_whose_hashes_collide_are_changed_where_a_column_differs(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_key, "row_hash", lambda _schema: F.lit(7).cast("bigint"))
-    old, new = (frame(spark, [(FIRST, "a", "open", count, None), (FIRST, "b", "open", 1, None)]) for count in (1, 2))
-    found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
-    assert (found.changed, found.unchanged, dict(found.changed_columns)) == (1, 1, {"count": 1})
-
-
-def test_rows_whose_columns_collide_are_changed_where_the_row_differs(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_key, "_hash32", lambda _name: F.lit(7).cast("bigint"))
-    old, new = (frame(spark, [(FIRST, "a", "open", count, None), (FIRST, "b", "open", 1, None)]) for count in (1, 2))
-    found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
-    assert (found.changed, found.unchanged) == (1, 1)
-
-
-@pytest.mark.parametrize("colliding", ["key_hash", "key_hash32"])
-@pytest.mark.parametrize("seed", range(2))
-def test_keys_whose_hashes_collide_are_told_apart(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, colliding: str, seed: int
-) -> None:
-    chance = random.Random(seed)
-    old, new = (frame(spark, random_rows(chance, doubled=doubled)) for doubled in (False, True))
-    expected = measure(new, old, TABLE, schema=SCHEMA)
-    monkeypatch.setattr(by_key, colliding, lambda _fields: F.lit(7).cast("bigint"))
-    assert measure(new, old, TABLE, schema=SCHEMA) == expected
-
-
-@pytest.mark.long
-def test_two_keys_of_one_hash_are_an_added_and_a_removed_row(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_key, "key_hash", lambda _fields: F.lit(7).cast("bigint"))
-    old, new = (frame(spark, [(FIRST, key, "open", 1, None)]) for key in ("a", "b"))
-    found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
-    assert (found.added, found.removed, found.changed, found.surplus) == (1, 1, 0, 0)
-
-
-def test_rows_of_a_key_with_colliding_hashes_are_not_surplus(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(by_key, "key_hash", lambda _fields: F.lit(7).cast("bigint"))
-    rows = frame(spark, [(FIRST, key, "open", 1, None) for key in ("a", "b", "b")])
-    assert measure(rows, None, TABLE, schema=SCHEMA)[FIRST].surplus == 1
-
-
-def test_keys_of_which_every_hash_collides_have_changed_at_least(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("key_hash", "key_hash32"):
-        monkeypatch.setattr(by_key, name, lambda _fields: F.lit(7).cast("bigint"))
-    old, new = (frame(spark, [(FIRST, key, "open", 1, None)]) for key in ("a", "b"))
-    assert measure(new, old, TABLE, schema=SCHEMA)[FIRST].unchanged == 0

@@ -1,0 +1,157 @@
+"""Comparison of exactly the staged and the accepted files of partitions.
+
+This process reads them with Arrow, a group of partitions at a time. Spark reads them instead where their rows have to
+be made those of the present contract first, or where there are more bytes than one machine should read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from backfill_assets.candidates.rows import is_lifted, rows_of
+from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet
+from backfill_assets.domain import Table
+from backfill_assets.gates.by_values import Shape, opened
+from backfill_assets.gates.comparison import ByKey, Comparing, by_key, comparing, in_spark, shape_of, side_columns
+from backfill_assets.gates.sample import MOST_ROWS, sampling, shown, with_amount
+from backfill_assets.lake.snapshot import OpenedFiles, arrow_rows, opened_files
+from backfill_assets.ledger.findings import SampledRow
+from backfill_assets.transforms.schemas import business_schema
+from backfill_assets.workspace import Workspace
+
+GROUP_BYTES = 64 << 20
+"""The size of the files that are compared at once, unless those of one partition are larger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The files of two sides of some partitions.
+
+    Attributes:
+        staged: The candidate's by partition.
+        accepted: Those that readers see, by partition; partitions without any may be absent.
+    """
+
+    ws: Workspace
+    table: Table
+    staged: Mapping[date, FileSet]
+    accepted: Mapping[date, FileSet]
+
+    @property
+    def size_bytes(self) -> int:
+        sets = (*self.staged.values(), *self.accepted.values())
+        return sum(file.size_bytes for file_set in sets for file in file_set.files)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one machine reads them."""
+        return self.size_bytes <= self.ws.settings.compare_in_spark_above
+
+    def of(self, partitions: Iterable[date]) -> Sides:
+        """The files of these partitions."""
+        wanted = tuple(partitions)
+        staged, accepted = (
+            {p: side[p] for p in wanted if side.get(p, EMPTY_FILE_SET).files} for side in (self.staged, self.accepted)
+        )
+        return Sides(ws=self.ws, table=self.table, staged=staged, accepted=accepted)
+
+    def frames(self) -> tuple[DataFrame, DataFrame]:
+        """The rows of both sides, read by Spark as rows of the table's present schema."""
+        staged, accepted = (rows_of(self.ws, self.table, side.values()) for side in (self.staged, self.accepted))
+        return staged, accepted
+
+
+def compare_partitions(sides: Sides) -> Mapping[date, ByKey]:
+    """Compares the keys of every partition that has files; of those without accepted files only the keys are read.
+
+    Raises:
+        MissingInput: A file does not exist any more or was truncated.
+        UnreadableTable: A file is damaged.
+    """
+    shape = shape_of(sides.table, business_schema(sides.table))
+    old = {p for p, files in sides.accepted.items() if files.files}
+    both, alone = sides.of(old), sides.of(p for p in sides.staged if p not in old)
+    keys_only = Shape(key=shape.key)
+    counted = _found(alone, keys_only, comparing(keys_only, is_alone=True))
+    return by_key([*_found(both, shape, comparing(shape)), *counted], shape)
+
+
+def sample_partitions(sides: Sides, *, most: int = MOST_ROWS) -> tuple[SampledRow, ...]:
+    """Some rows that differ in these partitions, as `sample_rows` chooses them.
+
+    Raises:
+        MissingInput: A file does not exist any more or was truncated.
+        UnreadableTable: A file is damaged.
+    """
+    shape = shape_of(sides.table, sides.table.schema)
+    compare = sampling(shape, most)
+    if not shape.is_ranked:
+        return shown(_found(sides, shape, compare), sides.table, most)
+    staged, accepted = (with_amount(frame, sides.table) for frame in sides.frames())
+    if sides.size_bytes > min(GROUP_BYTES, sides.ws.settings.compare_in_spark_above):
+        return shown(in_spark(staged, accepted, compare, shape), sides.table, most)
+    # The measure is Spark's, so Spark reads these few partitions; it need not start Python for them.
+    new, old = (frame.select(*side_columns(frame, shape)).toArrow() for frame in (staged, accepted))
+    return shown([_compared(new, old, compare)], sides.table, most)
+
+
+def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]:
+    partitions = tuple(sorted({*sides.staged, *sides.accepted}))
+    if not sides.is_small:
+        yield from _by_spark(sides, shape, compare)
+        return
+    column, lake, table = shape.key[0], sides.ws.lake, sides.table.name
+    staged, accepted = (opened_files(lake, table, side, column) for side in (sides.staged, sides.accepted))
+    columns = _columns(shape, [*staged.values(), *accepted.values()])
+    here = [p for p in partitions if all(_has(side.get(p), columns) for side in (staged, accepted))]
+    here = [p for p in here if not is_lifted(sides.table, sides.accepted.get(p, EMPTY_FILE_SET))]
+    for group in _groups(here, staged, accepted):
+        new, old = (arrow_rows([side[p] for p in group if p in side], columns, column) for side in (staged, accepted))
+        with lake.reading(table):
+            yield _compared(new, old, compare)
+    if others := sorted(set(partitions) - set(here)):
+        yield from _by_spark(sides.of(others), shape, compare)
+
+
+def _columns(shape: Shape, files: Sequence[OpenedFiles]) -> Mapping[str, pa.DataType]:
+    """The columns that are compared, of the types that the first files have."""
+    first = next((each.columns for each in files if each.columns), {})
+    wanted = [*shape.key[1:], *shape.values]
+    return {name: first[name] for name in wanted if name in first} if set(wanted) <= first.keys() else {}
+
+
+def _has(files: OpenedFiles | None, columns: Mapping[str, pa.DataType]) -> bool:
+    """Whether files have these columns, of these types."""
+    if files is None:
+        return True
+    return files.columns is not None and columns.items() <= files.columns.items() and bool(columns)
+
+
+def _groups(partitions: Iterable[date], *sides: Mapping[date, OpenedFiles]) -> Iterator[Sequence[date]]:
+    group: list[date] = []
+    size_bytes = 0
+    for partition in partitions:
+        more = sum(side[partition].size_bytes for side in sides if partition in side)
+        if group and size_bytes + more > GROUP_BYTES:
+            yield group
+            group, size_bytes = [], 0
+        group.append(partition)
+        size_bytes += more
+    if group:
+        yield group
+
+
+def _compared(staged: object, accepted: object, compare: Comparing) -> pa.Table:
+    with opened() as connection:
+        connection.register("staged", staged)
+        connection.register("accepted", accepted)
+        return compare(connection)
+
+
+def _by_spark(sides: Sides, shape: Shape, compare: Comparing) -> Sequence[pa.Table]:
+    return in_spark(*sides.frames(), compare, shape)

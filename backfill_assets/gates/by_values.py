@@ -1,0 +1,256 @@
+"""Differences by value: how the rows of two sides differ, computed by DuckDB over Arrow data.
+
+Two values are equal as Spark's `<=>` says: null equals null, NaN equals NaN, zeros of either sign are equal, at any
+depth of a nested value. Nothing here imports another module of the project: Spark sends this module to its workers,
+which need pyarrow and DuckDB. DuckDB writes to a scratch folder what exceeds its memory.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+MEMORY = "1GiB"
+"""The memory in which DuckDB joins two sides."""
+
+SIDE = "_is_staged"
+"""The column that tells the sides apart where the rows of both come as one sequence."""
+
+AMOUNT = "_amount"
+"""The column of a side with what a row adds to the measure by which sampled rows are ranked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """How rows are compared.
+
+    Attributes:
+        key: The columns that identify a row, the partition column first.
+        values: The other columns.
+        listed: Columns among them whose moves are counted, with their values as text.
+        telling: Columns among them whose difference makes a row one of another state.
+        is_ranked: Whether both sides have the column `AMOUNT`.
+    """
+
+    key: tuple[str, ...]
+    values: tuple[str, ...] = ()
+    listed: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    telling: tuple[str, ...] = ()
+    is_ranked: bool = False
+
+
+@contextmanager
+def opened(threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A DuckDB of this process alone, which keeps nothing."""
+    with tempfile.TemporaryDirectory(prefix="backfill-compare-") as folder:
+        tuned: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": MEMORY,
+            "temp_directory": folder,
+            "preserve_insertion_order": False,
+        }
+        if threads:
+            tuned["threads"] = threads
+        with duckdb.connect(config=tuned) as connection:
+            yield connection
+
+
+def differences(connection: duckdb.DuckDBPyConnection, shape: Shape) -> pa.Table:
+    """Counts the keys of the views `staged` and `accepted` by partition and by how their rows differ.
+
+    Several rows of one side that share a key count as one key, which equals that of the other side if both have the
+    same rows, however often.
+
+    Returns:
+        Per `partition` and way: whether both sides have the key (`on_staged`, `on_accepted`) and its rows differ
+        (`differs`); the place of the value of each listed column (`before_N`, `after_N`: one more than the last for a
+        value that is not listed, null for a side that a key is not on); how many `keys`, `surplus` rows of the staged
+        side and `accepted_rows` that is, and for how many keys each column of `values` differs (`moved_N`).
+    """
+    shared = _shared(connection, shape)
+    pairs = _pairs(shape, shared, exactly=False)
+    if shared:
+        pairs = f"({pairs}) UNION ALL BY NAME ({_by_key(shape, _pairs(shape, shared, exactly=True))})"
+    codes = [f"{side}_{n}" for n, _ in enumerate(shape.listed) for side in ("before", "after")]
+    moved = [f"count_if(d_{n} AND on_staged AND on_accepted)::BIGINT AS moved_{n}" for n, _ in enumerate(shape.values)]
+    sums = [
+        "count(*) AS keys",
+        "sum(greatest(staged_rows - 1, 0))::BIGINT AS surplus",
+        "sum(accepted_rows)::BIGINT AS accepted_rows",
+        *moved,
+    ]
+    ways = ", ".join(["k_0 AS partition", "on_staged", "on_accepted", "differs", *codes])
+    return connection.sql(f"SELECT {ways}, {', '.join(sums)} FROM ({pairs}) GROUP BY ALL").to_arrow_table()
+
+
+def keys_alone(connection: duckdb.DuckDBPyConnection, shape: Shape) -> pa.Table:
+    """Counts the keys of the view `staged` by partition, as `differences` does; no other column is read."""
+    key = _listed(shape.key)
+    counted = f"SELECT {_named(shape.key[0])} AS partition, count(*) AS n FROM staged GROUP BY {key}"
+    return connection.sql(
+        "SELECT partition, true AS on_staged, false AS on_accepted, true AS differs, count(*) AS keys, "
+        "sum(n - 1)::BIGINT AS surplus, 0::BIGINT AS accepted_rows "
+        f"FROM ({counted}) GROUP BY partition"
+    ).to_arrow_table()
+
+
+def most_different(connection: duckdb.DuckDBPyConnection, shape: Shape, most: int) -> pa.Table:
+    """The rows that differ most, at most so many of each kind, in an order that depends on nothing but the rows.
+
+    Returns:
+        `kind`, what ranks a row (`missing`, `moved`, `differing`, `tie`), the key as `k_N`, whether each side has the
+        row, and its values as `after_N` and `before_N`.
+    """
+    shared = _shared(connection, shape)
+    # A row that shares its key is paired with the row of the same place on the other side.
+    pairs = _pairs(shape, (), exactly=bool(shared), with_values=True)
+    kind = _any(f"d_{shape.values.index(name)}" for name in shape.telling)
+    differing = " + ".join([f"d_{n}::INT" for n, _ in enumerate(shape.values)] or ["0"])
+    types = connection.sql(f"SELECT {_listed(shape.key)} FROM staged LIMIT 0").types
+    # An instant as its microseconds: its text would depend on the zone of the session.
+    parts = (f"epoch_us(k_{n})" if str(kind).startswith("TIMESTAMP") else f"k_{n}" for n, kind in enumerate(types))
+    tie = ", ".join(f"coalesce({part}::VARCHAR, '')" for part in parts)
+    order = "missing, moved DESC, differing DESC, tie, " + ", ".join(f"k_{n}" for n, _ in enumerate(shape.key))
+    ranked = (
+        "SELECT CASE WHEN NOT on_accepted THEN 'ADDED' WHEN NOT on_staged THEN 'REMOVED' "
+        f"WHEN {kind} THEN 'STATE' ELSE 'CHANGED' END AS kind, "
+        "NOT (on_staged AND on_accepted) AS missing, "
+        f"{differing} AS differing, md5(concat_ws(chr(31), {tie})) AS tie, * FROM ({pairs}) WHERE differs"
+    )
+    return connection.sql(
+        f"SELECT * FROM ({ranked}) QUALIFY row_number() OVER (PARTITION BY kind ORDER BY {order}) <= {most} "
+        f"ORDER BY {order}"
+    ).to_arrow_table()
+
+
+def of_batches(
+    compare: Callable[[duckdb.DuckDBPyConnection], pa.Table], columns: Sequence[str]
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function for Spark's `mapInArrow`: compares the rows of both sides that one task has, told apart by `SIDE`.
+
+    Args:
+        compare: One of the functions above.
+        columns: The columns of a side.
+
+    Returns:
+        A function that yields the result as the bytes of an Arrow stream, in the only row and column.
+    """
+
+    def compared(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        first = next(batches, None)
+        if first is None:
+            return
+
+        def every() -> Iterator[pa.RecordBatch]:
+            yield first
+            yield from batches
+
+        # A task has one core.
+        with opened(threads=1) as connection:
+            connection.register("arriving", pa.RecordBatchReader.from_batches(first.schema, every()))
+            connection.execute("CREATE TEMP TABLE both_sides AS SELECT * FROM arriving")
+            for view, condition in (("staged", SIDE), ("accepted", f"NOT {SIDE}")):
+                connection.execute(
+                    f"CREATE TEMP VIEW {view} AS SELECT {_listed(columns)} FROM both_sides WHERE {condition}"
+                )
+            found = compare(connection)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, found.schema) as stream:
+            stream.write_table(found)
+        yield pa.RecordBatch.from_pydict({"found": [sink.getvalue().to_pybytes()]})
+
+    return compared
+
+
+def _shared(connection: duckdb.DuckDBPyConnection, shape: Shape) -> Sequence[str]:
+    """The partitions with a key that several rows of one side have: joined as they are, each would meet each."""
+    partition, key = _named(shape.key[0]), _listed(shape.key)
+    found = " UNION ".join(
+        f"SELECT {partition} AS p FROM {side} GROUP BY {key} HAVING count(*) > 1" for side in ("staged", "accepted")
+    )
+    return [row[0] for row in connection.sql(f"SELECT p::VARCHAR FROM ({found}) ORDER BY p").fetchall()]
+
+
+def _side(view: str, shape: Shape, shared: Sequence[str], *, exactly: bool, is_ranked: bool) -> str:
+    """The rows of a side, with the place `_n` of each among those of its key, and how many equal ones it stands for."""
+    partition, columns = _named(shape.key[0]), _listed([*shape.key, *shape.values])
+    amount = f", {AMOUNT}" if is_ranked else ""
+    days = ", ".join(f"DATE '{each}'" for each in shared)
+    if not exactly:
+        where = f" WHERE {partition} NOT IN ({days})" if shared else ""
+        return f"SELECT {columns}{amount}, 1 AS _n, 1 AS _rows FROM {view}{where}"
+    where = f" WHERE {partition} IN ({days})" if shared else ""
+    amount = f", any_value({AMOUNT}) AS {AMOUNT}" if is_ranked else ""
+    unlike = f"SELECT {columns}{amount}, count(*) AS _rows FROM {view}{where} GROUP BY {columns}"
+    order = f" ORDER BY {_listed(shape.values)}" if shape.values else ""
+    return f"SELECT *, row_number() OVER (PARTITION BY {_listed(shape.key)}{order}) AS _n FROM ({unlike})"
+
+
+def _pairs(shape: Shape, shared: Sequence[str], *, exactly: bool, with_values: bool = False) -> str:
+    """A row for every key, or for every row of a key where several share it: what of both sides differs."""
+    is_ranked = shape.is_ranked and with_values
+    sides = (_side(view, shape, shared, exactly=exactly, is_ranked=is_ranked) for view in ("staged", "accepted"))
+    new, old = (f"(SELECT *, true AS _here FROM ({side}))" for side in sides)
+    on = [f"s.{_named(name)} IS NOT DISTINCT FROM a.{_named(name)}" for name in shape.key]
+    keys = [f"coalesce(s.{_named(name)}, a.{_named(name)}) AS k_{n}" for n, name in enumerate(shape.key)]
+    differ = [f"s.{_named(name)} IS DISTINCT FROM a.{_named(name)} AS d_{n}" for n, name in enumerate(shape.values)]
+    codes = [
+        f"{_code(side, name, values)} AS {when}_{n}"
+        for n, (name, values) in enumerate(shape.listed)
+        for side, when in (("s", "after"), ("a", "before"))
+    ]
+    if with_values:
+        codes = [
+            f"{side}.{_named(name)} AS {when}_{n}"
+            for n, name in enumerate(shape.values)
+            for side, when in (("s", "after"), ("a", "before"))
+        ]
+        moved = f"abs(coalesce(s.{AMOUNT}, 0) - coalesce(a.{AMOUNT}, 0))" if is_ranked else "0::DOUBLE"
+        codes.append(f"{moved} AS moved")
+    rows = [
+        "s._here IS NOT NULL AS on_staged",
+        "a._here IS NOT NULL AS on_accepted",
+        "coalesce(s._rows, 0) AS staged_rows",
+        "coalesce(a._rows, 0) AS accepted_rows",
+    ]
+    if exactly:
+        on.append("s._n = a._n")
+    joined = f"SELECT {', '.join([*keys, *rows, *differ, *codes])} FROM {new} s FULL JOIN {old} a ON {' AND '.join(on)}"
+    differs = _any(["on_staged <> on_accepted", *(f"d_{n}" for n, _ in enumerate(shape.values))])
+    return f"SELECT *, {differs} AS differs FROM ({joined})"
+
+
+def _by_key(shape: Shape, pairs: str) -> str:
+    """The pairs of rows that share a key as one row."""
+    codes = [f"max({side}_{n}) AS {side}_{n}" for n, _ in enumerate(shape.listed) for side in ("before", "after")]
+    either = ["on_staged", "on_accepted", "differs", *(f"d_{n}" for n, _ in enumerate(shape.values))]
+    sums = [f"sum({name}) AS {name}" for name in ("staged_rows", "accepted_rows")]
+    columns = [*(f"bool_or({name}) AS {name}" for name in either), *sums, *codes]
+    key = ", ".join(f"k_{n}" for n, _ in enumerate(shape.key))
+    return f"SELECT {key}, {', '.join(columns)} FROM ({pairs}) GROUP BY {key}"
+
+
+def _code(side: str, name: str, values: Sequence[str]) -> str:
+    """The place of a value among those that are listed, from 0; null where this side does not have the row."""
+    whens = " ".join(f"WHEN {side}.{_named(name)} = {_text(value)} THEN {n}" for n, value in enumerate(values))
+    return f"CASE WHEN {side}._here IS NULL THEN NULL {whens} ELSE {len(values)} END"
+
+
+def _any(conditions: Iterator[str] | Sequence[str]) -> str:
+    return f"({' OR '.join(conditions) or 'false'})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(_named, names))
+
+
+def _named(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

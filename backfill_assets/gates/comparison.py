@@ -1,0 +1,163 @@
+"""Comparison: how many keys of each partition are added, removed, changed and unchanged, and some rows that differ.
+
+Whether rows are equal is decided by their values (`by_values`), here over files that this process reads with Arrow, or
+on Spark's workers over rows that Spark reads: the same function, and the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from backfill_assets.domain import DerivedTable, Table
+from backfill_assets.gates import by_values
+from backfill_assets.gates.by_values import AMOUNT, SIDE, Shape
+from backfill_assets.gates.moves import NONE_OF_THESE, StateMove, coded_columns
+
+Comparing: TypeAlias = Callable[[DuckDBPyConnection], pa.Table]
+"""One of the functions of `by_values`, for two sides that are registered as `staged` and `accepted`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByKey:
+    """The keys of one partition.
+
+    Attributes:
+        accepted_rows: Rows of the accepted side.
+        surplus: Staged rows beyond the first of their key.
+        added, removed, changed, unchanged: Keys that only the staged rows have, only the accepted rows have, both have
+            with different values, both have with the same.
+        changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
+        state_moves: From which listed value to which the keys that differ have moved.
+    """
+
+    accepted_rows: int
+    surplus: int
+    added: int
+    removed: int
+    changed: int
+    unchanged: int
+    changed_columns: Mapping[str, int]
+    state_moves: tuple[StateMove, ...]
+
+
+def key_columns(table: Table) -> tuple[str, ...]:
+    """The columns that identify a row, the partition first."""
+    # The same column may be partition and key.
+    return tuple(dict.fromkeys((table.partition.column, *table.row_key)))
+
+
+def shape_of(table: Table, schema: StructType) -> Shape:
+    """How rows of a table are compared.
+
+    Args:
+        table: The declaration.
+        schema: The business columns, the partition column included.
+    """
+    key = key_columns(table)
+    values = tuple(name for name in schema.fieldNames() if name not in key)
+    coded = tuple((each.column, each.values) for each in coded_columns(table, values))
+    breakdown = table.breakdown if isinstance(table, DerivedTable) else None
+    telling = dict.fromkeys([*(breakdown.by if breakdown else ()), *(column for column, _ in coded)])
+    return Shape(
+        key=key,
+        values=values,
+        listed=coded,
+        telling=tuple(name for name in telling if name in values),
+        is_ranked=breakdown is not None and breakdown.rank_rows_by is not None,
+    )
+
+
+def comparing(shape: Shape, *, is_alone: bool = False) -> Comparing:
+    """Counts keys; of a side without another one by its keys alone."""
+    return partial(by_values.keys_alone if is_alone else by_values.differences, shape=shape)
+
+
+def compare_keys(
+    staged: DataFrame, accepted: DataFrame | None, table: Table, *, schema: StructType
+) -> Mapping[date, ByKey]:
+    """Compares the keys of two sides that Spark reads, by partition.
+
+    Args:
+        staged: The candidate's rows.
+        accepted: The accepted rows; None when there are none to compare with, and then only keys are read.
+        table: The declaration, for its key.
+        schema: The business columns, the partition column included.
+    """
+    shape = shape_of(table, schema)
+    compare = comparing(shape, is_alone=accepted is None)
+    return by_key(in_spark(staged, accepted, compare, shape), shape)
+
+
+def in_spark(staged: DataFrame, accepted: DataFrame | None, compare: Comparing, shape: Shape) -> Sequence[pa.Table]:
+    """Compares rows on Spark's workers, those of a group of partitions in one task."""
+    # By value, so that a worker needs pyarrow and DuckDB, and nothing of this project.
+    cloudpickle.register_pickle_by_value(by_values)  # type: ignore[no-untyped-call]
+    columns = shape.key if accepted is None else side_columns(staged, shape)
+    both = staged.select(F.lit(True).alias(SIDE), *columns)
+    if accepted is not None:
+        both = both.unionAll(accepted.select(F.lit(False).alias(SIDE), *columns))
+    found = both.repartition(shape.key[0]).mapInArrow(by_values.of_batches(compare, columns), "found binary")
+    return [pa.ipc.open_stream(row.found).read_all() for row in found.collect()]
+
+
+def side_columns(frame: DataFrame, shape: Shape) -> Sequence[str]:
+    """The columns of a side that are compared."""
+    return [*shape.key, *shape.values, *([AMOUNT] if AMOUNT in frame.columns else [])]
+
+
+def by_key(found: Iterable[pa.Table], shape: Shape) -> Mapping[date, ByKey]:
+    """The keys by partition, from the counts of `by_values`."""
+    rows: dict[date, list[Mapping[str, Any]]] = {}
+    for table in found:
+        for row in table.to_pylist():
+            rows.setdefault(row["partition"], []).append(row)
+    return {partition: _by_key(each, shape) for partition, each in rows.items()}
+
+
+def _by_key(ways: Sequence[Mapping[str, Any]], shape: Shape) -> ByKey:
+    def keys(*, staged: bool, accepted: bool, differs: bool = True) -> int:
+        way = (staged, accepted, differs)
+        return sum(each["keys"] for each in ways if (each["on_staged"], each["on_accepted"], each["differs"]) == way)
+
+    changed = {name: sum(each.get(f"moved_{n}", 0) for each in ways) for n, name in enumerate(shape.values)}
+    return ByKey(
+        accepted_rows=sum(each["accepted_rows"] for each in ways),
+        surplus=sum(each["surplus"] for each in ways),
+        added=keys(staged=True, accepted=False),
+        removed=keys(staged=False, accepted=True),
+        changed=keys(staged=True, accepted=True),
+        unchanged=keys(staged=True, accepted=True, differs=False),
+        changed_columns={name: count for name, count in changed.items() if count},
+        state_moves=tuple(_moves(ways, shape)),
+    )
+
+
+def _moves(ways: Sequence[Mapping[str, Any]], shape: Shape) -> Iterable[StateMove]:
+    for n, (column, listed) in enumerate(shape.listed):
+        pairs: dict[tuple[int, int], int] = {}
+        for each in ways:
+            if each["differs"] and f"before_{n}" in each:
+                before, after = (-1 if each[f"{side}_{n}"] is None else each[f"{side}_{n}"] for side in _SIDES)
+                pairs[before, after] = pairs.get((before, after), 0) + each["keys"]
+        values = (*listed, NONE_OF_THESE)
+        for (before, after), rows in sorted(pairs.items()):
+            yield StateMove(
+                column=column,
+                before=None if before < 0 else values[before],
+                after=None if after < 0 else values[after],
+                rows=rows,
+            )
+
+
+_SIDES = ("before", "after")
