@@ -85,12 +85,13 @@ def in_a_folder(
     assert found["problems"] == []
     assert len(found["3.1.0"]["checksums"]) == (92 if is_thorough() else 4)
     assert found["2.4.1"]["checksums"] != found["3.1.0"]["checksums"]
+    assert found["3.1.0"]["sample"] != []
     return found
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
-def test_the_same_rows_and_the_same_verdicts_wherever_it_is_computed(
+def test_the_same_rows_verdicts_and_samples_wherever_it_is_computed(
     way: str,
     store: Store,
     in_a_folder: Mapping[str, Any],

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -19,7 +20,9 @@ from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support.servers import free_port
 
 SPARK = Path(pyspark.__file__).parent
-LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK)}
+LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK), "PYSPARK_PYTHON": sys.executable}
+COMPARE_THERE = {"BACKFILL_COMPARE_IN_SPARK_ABOVE": "1"}
+"""Whatever is compared is compared by Spark's workers."""
 STARTS_WITHIN_S = 90
 TESTS_CONF = SPARK_ENVIRONMENT["BACKFILL_SPARK_CONF"]
 OF_SESSION = ";".join(setting for setting in TESTS_CONF.split(";") if setting.startswith("spark.sql."))
@@ -42,7 +45,7 @@ def standalone(folder: Path, _jars: Sequence[Path]) -> Iterator[Mapping[str, str
             size = ("--cores", "1", "--memory", "2g", "--work-dir", str(folder / f"worker-{number}"))
             stack.enter_context(_process([*worker, *size, url], folder / f"worker-{number}.log"))
         conf = (TESTS_CONF, "spark.driver.host=127.0.0.1", "spark.executor.memory=1536m")
-        yield {"BACKFILL_SPARK_MASTER": url, **LOOPBACK, "BACKFILL_SPARK_CONF": ";".join(conf)}
+        yield {"BACKFILL_SPARK_MASTER": url, **LOOPBACK, **COMPARE_THERE, "BACKFILL_SPARK_CONF": ";".join(conf)}
 
 
 @contextmanager
@@ -62,7 +65,8 @@ def connect(folder: Path, jars: Sequence[Path]) -> Iterator[Mapping[str, str]]:
     )
     with _process(server, folder / "connect.log"):
         _await(port, folder / "connect.log")
-        yield {"BACKFILL_SPARK_REMOTE": f"sc://127.0.0.1:{port}", "BACKFILL_SPARK_CONF": OF_SESSION}
+        remote = f"sc://127.0.0.1:{port}"
+        yield {"BACKFILL_SPARK_REMOTE": remote, **COMPARE_THERE, "BACKFILL_SPARK_CONF": OF_SESSION}
 
 
 @contextmanager

@@ -51,7 +51,8 @@ def _published(ws: Workspace, run_id: str) -> dict[str, Any]:
         rows = {str(day): version.rows for day, version in tx.versions.accepted(table).items()}
         checksums = {str(day): version.checksum for day, version in tx.versions.accepted(table).items()}
     gates = sorted([str(r.partition), r.gate, r.passed, dict(r.observed)] for r in gated.results)
-    return {"rows": rows, "checksums": checksums, "gates": gates}
+    sample = [row.document() for row in gated.sample]
+    return {"rows": rows, "checksums": checksums, "gates": gates, "sample": sample}
 
 
 def main() -> None:
