@@ -92,11 +92,11 @@ def locate(ws: Workspace, source: str, days: DayRange) -> LocatedPeriod:
     return located(ws, ws.domain.source_table(source), days)
 
 
-def check(ws: Workspace) -> CheckReport:
+def check(ws: Workspace, listener: Listener) -> CheckReport:
     """Whether what is published can follow the domain, and every transform can read its inputs."""
     from backfill_assets.upkeep.check import check as check_everything
 
-    return check_everything(ws)
+    return check_everything(ws, listener)
 
 
 def doctor(ws: Workspace, listener: Listener) -> DoctorReport:
@@ -106,12 +106,12 @@ def doctor(ws: Workspace, listener: Listener) -> DoctorReport:
     return examine(ws, listener)
 
 
-def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:
+def audit(ws: Workspace, listener: Listener, *, head: str | None, is_quick: bool) -> AuditReport:
     """Whether ledger, tables and landed files agree."""
     from backfill_assets.upkeep.audit import audit as audit_everything
     from backfill_assets.upkeep.audit_record import record_audit
 
-    found = audit_everything(ws, head=head, is_quick=is_quick)
+    found = audit_everything(ws, head=head, is_quick=is_quick, listener=listener)
     kept = record_audit(ws.settings.home, found, at=ws.clock(), is_quick=is_quick)
     return replace(found, recorded_in=str(kept) if kept else None)
 

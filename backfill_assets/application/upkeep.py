@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from backfill_assets.application.recorder import Acting
+from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
@@ -17,8 +18,15 @@ from backfill_assets.workspace import Workspace
 
 def vacuum(ws: Workspace, acting: Acting, *, dry_run: bool) -> VacuumDocument:
     """Removes staged files that are not needed any more, and old recorded runs that no page shows."""
+
+    def say(done: int, line: str) -> None:
+        acting.listener(Progress(step="vacuum", done=done, total=2, line=line))
+
+    say(0, "the files of every table, and what needs them")
     vacuumed = vacuum_files(ws, by=acting.by, dry_run=dry_run)
+    say(1, "Dagster's record of runs")
     pruned = acting.recorder.prune(as_of=ws.clock(), dry_run=dry_run)
+    say(2, "done")
     return VacuumDocument(lake=vacuumed, dagster=pruned)
 
 

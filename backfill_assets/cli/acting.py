@@ -225,7 +225,7 @@ def vacuum(
     with answering(as_json) as console:
         from backfill_assets.application.upkeep import vacuum as vacuum_all
 
-        with opened() as session:
+        with opened(quiet=as_json) as session:
             document = vacuum_all(session.ws, session.acting(acting_name(by), on="vacuum"), dry_run=dry_run)
         answer(console, document, as_json=as_json)
         exit_with_problems(document.lake.problems)

@@ -143,8 +143,8 @@ def check(as_json: Json = False) -> None:
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        with opened() as session:
-            document = look.check(session.ws)
+        with opened(quiet=as_json) as session:
+            document = look.check(session.ws, session.listener(on="the domain"))
         answer(console, document, as_json=as_json)
         if not document.agrees:
             raise typer.Exit(1)
@@ -177,8 +177,8 @@ def audit(
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        with opened() as session:
-            document = look.audit(session.ws, head=head, is_quick=quick)
+        with opened(quiet=as_json, looks=True) as session:
+            document = look.audit(session.ws, session.listener(on="the ledger"), head=head, is_quick=quick)
         answer(console, document, as_json=as_json)
         if not document.agrees:
             raise typer.Exit(1)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from backfill_assets.application.recorder import Acting, Recorder
     from backfill_assets.application.subjects import Subject
+    from backfill_assets.core.progress import Listener
     from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
 
@@ -89,10 +90,18 @@ class Session:
             on: What is worked on, such as a run's id.
         """
         from backfill_assets.application.recorder import Acting
+
+        return Acting(by=by.strip(), recorder=self.recorder, listener=self.listener(on=on))
+
+    def listener(self, *, on: str) -> Listener:
+        """A progress bar that lasts until the session ends.
+
+        Args:
+            on: What is worked on.
+        """
         from backfill_assets.cli.console import progress_listener
 
-        listener = self._stack.enter_context(progress_listener(on, quiet=self.quiet))
-        return Acting(by=by.strip(), recorder=self.recorder, listener=listener)
+        return self._stack.enter_context(progress_listener(on, quiet=self.quiet))
 
     def subject(self, name: str) -> Subject:
         """The run or the set of that id."""

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from json.encoder import encode_basestring
 
 
 def canonical_json(document: object) -> str:
@@ -111,7 +112,9 @@ class FileSet:
 
 def digest_of_paths(paths_and_sizes: Iterable[tuple[str, int]]) -> str:
     """The file set digest of files by path and size alone, which is what a table's log has."""
-    return document_digest([[path, size] for path, size in sorted(paths_and_sizes)])
+    # The canonical JSON of `[[path, size], ...]`, written here: there are as many as partitions.
+    pairs = [f"[{encode_basestring(path)},{size:d}]" for path, size in sorted(paths_and_sizes)]
+    return sha256_text(f"[{','.join(pairs)}]")
 
 
 EMPTY_FILE_SET = FileSet()

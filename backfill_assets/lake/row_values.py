@@ -13,17 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.dataset as ds
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
 
 from backfill_assets.core.identity import FileSet
 from backfill_assets.lake.errors import NoValueOfKey, RowsUnreadable
 from backfill_assets.lake.tables import Lake, missing_files
+
+if TYPE_CHECKING:
+    # Imported where rows are read: Arrow's datasets bring pandas along, and most commands read none.
+    import pyarrow as pa
+    import pyarrow.dataset as ds
 
 _IMPORT_ID = "_import_id"
 
@@ -56,12 +58,14 @@ def rows_with_key(lake: Lake, table: str, files: FileSet, key: Mapping[str, str]
         InvalidRange: A text is not a value of its column's type.
         UnreadableTable: A file is damaged.
     """
+    import pyarrow.compute as pc
+
     with lake.reading(table):
         found = _dataset(lake, table, files)
         if found is None:
             return []
         wanted = [
-            ds.field(name) == _value(name, text, found.schema.field(name).type)
+            pc.field(name) == _value(name, text, found.schema.field(name).type)
             for name, text in key.items()
             if name in found.schema.names
         ]
@@ -128,6 +132,8 @@ def rows_by_import(lake: Lake, table: str, files: FileSet) -> Mapping[str, int]:
         MissingInput: A file does not exist any more, or is not what was recorded.
         UnreadableTable: A file is damaged.
     """
+    import pyarrow.compute as pc
+
     with lake.reading(table):
         found = _dataset(lake, table, files)
         if found is None:
@@ -142,10 +148,15 @@ def _dataset(lake: Lake, table: str, files: FileSet) -> ds.Dataset | None:
         raise RowsUnreadable(table=table, why=problems[0])
     if not files.paths:
         return None
+    import pyarrow.dataset as ds
+
     return ds.dataset(list(files.paths), format="parquet", filesystem=lake.arrow_files(table))
 
 
 def _value(name: str, text: str, kind: pa.DataType) -> pa.Scalar:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     try:
         return pc.cast(pa.scalar(text), kind)
     except pa.ArrowInvalid as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from datetime import date, datetime
+from functools import cache
 from typing import Any, TypeVar
 
 from sqlalchemy import Row
@@ -86,10 +87,20 @@ def read_as(kind: type[Read], **columns: str) -> Callable[[AnyRow], Read]:
     """
     names = [(each.name, columns.get(each.name, COLUMNS.get(each.name, each.name))) for each in fields(kind)]  # type: ignore[arg-type]
 
+    @cache
+    def places(there: tuple[str, ...]) -> tuple[tuple[str, int, Callable[[Any], object] | None], ...]:
+        # Once per statement: it would take longer than the values of a row.
+        at = {column: place for place, column in enumerate(there)}
+        return tuple((field, at[column], _READ.get(column)) for field, column in names if column in at)
+
     def read(row: AnyRow) -> Read:
-        there = row._mapping
-        values = ((field, column, there[column]) for field, column in names if column in there)
-        return kind(**{field: _READ[column](value) if column in _READ else value for field, column, value in values})
+        values = tuple(row)
+        return kind(
+            **{
+                field: values[place] if convert is None else convert(values[place])
+                for field, place, convert in places(row._fields)
+            }
+        )
 
     return read
 

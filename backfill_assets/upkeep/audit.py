@@ -17,6 +17,7 @@ from datetime import date
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.captures import CapturedFile
@@ -90,13 +91,16 @@ class AuditReport:
     recorded_in: str | None = None
 
 
-def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> AuditReport:
+def audit(
+    ws: Workspace, *, head: str | None = None, is_quick: bool = False, listener: Listener = no_listener
+) -> AuditReport:
     """Verifies the event chain, and that ledger, tables and landed files agree. Changes nothing.
 
     Args:
         ws: The workspace.
         head: The head that an earlier audit printed; the chain must still contain it.
         is_quick: Files are looked at, their bytes are not read.
+        listener: Notified before each part.
 
     Raises:
         Refused: What was given as a head is not one.
@@ -105,8 +109,18 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         raise NotAHead(head=head)
     looked, broken = _Looked(), Problems()
     with ws.ledger.read() as tx:
+        names = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
+
+        def say(done: int, line: str, table: str = "") -> None:
+            listener(Progress(step="audit", done=done, total=len(names) + 2, line=line, table=table))
+
+        say(0, "the rows of the ledger with its events")
+        problems = [*_ledger_problems(tx, head)]
         records = tx.publications.records()
-        problems = [*_ledger_problems(tx, head), *_table_problems(ws, tx, records, looked, broken, is_quick)]
+        for place, name in enumerate(names, start=1):
+            say(place, "its files and commits with the ledger", name)
+            problems += _table_problems(ws, tx, name, records, looked, broken, is_quick)
+        say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events = sum(1 for _ in tx.events.entries())
         landed = tx.imports.records(states=[ImportState.LANDED, ImportState.LOADED])
@@ -119,6 +133,7 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         if file.stored_path not in known:
             problems += _file_against_ledger(ws, file.capture_id, file, looked, is_quick=is_quick)
     problems += changed_in_archive(pinned, ws.reference_archive, is_quick=is_quick)
+    say(len(names) + 2, "done")
     return AuditReport(
         agrees=not problems,
         head=present_head,
@@ -180,19 +195,19 @@ def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
 def _table_problems(
     ws: Workspace,
     tx: ReadTransaction,
+    name: str,
     records: Sequence[PublicationRecord],
     looked: _Looked,
     broken: Problems,
     is_quick: bool,
 ) -> Iterator[str]:
-    """What does not agree between the tables and the ledger; `broken` takes the tables that cannot be opened."""
-    for name in dict.fromkeys((*ws.domain.tables, *tx.versions.tables())):
-        refused = Problems()
-        with refused.noted(name):
-            known = [record for record in records if record.intent.table == name]
-            yield from _table_against_ledger(ws, name, tx.versions.accepted(name), known, looked, is_quick=is_quick)
-        broken.found += refused.found
-        yield from map(str, refused.found)
+    """What does not agree between a table and the ledger; `broken` takes a table that cannot be opened."""
+    refused = Problems()
+    with refused.noted(name):
+        known = [record for record in records if record.intent.table == name]
+        yield from _table_against_ledger(ws, name, tx.versions.accepted(name), known, looked, is_quick=is_quick)
+    broken.found += refused.found
+    yield from map(str, refused.found)
 
 
 def _table_against_ledger(
@@ -242,6 +257,8 @@ def _file_against_ledger(
 
 def _files_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion]) -> Iterator[str]:
     live = dict(live_digests(ws.lake, name))
+    # Asked once of all files; only where some are missing, of each partition again to say which.
+    has_missing = bool(missing_files(ws.lake, name, (version.files for version in accepted.values())))
     for partition, version in accepted.items():
         found = live.pop(partition.isoformat(), EMPTY_FILE_SET.digest)
         if found != version.files.digest:
@@ -249,7 +266,7 @@ def _files_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, Part
                 f"{name} {partition}: readers do not see version {version.version}, which the ledger calls accepted "
                 f"(run {version.run_id})."
             )
-        for problem in missing_files(ws.lake, name, [version.files]):
+        for problem in missing_files(ws.lake, name, [version.files]) if has_missing else ():
             yield f"{name} {partition}: {problem}."
     for value in sorted(live):
         yield f"{name} {value}: readers see rows that no accepted version explains."

@@ -12,7 +12,8 @@ from datetime import date
 
 from backfill_assets.candidates.compute import cannot_compute
 from backfill_assets.core.errors import Problem, Problems
-from backfill_assets.core.identity import FileSet, contract_of
+from backfill_assets.core.identity import DataFile, FileSet, contract_of
+from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
 from backfill_assets.lake.staging import footer_columns
@@ -90,13 +91,22 @@ class CheckReport:
     problems: tuple[Problem, ...]
 
 
-def check(ws: Workspace) -> CheckReport:
-    """Compares every table of the domain with what is published of it, and with its readers."""
+def check(ws: Workspace, listener: Listener = no_listener) -> CheckReport:
+    """Compares every table of the domain with what is published of it, and with its readers.
+
+    Args:
+        ws: The workspace.
+        listener: Notified before each table.
+    """
     problems = Problems()
     tables: list[CheckedTable] = []
-    for table in ws.domain.tables.values():
+    total = len(ws.domain.tables)
+    for place, table in enumerate(ws.domain.tables.values()):
+        line = "its declaration, files and inputs"
+        listener(Progress(step="check", done=place, total=total, line=line, table=table.name))
         with problems.noted(table.name):
             tables.append(_checked(ws, table))
+    listener(Progress(step="check", done=total, total=total, line="done"))
     is_right = not problems.found and not any(checked.problems for checked in tables)
     return CheckReport(agrees=is_right, tables=tuple(tables), problems=tuple(problems.found))
 
@@ -159,11 +169,19 @@ def _built(accepted: Mapping[date, FileSet]) -> Mapping[int, Sequence[date]]:
 
 
 def _lacked(ws: Workspace, table: Table, accepted: Mapping[date, FileSet]) -> Mapping[str, Sequence[date]]:
-    """The declared columns that files lack, with the partitions; footers are read, rows are not."""
-    wanted = [name for name in business_schema(table).fieldNames() if name != table.partition.column]
-    found: dict[str, list[date]] = {}
+    """The declared columns that files lack, with the partitions; footers are read, rows are not.
+
+    All files of a staging attempt have the columns of one frame, so the footer of one of them is read.
+    """
+    column = table.partition.column
+    wanted = [name for name in business_schema(table).fieldNames() if name != column]
+    attempts: dict[str, tuple[DataFile, list[date]]] = {}
     for partition, files in accepted.items():
-        for columns in footer_columns(ws.lake, table.name, [files]):
+        for file in files.files:
+            attempts.setdefault(file.path.rpartition(f"/{column}=")[0], (file, []))[1].append(partition)
+    found: dict[str, list[date]] = {}
+    for file, partitions in attempts.values():
+        for columns in footer_columns(ws.lake, table.name, [FileSet.of([file])]):
             for name in set(wanted) - dict(columns).keys():
-                found.setdefault(name, []).append(partition)
+                found.setdefault(name, []).extend(partitions)
     return {name: sorted(set(found[name])) for name in wanted if name in found}

@@ -16,6 +16,7 @@ import pytest
 from starlette.applications import Starlette
 
 from backfill_assets.application import look
+from backfill_assets.core.progress import no_listener
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.report.partition import partition_history
@@ -150,7 +151,7 @@ def test_the_verdict_of_the_last_audit_is_kept_and_held_against_the_chain(publis
     shop = published_shop
     desk = desk_of(shop)
     assert "No audit of this home was recorded." in get(desk, "/audit").words
-    report = look.audit(shop.ws, head=None, is_quick=True)
+    report = look.audit(shop.ws, no_listener, head=None, is_quick=True)
     assert report.agrees and report.recorded_in == str(shop.ws.settings.home / "last_audit.json")
     page = get(desk, "/audit").words
     assert "Everything agreed" in page and "the bytes of files were not read" in page and report.head in page
@@ -159,7 +160,7 @@ def test_the_verdict_of_the_last_audit_is_kept_and_held_against_the_chain(publis
         for p in partition_history(shop.ws, RECENT, DAY).versions[0].claim.files.paths
     )
     path.unlink()
-    look.audit(shop.ws, head=None, is_quick=True)
+    look.audit(shop.ws, no_listener, head=None, is_quick=True)
     assert "1 problem was found by the last audit" in get(desk, "/").words
     assert "is gone" in get(desk, "/audit").words
     kept = shop.ws.settings.home / "last_audit.json"
