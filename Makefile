@@ -69,7 +69,8 @@ help:
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
 	@echo "make bench    what governing costs, as ratios measured in turns (SIZE=small, medium or full; BENCH_ARGS=... for"
 	@echo "              benchmarks/bench.py, such as --results benchmarks, which writes RESULTS.md)"
-	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
+	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port), and a Spark server that stays"
+	@echo "              until 'backfill down'"
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
 	@echo "make lint     ruff format --check and ruff check"
 	@echo "make types    mypy --strict"
@@ -150,6 +151,7 @@ docs: setup
 
 dev: setup
 	@echo "Dagster on http://127.0.0.1:$(PORT); Ctrl-C ends it."
+	$(RUN) .venv/bin/backfill up || echo "Runs start Spark by themselves."
 	$(RUN) exec env DAGSTER_HOME="$(ROOT)" .venv/bin/dagster dev -w workspace.yaml --host 127.0.0.1 --port $(PORT)
 
 lock:

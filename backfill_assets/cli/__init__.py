@@ -15,6 +15,7 @@ from backfill_assets.cli import plan as plan
 from backfill_assets.cli import acting as acting
 from backfill_assets.cli import looking as looking
 from backfill_assets.cli import watching as watching
+from backfill_assets.cli import server as server
 from backfill_assets.cli import demo as demo
 from backfill_assets.cli.answers import app
 

@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -18,6 +19,8 @@ from rich.segment import Segment
 
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.core.wording import visible
+from backfill_assets.report.command_line import words_of
+from backfill_assets.report.requests import Act, do
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -182,22 +185,43 @@ def quiet_spark(
     def opened() -> SparkSession:
         from pyspark.sql import SparkSession
 
-        from backfill_assets.core.spark import open_spark
+        from backfill_assets.core.spark import open_spark, session_on_server
 
         active = SparkSession.getActiveSession()
         if active is not None:
             return active
+        console = PlainConsole(stderr=True, quiet=quiet)
         logging.getLogger().addFilter(is_not_of_py4j)
-        PlainConsole(stderr=True, quiet=quiet).print("starting Spark", style="dim")
+        if (session := session_on_server(settings)) is not None:
+            return session
+        _say_why_none(settings, console)
+        began = time.monotonic()
         with (
             _still_starting(quiet=quiet, silence_s=silence_s),
             stderr_to(settings.home / "logs" / "spark.log"),
             ThreadPoolExecutor(max_workers=1) as beside,
         ):
             beside.submit(meanwhile)
-            return open_spark(settings)
+            session = open_spark(settings)
+        if not settings.spark_remote:
+            took = f"Spark took {time.monotonic() - began:,.0f} s to start"
+            said = f"{took}: after {words_of(do(Act.UP))} the next command does not wait for it"
+            console.print(said, style="dim", highlight=False, soft_wrap=True)
+        return session
 
     return opened
+
+
+def _say_why_none(settings: Settings, console: Console) -> None:
+    """That Spark is started, and why a server that was started is not used."""
+    from backfill_assets.core.spark import found_server
+    from backfill_assets.report.words.server import UNFIT
+
+    found = found_server(settings)
+    if found is not None and found.unfit is not None:
+        said = f"the Spark server of this home is not used: {UNFIT[found.unfit]}"
+        console.print(said, style="dim", highlight=False, soft_wrap=True)
+    console.print("starting Spark", style="dim")
 
 
 @contextmanager

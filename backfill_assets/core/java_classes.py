@@ -15,6 +15,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 ARCHIVE = Path(sys.prefix) / "share" / "backfill_assets" / "spark_classes.jsa"
 """Where this Python environment, whose jars it belongs to, has the archive."""
@@ -66,12 +70,16 @@ def write(class_path: str = "") -> Path:
     return ARCHIVE
 
 
-def _compute(folder: str) -> None:
-    """Loads the classes that landing, a transform and its gates need, by doing a little of each."""
-    from pyspark.sql import SparkSession, Window
+def compute(spark: SparkSession, folder: str) -> None:
+    """Loads the classes that landing, a transform and its gates need, by doing a little of each.
+
+    Args:
+        spark: A session for nothing else: settings of it are changed.
+        folder: Where files are written.
+    """
+    from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    spark = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR").getOrCreate()
     spark.conf.set("spark.sql.shuffle.partitions", "2")
     spark.conf.set("spark.sql.sources.partitionOverwriteMode", "dynamic")
     events = spark.range(1_000).select(
@@ -104,11 +112,18 @@ def _compute(folder: str) -> None:
     ).union(stored.groupBy("day").agg(F.count("*"), F.sum(F.lit(1)), F.min("id"))).orderBy("day").collect()
     stored.join(spark.read.csv(f"{folder}/csv", header=True), "case_id", "full_outer").limit(20).toPandas()
     spark.sql("SELECT 1 AS one").collect()
+
+
+def _compute_here(folder: str) -> None:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.config("spark.ui.enabled", "false").config("spark.log.level", "ERROR").getOrCreate()
+    compute(spark, folder)
     spark.stop()
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == [COMPUTE]:
-        _compute(sys.argv[2])
+        _compute_here(sys.argv[2])
     else:
         print(f"Java's archive of Spark's classes: {write(*sys.argv[1:2])}")  # noqa: T201 - for the one who asked

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from backfill_assets.core import java_classes
 from backfill_assets.core.file_rights import umask_of
@@ -24,9 +26,19 @@ from backfill_assets.core.session_settings import (
     wrong_settings,
 )
 from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark_server import (
+    NAME,
+    ForeignServer,
+    Found,
+    SparkServer,
+    end_abandoned,
+    look,
+    new_session,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.connect.session import SparkSession as RemoteSession
 
 
 def spark_conf(settings: Settings) -> Mapping[str, str]:
@@ -72,9 +84,11 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
 
 
 def open_spark(settings: Settings) -> SparkSession:
-    """The process's Spark session, opened if there is none yet."""
+    """The process's Spark session, opened if there is none yet: on the server of the home, where one can be used."""
     from pyspark.sql import SparkSession
 
+    if (session := session_on_server(settings)) is not None:
+        return session
     builder = SparkSession.builder
     if not settings.spark_remote and settings.spark_master.startswith("local"):
         # Otherwise the first Python on the path, which may have no pyarrow, would work for this session.
@@ -84,6 +98,68 @@ def open_spark(settings: Settings) -> SparkSession:
     for key, value in spark_conf(settings).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def found_server(settings: Settings) -> Found | None:
+    """The server that was started for the home, and whether this process can use it; None without one."""
+    return None if settings.spark_remote else look(settings, spark_conf(settings))
+
+
+def session_on_server(settings: Settings) -> SparkSession | None:
+    """The process's session on the server of the home; None where it computes elsewhere, now or before.
+
+    Raises:
+        ForeignServer: What answers is another program.
+    """
+    if _chosen.is_elsewhere:
+        return None
+    session = _chosen.sessions.get(settings.home)
+    if session is None or session.is_stopped:
+        found = found_server(settings)
+        if found is None or found.fit is None:
+            # A process has one kind of Spark: what began without the server goes on without it.
+            _chosen.is_elsewhere = True
+            return None
+        session = _chosen.sessions[settings.home] = _opened_on(found.fit)
+    return cast("SparkSession", session)
+
+
+def _opened_on(server: SparkServer) -> RemoteSession:
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+    from pyspark.sql.connect.session import SparkSession as Remote
+
+    class WhileItRuns(DefaultPolicy):
+        """Tries again as usual, but not for minutes when the process is gone."""
+
+        def can_retry(self, exception: BaseException) -> bool:
+            return server.is_running and bool(super().can_retry(exception))
+
+    from pyspark.sql import SparkSession
+
+    end_abandoned(server)
+    opened: object = SparkSession.builder.remote(server.url(new_session(server))).getOrCreate()
+    assert isinstance(opened, Remote)
+    opened.client.set_retry_policies([WhileItRuns()])
+    (named,) = opened.sql(f"SELECT 1 AS `${{system:{NAME}}}`").columns
+    if named != server.name:
+        raise ForeignServer(address=server.address, home=server.home)
+    return opened
+
+
+@dataclass(slots=True)
+class _Chosen:
+    """Where this process computes.
+
+    Attributes:
+        sessions: Its sessions on servers, by home.
+        is_elsewhere: Whether it began without a server.
+    """
+
+    sessions: dict[Path, RemoteSession] = field(default_factory=dict)
+    is_elsewhere: bool = False
+
+
+_chosen = _Chosen()
 
 
 def give_access(spark: SparkSession, settings: Settings) -> None:

@@ -53,6 +53,8 @@ class Act(StrEnum):
     DEMO = "demo"
     DESK = "desk"
     METRICS = "metrics"
+    UP = "up"
+    DOWN = "down"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backfill_assets.core.errors import Problem, Problems
+from backfill_assets.core.spark import found_server
 from backfill_assets.lake.errors import NoTable
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -14,6 +15,7 @@ from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
 from backfill_assets.report.proposed import OpenProposal, open_proposals
 from backfill_assets.report.runs import RunSummary, run_summary
+from backfill_assets.report.server import ServerDocument, server_document
 from backfill_assets.report.sets import SetDocument, described_set
 from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document
 from backfill_assets.workspace import Workspace
@@ -44,6 +46,7 @@ class StatusDocument:
 
     Attributes:
         home: The folder that holds everything, unless it was set otherwise.
+        spark_server: The Spark server of `backfill up`; null when none was started.
         tables: Every table that is declared or was published.
         runs: The newest first.
         sets: The latest five.
@@ -56,6 +59,7 @@ class StatusDocument:
     """
 
     home: str
+    spark_server: ServerDocument | None
     tables: tuple[TableStatus, ...]
     runs: tuple[RunSummary, ...]
     sets: tuple[SetDocument, ...]
@@ -85,6 +89,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
             _require_in_order(ws, name)
     return StatusDocument(
         home=str(ws.settings.home),
+        spark_server=server_document(found_server(ws.settings)),
         tables=tables,
         runs=runs,
         sets=sets,

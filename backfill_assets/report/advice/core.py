@@ -6,6 +6,7 @@ from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected
 from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
+from backfill_assets.core.spark_server import ForeignServer, NotOfThisMachine, OtherServer
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report import errors
 from backfill_assets.report.requests import NAME, Act, Advice, Option, do, step
@@ -26,6 +27,12 @@ def _of_machine(error: BackfillError) -> Advice | None:
             return f"leave {error.without} out of {error.setting}"
         case InvalidSetting() if error.wanted:
             return f"set {error.setting} to {error.wanted}"
+        case OtherServer():
+            return step(do(Act.DOWN), ", then ", do(Act.UP))
+        case ForeignServer():
+            return step(do(Act.DOWN), "; then the command again")
+        case NotOfThisMachine():
+            return f"leave {error.setting} out, or start what it names"
         case NotAPerson(is_placeholder=True):
             return step("give the name of a person instead: ", Option("by", "ana"))
         case NotAPerson(is_mixed=True):

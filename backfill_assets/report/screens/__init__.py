@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
     from backfill_assets.report.report import RunReport
     from backfill_assets.report.runs import RunSummary
+    from backfill_assets.report.server import ServerDown, ServerUp
     from backfill_assets.report.set_report import SetReport
     from backfill_assets.report.sets import SetDocument
     from backfill_assets.report.stale import StaleDocument
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     OfLanding = CapturePlan | CaptureReport | LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
     OfUpkeep = CheckReport | DoctorReport | AuditReport | ReproductionReport | VacuumDocument
     OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
-    Document = StatusDocument | OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep
+    Document = StatusDocument | ServerUp | ServerDown | OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep
     """What commands answer."""
 
 
@@ -46,10 +47,20 @@ def page_of(document: Document) -> Page:
     Documents are asked for one group after the other, those first that import least: `status` and `report` know nothing
     of plans, follow-ups and upkeep.
     """
+    from backfill_assets.report.screens import server
     from backfill_assets.report.screens.status import status_page
+    from backfill_assets.report.server import ServerDown, ServerUp
     from backfill_assets.report.status import StatusDocument
 
-    return status_page(document) if isinstance(document, StatusDocument) else _of_run_or_set(document)
+    match document:
+        case StatusDocument():
+            return status_page(document)
+        case ServerUp():
+            return server.up_page(document)
+        case ServerDown():
+            return server.down_page(document)
+        case _:
+            return _of_run_or_set(document)
 
 
 def _of_run_or_set(document: OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:

@@ -25,6 +25,7 @@ from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.runs import problem_notes, state, state_of
+from backfill_assets.report.screens.server import server_line
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
@@ -37,7 +38,10 @@ def status_page(status: StatusDocument) -> Page:
     accepted = [(table_ref(each.table), each.accepted, each.accepted_rows) for each in status.tables]
     return page(
         "Status",
-        facts(("home", status.home)),
+        facts(
+            ("home", status.home),
+            ("Spark server", server_line(status.spark_server) if status.spark_server else None),
+        ),
         section("Tables", table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"])),
         section("Runs, newest first", _runs(status.runs)),
         section("Restatement sets, newest first", _sets(status.sets)),

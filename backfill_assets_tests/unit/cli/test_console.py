@@ -88,8 +88,8 @@ def test_a_start_of_spark_that_takes_long_is_said_again(
     monkeypatch.setattr("backfill_assets.core.spark.open_spark", lambda _settings: time.sleep(0.5))
     quiet_spark(settings, quiet=False, silence_s=0.2)()
     said = capfd.readouterr().err.splitlines()
-    assert said[0] == "starting Spark"
-    assert 1 <= len(said[1:]) <= 2 and all("still running after" in line for line in said[1:])
+    assert said[0] == "starting Spark" and said[-1].startswith("Spark took ")
+    assert 1 <= len(said[1:-1]) <= 2 and all("still running after" in line for line in said[1:-1])
     quiet_spark(settings, quiet=True, silence_s=0.2)()
     assert capfd.readouterr().err == ""
 
@@ -102,7 +102,17 @@ def test_a_file_that_was_rejected_whole_has_nothing_that_could_be_built() -> Non
     assert text_of(imports_table([replace(refused, state=ImportState.FAILED)]).rows[0][2]) == "FAILED"
 
 
-@pytest.mark.parametrize(("quiet", "said"), [(False, "starting Spark\n"), (True, "")])
+@pytest.mark.parametrize(
+    ("quiet", "said"),
+    [
+        (
+            False,
+            "starting Spark\nSpark took 0 s to start: after backfill up the next command does not wait for it\n",
+        ),
+        (True, ""),
+    ],
+    ids=["to a person", "to a machine"],
+)
 def test_a_command_that_starts_spark_says_so_where_a_person_reads_it(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quiet: bool, said: str
 ) -> None:

@@ -45,6 +45,7 @@ def lines(status: StatusDocument, width: int) -> list[str]:
 
 STATUS = StatusDocument(
     home="home",
+    spark_server=None,
     tables=(),
     runs=(
         run(1, RunState.PASSED),

@@ -1,0 +1,30 @@
+"""The commands that start and end the Spark server that stays."""
+
+from __future__ import annotations
+
+from backfill_assets.cli.answers import Json, answer, answering, app
+
+
+@app.command()
+def up(as_json: Json = False) -> None:
+    """Start a Spark server that the commands after it use, so that none of them waits until Spark has started."""
+    with answering(as_json) as console:
+        from backfill_assets.application import spark_server
+        from backfill_assets.cli.console import progress_listener
+        from backfill_assets.core.clock import system_clock
+        from backfill_assets.core.settings import Settings
+
+        settings = Settings.from_environment()
+        with progress_listener("the Spark server", quiet=as_json or bool(settings.log)) as listener:
+            document = spark_server.up(settings, clock=system_clock, listener=listener)
+        answer(console, document, as_json=as_json)
+
+
+@app.command()
+def down(as_json: Json = False) -> None:
+    """End the Spark server of the home; what still computes there stops, and is resumed by the same command."""
+    with answering(as_json) as console:
+        from backfill_assets.application import spark_server
+        from backfill_assets.core.settings import Settings
+
+        answer(console, spark_server.down(Settings.from_environment()), as_json=as_json)

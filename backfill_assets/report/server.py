@@ -1,0 +1,68 @@
+"""The Spark server that stays, as commands show it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from backfill_assets.core.spark_server import Found, Unfit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerDocument:
+    """The Spark server of a home. Its token is not shown.
+
+    Attributes:
+        address: Where it listens, on loopback; null when its state cannot be read.
+        process: Its process, `host:pid`; null likewise.
+        since_at: When it was started; null likewise.
+        versions: Of the project, PySpark and Python that started it; null likewise.
+        unfit: Why commands do not use it; null when they do.
+    """
+
+    address: str | None
+    process: str | None
+    since_at: datetime | None
+    versions: Mapping[str, str] | None
+    unfit: Unfit | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerUp:
+    """A Spark server that commands use from now on.
+
+    Attributes:
+        server: The server.
+        is_new: Whether it was started now; false for one that ran.
+        elapsed_s: How long the start took, and what was computed to warm it up, in seconds.
+    """
+
+    server: ServerDocument
+    is_new: bool
+    elapsed_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerDown:
+    """That no Spark server runs.
+
+    Attributes:
+        server: The one that was ended; null when none ran.
+    """
+
+    server: ServerDocument | None
+
+
+def server_document(found: Found | None) -> ServerDocument | None:
+    """What a home says of its server; None without one."""
+    if found is None:
+        return None
+    server = found.server
+    return ServerDocument(
+        address=server.address if server else None,
+        process=server.machine if server else None,
+        since_at=server.since_at if server else None,
+        versions=server.versions if server else None,
+        unfit=found.unfit,
+    )
