@@ -24,10 +24,9 @@ __all__ = ["app", "main"]
 
 
 def _in_dagster(settings: Settings) -> AbstractContextManager[Recorder]:
-    # Dagster takes seconds to import, and most commands do not need it.
-    from backfill_assets.orchestration.recorder import dagster_recorder
+    from backfill_assets.orchestration.beside import RecordedBeside
 
-    return dagster_recorder(settings)
+    return RecordedBeside(settings)
 
 
 def _desk(ws: Workspace, port: int | None, ready: Callable[[str], None]) -> None:

@@ -12,6 +12,7 @@ from backfill_assets.core.errors import BackfillError, NotApproved, Refused
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
@@ -27,6 +28,11 @@ from backfill_assets.workspace import Workspace
 
 UNFINISHED = (RunState.PLANNED, RunState.STAGED, RunState.FAILED)
 """States in which a follow-up that is launched again is continued."""
+
+
+def is_taken_on(run: RunRecord) -> bool:
+    """Whether another process has taken on a follow-up already; then there is nothing to do."""
+    return run.manifest.cause.kind is CauseKind.FOLLOW_UP and run.state not in UNFINISHED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.ledger.records import PublicationRecord
@@ -73,20 +73,23 @@ class Unrecorded:
         return Pruned(days=0, note="there is no history besides the ledger")
 
 
-class LazyRecorder:
+R = TypeVar("R", bound=Recorder)
+
+
+class LazyRecorder(Generic[R]):
     """Opens another recorder on first use, and closes it at the end. See `Recorder`."""
 
-    def __init__(self, open_recorder: Callable[[], AbstractContextManager[Recorder]]) -> None:
+    def __init__(self, open_recorder: Callable[[], AbstractContextManager[R]]) -> None:
         self._open, self._opened = open_recorder, ExitStack()
 
-    def __enter__(self) -> LazyRecorder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     @cached_property
-    def _recorder(self) -> Recorder:
+    def _recorder(self) -> R:
         return self._opened.enter_context(self._open())
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:

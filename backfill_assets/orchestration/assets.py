@@ -26,7 +26,6 @@ from dagster import (
 from dagster_deltalake import DeltaTableResource
 
 from backfill_assets.application import look
-from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.report import report_markdown
 from backfill_assets.core.errors import NotApproved
@@ -38,7 +37,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.checks import gate_specs, summaries
 from backfill_assets.orchestration.described import report_link
-from backfill_assets.orchestration.partitions import partitions_definition, window_mapping
+from backfill_assets.orchestration.partitions import partitions_definition, published_key, window_mapping
 from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, table_key
 from backfill_assets.orchestration.runs import (
@@ -56,11 +55,6 @@ from backfill_assets.report.screens.review import review_of
 
 Events = Iterator[Any]
 WHOLE_RANGE = BackfillPolicy.single_run()
-
-
-def published_key(table: Table) -> AssetKey:
-    """The asset that readers know: the table's name, split at the dot."""
-    return AssetKey(table.name.split("."))
 
 
 def layer_of(table: Table) -> str:
@@ -135,7 +129,9 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
                 context.log.info(f"No file has landed for these days of {table.name}; there is nothing to load.")
                 yield from ended_checks(key, table.gates)
                 return
-            gated = execute(workspace, run.run_id, STAGED_AND_GATED, actor=by, listener=_listener(context, session))
+            gated = session.perform(
+                workspace, run.run_id, STAGED_AND_GATED, actor=by, listener=_listener(context, session)
+            )
             results = gated.results
         staged = look.staged_partitions(workspace, run.run_id)
         try:
@@ -201,7 +197,7 @@ def _candidate(
                 return
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
             listener = _listener(context, session)
-            staged = execute(session.workspace, run.run_id, [Part.STAGE], actor=by, listener=listener).staged
+            staged = session.perform(session.workspace, run.run_id, [Part.STAGE], actor=by, listener=listener).staged
         numbers = described.staged(staged, run.manifest, validation=validation_key(table), links=_links(session, run))
         yield from materialized(context, key, run.manifest.partitions, numbers)
 
@@ -234,7 +230,7 @@ def _validation(table: DerivedTable, first_day: date, pool: str | None) -> Asset
             by = actor(session, context)
             run = run_in_state(session, table, context, RunState.STAGED, RunState.GATING)
             listener = _listener(context, session)
-            results = execute(session.workspace, run.run_id, [Part.GATE], actor=by, listener=listener).results
+            results = session.perform(session.workspace, run.run_id, [Part.GATE], actor=by, listener=listener).results
         measured = look.staged_partitions(session.workspace, run.run_id)
         numbers = described.measured(
             measured,
@@ -295,7 +291,7 @@ def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
 def _published_or_waiting(session: Session, run: RunRecord, *, by: str) -> PublicationRecord | NotApproved:
     """Publishes a run. A missing approval is no failure: without an output, every partition stays as accepted."""
     try:
-        return execute(session.workspace, run.run_id, [Part.PUBLISH], actor=by).published
+        return session.perform(session.workspace, run.run_id, [Part.PUBLISH], actor=by).published
     except NotApproved as waiting:
         session.errors.append(waiting)
         return waiting

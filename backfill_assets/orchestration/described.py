@@ -220,16 +220,19 @@ def measured(
         day: {**_counted(partition), **differences.get(day, {}), "violations": broken[day]}
         for day, partition in found.items()
     }
+    # Texts about the whole run are with its last partition, which the page of the asset shows: with each of ten years
+    # of days they would be most of Dagster's record.
+    whole: dict[date, Mapping[str, Any]] = {}
+    if by_partition:
+        whole[max(by_partition)] = {"in short": MetadataValue.md(report), "worst partitions": _worst(by_partition)}
     return Numbers(
         of_run={
             **_run_id(found.values()),
-            "in short": MetadataValue.md(report),
             **links,
-            "worst partitions": _worst(by_partition),
             "candidate": MetadataValue.asset(candidate),
             "published": MetadataValue.asset(published),
         },
-        by_partition=by_partition,
+        by_partition={day: {**whole.get(day, {}), **numbers} for day, numbers in by_partition.items()},
     )
 
 

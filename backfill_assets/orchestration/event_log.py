@@ -213,6 +213,11 @@ class BatchedEventLog(SqlEventLogStorage):
         conn.execute(Checks.delete().where(Checks.c.run_id == run_id))
         conn.execute(Events.delete().where(of_run))
 
+    def require_readable(self) -> None:
+        """Reads one event, so that a record that is damaged raises the error of its library."""
+        with self.index_connection() as conn:
+            conn.execute(Events.select().with_only_columns(Events.c.id).limit(1)).fetchall()
+
     def runs_on_pages(self) -> frozenset[str]:
         """Runs that a page of an asset or a check shows: they hold the latest of a partition, or the latest of all."""
         with self.index_connection() as conn:

@@ -9,9 +9,9 @@ from dagster import AssetKey, AssetSelection, Definitions, define_asset_job, in_
 
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.domain import Domain, SourceTable, Table
-from backfill_assets.orchestration.assets import candidate_key, domain_assets, published_key, validation_key
+from backfill_assets.orchestration.assets import candidate_key, domain_assets, validation_key
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
-from backfill_assets.orchestration.partitions import first_day_of_data, relied_upon
+from backfill_assets.orchestration.partitions import first_day_of_data, published_key, relied_upon
 from backfill_assets.orchestration.resources import Session, run_resources
 from backfill_assets.workspace import Workspace
 

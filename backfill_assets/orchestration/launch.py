@@ -2,42 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from importlib import resources
-from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 from dagster import AssetKey, DagsterInstance, Failure
 
+from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
 from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
 from backfill_assets.core.progress import Listener, no_listener
-from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs
-from backfill_assets.orchestration.dagster_internals import NoOpComputeLogManager, origin_of
+from backfill_assets.orchestration.dagster_internals import origin_of
 from backfill_assets.orchestration.jobs import job_name, keys_of, table_definitions, table_jobs
-from backfill_assets.orchestration.resources import Session
-from backfill_assets.orchestration.storage import dagster_folder, storage_below
+from backfill_assets.orchestration.resources import Perform, Session
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import compress
 from backfill_assets.workspace import Workspace
 
-TEMPLATE = "dagster.yaml"
 MAX_RETRIES = "dagster/max_retries"
-QUIET = {"compute_logs": {"module": NoOpComputeLogManager.__module__, "class": NoOpComputeLogManager.__name__}}
-"""Compute logs are made by redirecting the process's output, which belongs to the command."""
-
-
 SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 """The command shows its own progress; the events are in the record of runs."""
 
@@ -60,31 +50,6 @@ class DagsterOutcome:
     error: BackfillError | None
 
 
-@contextmanager
-def open_instance(settings: Settings) -> Iterator[DagsterInstance]:
-    """Dagster's record of runs: that of `DAGSTER_HOME`, else `<BACKFILL_HOME>/dagster`, made when it is not there.
-
-    Args:
-        settings: Where the home is.
-    """
-    given = os.environ.get("DAGSTER_HOME")
-    folder = Path(given).expanduser().resolve() if given else _own_folder(settings)
-    # Without DAGSTER_HOME the settings say where; with it, its `dagster.yaml` and the environment do.
-    overrides: Any = QUIET if given else {**QUIET, "storage": storage_below(settings)}
-    # It is not temporary: this is how Dagster opens a folder that need not be DAGSTER_HOME.
-    with DagsterInstance.local_temp(str(folder), overrides=overrides) as instance:
-        yield instance
-
-
-def _own_folder(settings: Settings) -> Path:
-    folder = dagster_folder(settings)
-    if not (folder / TEMPLATE).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        text = resources.files("backfill_assets.orchestration").joinpath(TEMPLATE).read_text(encoding="utf-8")
-        (folder / TEMPLATE).write_text(text, encoding="utf-8")
-    return folder
-
-
 def run_in_process(
     workspace: Workspace,
     run_id: str,
@@ -93,6 +58,7 @@ def run_in_process(
     instance: DagsterInstance,
     by: str,
     progress: Listener = no_listener,
+    perform: Perform = execute,
 ) -> DagsterOutcome:
     """Executes assets of a run's table over the run's partitions, recorded like a run of the UI.
 
@@ -103,6 +69,7 @@ def run_in_process(
         instance: Where Dagster records the run.
         by: Who asked.
         progress: Notified of the progress of every stage.
+        perform: How its assets execute parts; they may take over what another thread executes.
 
     Returns:
         What became of it; refusals are in `error`, not raised.
@@ -119,7 +86,7 @@ def run_in_process(
     }
     for keys in _together(run.manifest, keys_of(table, parts)):
         dagster_run_id, succeeded, errors = _execute(
-            workspace, job_name(table, parts), given, instance, progress, only=keys
+            workspace, job_name(table, parts), given, instance, progress, perform, only=keys
         )
         if not succeeded:
             break
@@ -144,10 +111,11 @@ def _execute(
     run_tags: Mapping[str, str],
     instance: DagsterInstance,
     progress: Listener,
+    perform: Perform,
     *,
     only: Sequence[AssetKey] | None = None,
 ) -> tuple[str, bool, Sequence[BackfillError]]:
-    session = Session(workspace=workspace, progress=progress, acts_as=run_tags[tags.BY])
+    session = Session(workspace=workspace, progress=progress, acts_as=run_tags[tags.BY], perform=perform)
     earliest = date.fromisoformat(run_tags[tags.RANGE_START])
     jobs = table_jobs(workspace.domain)
     definitions = table_definitions(workspace, lambda: session, jobs=jobs, pool=None, first_day=earliest)

@@ -12,6 +12,7 @@ from datetime import date
 from pathlib import Path
 
 from dagster import (
+    AssetKey,
     BetaWarning,
     DailyPartitionsDefinition,
     MonthlyPartitionsDefinition,
@@ -21,6 +22,7 @@ from dagster import (
 )
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.domain import Table
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.workspace import Workspace
@@ -76,6 +78,11 @@ def window_mapping(*edges: TableInput) -> TimeWindowPartitionMapping:
             end_offset=max(ahead),
             allow_nonexistent_upstream_partitions=True,
         )
+
+
+def published_key(table: Table) -> AssetKey:
+    """The asset that readers know: the table's name, split at the dot."""
+    return AssetKey(table.name.split("."))
 
 
 def key_of(partition: date) -> str:

@@ -12,27 +12,30 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterInstance, DagsterRunStatus, RunsFilter
 
+from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
 from backfill_assets.core.errors import Unexpected
-from backfill_assets.core.progress import Listener
+from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.event_log import BatchedEventLog, TableColours, as_accepted, one_commit
-from backfill_assets.orchestration.launch import open_instance, run_in_process
-from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.orchestration.instance import open_instance
+from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.recorded import DATA_VERSION_TAG
 from backfill_assets.orchestration.storage import dagster_folder
 from backfill_assets.report.vacuumed import Pruned
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.orchestration.resources import Perform
 
 
 class DagsterRecorder:
@@ -53,7 +56,27 @@ class DagsterRecorder:
         if tuple(parts) != (Part.PUBLISH,):
             # Opened here, so that its log goes to a file; Dagster's resource then finds it open.
             ws.spark()
-        outcome = run_in_process(ws, run_id, parts, instance=self.instance, by=by, progress=listener)
+        self.record(ws, run_id, parts, execute, by=by, listener=listener)
+
+    def record(
+        self,
+        ws: Workspace,
+        run_id: str,
+        parts: Sequence[Part],
+        perform: Perform,
+        *,
+        by: str,
+        listener: Listener = no_listener,
+    ) -> None:
+        """Runs the assets of parts of a run, which execute them or take over what another thread executes.
+
+        Raises:
+            BackfillError: The error that stopped it; a gate that blocks the run is not an error.
+        """
+        # With the definitions of assets and the readers of tables, which take longer to import than the record of runs.
+        from backfill_assets.orchestration.launch import run_in_process
+
+        outcome = run_in_process(ws, run_id, parts, instance=self.instance, by=by, progress=listener, perform=perform)
         if outcome.error is not None:
             raise outcome.error
         if not outcome.succeeded and outcome.run.state is not RunState.BLOCKED:
@@ -189,6 +212,10 @@ def prune(instance: DagsterInstance, *, days: int, as_of: datetime, dry_run: boo
         return Pruned(days=days, note="dagster.yaml names another storage than this project's; it is left alone")
     finished = RunsFilter(statuses=FINISHED, updated_before=as_of - timedelta(days=days))
     old = [run.run_id for run in instance.get_runs(filters=finished)]
+    if not old:
+        # What pages show is read from every event; whether it can be read is said all the same.
+        log.require_readable()
+        return Pruned(days=days)
     shown = log.runs_on_pages()
     going = [run_id for run_id in old if run_id not in shown]
     sizes = log.sizes()

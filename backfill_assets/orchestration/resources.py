@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dagster import ConfigurableResource, InitResourceContext, ResourceDefinition
 from dagster_deltalake import DeltaTableResource, LocalConfig, S3Config
 from dagster_deltalake.config import ClientConfig
 from dagster_pyspark import LazyPySparkResource
 
+from backfill_assets.application.execute import Executed, execute
+from backfill_assets.application.parts import Part
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.core.settings import Settings
-from backfill_assets.core.spark import spark_conf
+from backfill_assets.core.spark import session_on_server, spark_conf
 from backfill_assets.domain import Domain
 from backfill_assets.lake.tables import Lake
 from backfill_assets.orchestration import tags
@@ -24,6 +26,15 @@ from backfill_assets.workspace import Workspace
 
 SESSION = "session"
 PYSPARK = "pyspark"
+
+
+class Perform(Protocol):
+    """Executes parts of a run, as `application.execute.execute` does."""
+
+    def __call__(
+        self, ws: Workspace, run_id: str, parts: Iterable[Part], /, *, actor: str, listener: Listener = no_listener
+    ) -> Executed:
+        """See `execute`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +46,19 @@ class Session:
         progress: Notified of each step, in addition to the run's log.
         acts_as: On whose behalf this process executes a run; empty where Dagster's daemon or a person launched it.
         errors: The errors of the application, in order, for the caller of a run in this process.
+        perform: Executes parts of a run, or gives what another thread has executed.
     """
 
     workspace: Workspace
     progress: Listener = no_listener
     acts_as: str = ""
     errors: list[BackfillError] = field(default_factory=list)
+    perform: Perform = execute
+
+    @property
+    def executes(self) -> bool:
+        """Whether its assets execute parts themselves."""
+        return self.perform is execute
 
 
 def table_key(table: str) -> str:
@@ -64,7 +82,8 @@ def run_resources(settings: Settings, domain: Domain, open_session: Callable[[],
             # So that it is known when the process is gone: Dagster's launcher of processes does not look.
             context.instance.add_run_tags(run.run_id, {tags.PROCESS: process})
         pyspark: LazyPySparkResource = getattr(context.resources, PYSPARK)
-        workspace = replace(opened.workspace, open_session=lambda: pyspark.spark_session)
+        settings = opened.workspace.settings
+        workspace = replace(opened.workspace, open_session=lambda: session_on_server(settings) or pyspark.spark_session)
         try:
             yield replace(opened, workspace=workspace)
         finally:

@@ -15,7 +15,7 @@ from datetime import date
 
 from dagster import AssetExecutionContext, Failure, OpExecutionContext
 
-from backfill_assets.application.follow import UNFINISHED
+from backfill_assets.application.follow import is_taken_on
 from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.subjects import Run
@@ -121,8 +121,7 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
     tagged = tagged_run(workspace, table, context)
     if tagged is not None:
         target = _must_fit(tagged, table, context)
-        is_done = target.manifest.cause.kind is CauseKind.FOLLOW_UP and target.state not in UNFINISHED
-        return None if is_done else target
+        return None if session.executes and is_taken_on(target) else target
     if given.get(tags.BECAUSE):
         raise NotTogether(
             why=f"the tag {tags.BECAUSE} is given, and a launch cannot state what it follows: the ledger decides that",

@@ -22,10 +22,10 @@ from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import LeavesOrphans
 from backfill_assets.ledger.states import RunState
-from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
+from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.launch import SILENT, run_in_process
-from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range

@@ -10,7 +10,8 @@ import pytest
 from dagster import AssetKey, AssetMaterialization
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.orchestration.assets import candidate_key, published_key
+from backfill_assets.orchestration.assets import candidate_key
+from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.storage import SHOWN_PER_RUN
 from backfill_assets_tests.faults.painted import paint

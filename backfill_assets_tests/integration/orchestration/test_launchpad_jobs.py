@@ -18,8 +18,9 @@ from dagster import (
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
+from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.resources import Session
 from backfill_assets_tests.faults.painted import Painter
 from backfill_assets_tests.faults.paper import without_spark

@@ -20,8 +20,9 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.event_log import one_commit
+from backfill_assets.orchestration.instance import open_instance
 from backfill_assets.orchestration.jobs import PUBLICATION
-from backfill_assets.orchestration.launch import SILENT, open_instance, run_in_process
+from backfill_assets.orchestration.launch import SILENT, run_in_process
 from backfill_assets.orchestration.postgres import PostgresEventLog
 from backfill_assets.orchestration.recorder import prune
 from backfill_assets_tests.support.advice import refused
@@ -31,7 +32,7 @@ from backfill_assets_tests.support.orchestration_examples import BRONZE, MONTHLY
 
 OPENED = """
     import os
-    from backfill_assets.orchestration.launch import open_instance
+    from backfill_assets.orchestration.instance import open_instance
     from backfill_assets.core.settings import Settings
     with open_instance(Settings.from_environment()) as instance:
         instance.get_runs()

@@ -1,0 +1,124 @@
+"""A run that a command executes, and that assets of Dagster record beside it.
+
+Dagster takes seconds to import and to make its definitions. The command does not wait for that: its thread executes the
+parts, as it would without a recorder, and a second one starts the Dagster run, whose assets take over what the parts
+have come to. A process that is killed leaves a Dagster run that has begun, or none; the ledger has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from queue import SimpleQueue
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from backfill_assets.application.execute import Executed, execute
+from backfill_assets.application.follow import is_taken_on
+from backfill_assets.application.parts import STAGED_AND_GATED, Part
+from backfill_assets.application.recorder import LazyRecorder
+from backfill_assets.application.subjects import Run
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.core.settings import Settings
+from backfill_assets.domain import SourceTable
+from backfill_assets.report.runs import interrupted
+from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.orchestration.recorder import DagsterRecorder
+
+
+class Handover:
+    """What the executing thread has to say, in order: its progress, the results of the parts, or why it stopped."""
+
+    def __init__(self) -> None:
+        self._said: SimpleQueue[Progress | Executed | BackfillError] = SimpleQueue()
+
+    def say(self, said: Progress | Executed | BackfillError) -> None:
+        """Hands it over."""
+        self._said.put(said)
+
+    def perform(
+        self, _ws: Workspace, _run_id: str, _parts: Iterable[Part], /, *, actor: str, listener: Listener = no_listener
+    ) -> Executed:
+        """For an asset, in place of `execute`: the result of the next parts, once they are executed.
+
+        Raises:
+            BackfillError: What stopped them.
+        """
+        del actor
+        while True:
+            match self._said.get():
+                case Progress() as progress:
+                    listener(progress)
+                case Executed() as executed:
+                    return executed
+                case BackfillError() as error:
+                    raise error
+
+
+class RecordedBeside(LazyRecorder["DagsterRecorder"]):
+    """Executes parts of runs in the command's thread, and records them in Dagster in another. See `Recorder`."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(lambda: _opened(settings))
+
+    def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
+        """See `Recorder`. What stopped the work is recorded before it is raised."""
+        run = Run(ws, run_id).record
+        if Part.STAGE in parts and is_taken_on(run):
+            return
+        is_load = isinstance(ws.domain.table(run.manifest.table), SourceTable)
+        handover, failed = Handover(), []
+
+        def record() -> None:
+            try:
+                self._recorder.record(ws, run_id, parts, handover.perform, by=by)
+            except Exception as error:  # noqa: BLE001 - raised below, in the thread of the command
+                failed.append(error)
+
+        recorder = Thread(target=record, name="recorder")
+
+        def tell(progress: Progress) -> None:
+            handover.say(progress)
+            listener(progress)
+            if recorder.ident is None:
+                # Not earlier: until there is work in Spark to wait for, importing Dagster would only delay it.
+                recorder.start()
+
+        try:
+            for group in _as_assets(parts) if not is_load else _as_asset(parts):
+                done = execute(ws, run_id, group, actor=by, listener=tell)
+                handover.say(done)
+                if done.is_blocked:
+                    break
+        except BackfillError as error:
+            handover.say(error)
+            raise
+        except BaseException:
+            handover.say(interrupted(ws, run_id))
+            raise
+        finally:
+            if recorder.ident is None:
+                recorder.start()
+            recorder.join()
+        if failed:
+            raise failed[0]
+
+
+def _as_assets(parts: Sequence[Part]) -> Sequence[Sequence[Part]]:
+    """Parts as the assets of a derived table execute them: each is one."""
+    return [(part,) for part in parts]
+
+
+def _as_asset(parts: Sequence[Part]) -> Sequence[Sequence[Part]]:
+    """Parts as the asset of a source table executes them."""
+    return [STAGED_AND_GATED, *((part,) for part in parts if part not in STAGED_AND_GATED)]
+
+
+def _opened(settings: Settings) -> AbstractContextManager[DagsterRecorder]:
+    # Dagster takes seconds to import.
+    from backfill_assets.orchestration.recorder import dagster_recorder
+
+    return dagster_recorder(settings)
