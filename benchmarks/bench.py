@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import commands
+import everyday
 import growth
 import per_partition
 import publications
@@ -69,6 +70,7 @@ BENCHES: Mapping[str, Callable[[World, Size], Sequence[Figure]]] = {
     ),
     "B5": lambda world, size: growth.measure(world, items=size.items, times=size.growth),
     "B8": lambda world, size: commands.first_tasks(world, rounds=size.rounds),
+    "B11": lambda world, size: everyday.measure(world, days=max(size.partitions), rounds=size.rounds),
 }
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from dagster import DagsterInstance
 
 from backfill_assets.core.settings import Settings
-from backfill_assets.orchestration.launch import open_instance
+from backfill_assets.orchestration.instance import open_instance
 from backfill_assets.orchestration.recorder import prune
 from backfill_assets_tests.support.dagster_history import days, gates, record_run, size_of
 

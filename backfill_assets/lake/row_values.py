@@ -114,6 +114,8 @@ def rows_of_arrow(found: pa.Table) -> Sequence[Mapping[str, Any]]:
 
 
 def _plain(values: pa.ChunkedArray) -> Sequence[Any]:
+    import pyarrow as pa
+
     if pa.types.is_string(values.type):
         # Spark takes any bytes for a text.
         held = values.cast(pa.binary()).to_pylist()
