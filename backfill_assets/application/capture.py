@@ -25,8 +25,9 @@ from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import new_lease
-from backfill_assets.ledger.captures import CapturedFile
-from backfill_assets.report.captured import CapturePlan, CaptureReport, capture_plan
+from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
+from backfill_assets.publication.capture_approval import approve_capture, capture_demand, require_may_approve
+from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport
 from backfill_assets.workspace import Workspace
 
@@ -115,16 +116,30 @@ def capture(
     work = landing(ws, table, acting.by, on_schedule=on_schedule)
     own = replace(work, lease=new_lease(ws.settings))
     with own.turn(), _resolved(ws, table, asked) as found:
-        capture_id, files = _captured(ws, own, table, found, acting, asked=asked, reason=reason, pace=pace)
+        begun, found = _begun(ws, own, table, found, acting, asked=asked, reason=reason)
+        waits = begun is not None and begun.waits and begun.approved_by is None
+        files = () if begun is None or waits else _captured(ws, own, table, found, begun, acting, pace=pace)
     landed = _land(ws, table, work, acting, builds=builds)
     return CaptureReport(
-        capture_id=capture_id,
+        capture_id=None if begun is None else begun.capture_id,
+        waits=waits,
         plan=found.plan,
         captured=sum(each.records for each in files),
         captured_bytes=sum(each.size_bytes for each in files),
         files=files,
         landed=landed,
     )
+
+
+def approve(ws: Workspace, capture_id: str, *, by: str, note: str) -> CaptureApproval:
+    """Another person than the requester agrees to exactly the positions of a capture.
+
+    Raises:
+        UnknownName: No such capture.
+        NotApproved: The person may not approve it.
+        IllegalTransition: It waits for no approval.
+    """
+    return CaptureApproval(capture=approve_capture(ws, capture_id, by=by, note=note))
 
 
 def _captured_source(ws: Workspace, source: str) -> SourceTable:
@@ -155,7 +170,7 @@ def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Reso
         yield _Resolved(stream=stream, period=period, resolution=resolution, left=left, plan=plan)
 
 
-def _captured(
+def _begun(
     ws: Workspace,
     work: Landing,
     table: SourceTable,
@@ -164,12 +179,40 @@ def _captured(
     *,
     asked: Asked,
     reason: str,
-    pace: Pace,
-) -> tuple[str | None, tuple[CapturedFile, ...]]:
-    """The files of a period, one after the other, each with its row in the ledger."""
-    pieces = [piece for span in found.resolution.spans for piece in found.left[span.partition]]
-    if not pieces:
-        return None, ()
+) -> tuple[CaptureRecord | None, _Resolved]:
+    """The capture in the ledger, and what of it is left: of an approved one, exactly what was approved.
+
+    Returns:
+        None when nothing is left of the period.
+
+    Raises:
+        NotApproved: It was approved by somebody who may not do that any more.
+    """
+    is_live = asked.first is None
+    with ws.ledger.read() as tx:
+        earlier = tx.captures.records(table.name)
+        captured = tx.captures.captured(table.name, found.resolution.stream)
+    for record in reversed(earlier):
+        same = (record.stream, record.period_from, record.period_to, record.is_live)
+        if not record.waits or same != (found.resolution.stream, found.period.start, found.period.end, is_live):
+            continue
+        left = {span.partition: tuple(found.stream.pieces(span, captured)) for span in record.spans}
+        if not any(left.values()):
+            continue
+        if record.approved_by is not None:
+            require_may_approve(ws, record, record.approved_by)
+        resolution = replace(found.resolution, spans=record.spans)
+        plan = capture_plan(
+            table,
+            resolution,
+            left,
+            period_from=found.period.start,
+            period_to=found.period.end,
+            as_of=found.plan.as_of,
+        )
+        return record, replace(found, resolution=resolution, left=left, plan=plan)
+    if not any(found.left.values()):
+        return None, found
     with ws.ledger.write() as tx:
         tx.turns.require(table.name, work.lease)
         begun = tx.captures.begin(
@@ -177,10 +220,27 @@ def _captured(
             found.resolution,
             period_from=found.period.start,
             period_to=found.period.end,
-            is_live=asked.first is None,
+            is_live=is_live,
             by=acting.by,
             reason=reason,
+            policy=table.policy,
+            waits=capture_demand(table, is_live=is_live).policy is None,
         )
+    return begun, found
+
+
+def _captured(
+    ws: Workspace,
+    work: Landing,
+    table: SourceTable,
+    found: _Resolved,
+    begun: CaptureRecord,
+    acting: Acting,
+    *,
+    pace: Pace,
+) -> tuple[CapturedFile, ...]:
+    """The files of a period, one after the other, each with its row in the ledger."""
+    pieces = [piece for span in found.resolution.spans for piece in found.left[span.partition]]
     files: list[CapturedFile] = []
     for done, piece in enumerate(pieces, 1):
         file, written = capture_piece(found.stream, found.resolution, piece, work.place, pace)
@@ -188,7 +248,7 @@ def _captured(
             tx.turns.require(table.name, work.lease)
             files.append(tx.captures.add(begun.capture_id, piece.partition, file, written, by=acting.by))
         acting.listener(Progress(step="capture", done=done, total=len(pieces), line=file.original_path))
-    return begun.capture_id, tuple(files)
+    return tuple(files)
 
 
 def _land(ws: Workspace, table: SourceTable, work: Landing, acting: Acting, *, builds: bool) -> LandReport | None:

@@ -70,6 +70,8 @@ def _captured(ws: Workspace, source: SourceTable, acting: Acting) -> Advanced:
         report = capture(ws, source.name, asked, acting, reason=REASON, pace=Pace(), builds=False, on_schedule=True)
     except BackfillError as error:
         return Advanced(sentence=f"{source.name}: {explained(error)}", failed=True)
+    if report.waits:
+        return Advanced(sentence=f"{source.name}: {report.capture_id} waits for the approval of another person.")
     return Advanced(sentence=f"{source.name}: {report.captured:,} records captured.")
 
 

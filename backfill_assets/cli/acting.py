@@ -34,9 +34,14 @@ def approve(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Agree to exactly this manifest, or to every run of a set, as another person than the requester."""
+    """Agree to exactly this manifest, capture, or every run of a set, as another person than the requester."""
     with answering(as_json) as console:
         with opened() as session:
+            if run.startswith("cap-"):
+                from backfill_assets.application.capture import approve as approve_capture
+
+                answer(console, approve_capture(session.ws, run, by=person(by), note=note), as_json=as_json)
+                return
             document = session.subject(run).approve(by=person(by), note=note)
         answer(console, document, as_json=as_json)
 

@@ -9,16 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import func, insert, select, update
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import Captured, Resolution, Resolved, Written
-from backfill_assets.ledger.errors import NotInLedger
+from backfill_assets.ledger.errors import NoApprovalAwaited, NotInLedger
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.rows import read_as, row_of
 from backfill_assets.ledger.schema import captured_files, captures
+from backfill_assets.planning.policy import Policy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,10 @@ class CaptureRecord:
         reason: Why.
         pinned: What the positions rest on, such as isolation level and retention.
         spans: The positions, by partition.
+        policy: The policy of the source when it was asked for.
+        waits: Whether it may only be read with the approval of another person.
+        approved_by: Who approved it; null before, and where nobody has to.
+        approved_at: When.
     """
 
     capture_id: str
@@ -54,6 +59,10 @@ class CaptureRecord:
     reason: str
     pinned: Mapping[str, str]
     spans: tuple[Resolved, ...]
+    policy: Policy
+    waits: bool = False
+    approved_by: str | None = None
+    approved_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +186,8 @@ class CaptureWrites(CaptureReads):
         is_live: bool,
         by: str,
         reason: str,
+        policy: Policy,
+        waits: bool = False,
     ) -> CaptureRecord:
         """Records which positions a period is, before any of them is read.
 
@@ -198,9 +209,13 @@ class CaptureWrites(CaptureReads):
             reason=required_text("the reason", reason),
             pinned=dict(resolution.pinned),
             spans=resolution.spans,
+            policy=policy,
+            waits=waits,
         )
         spans = [_document(each) for each in resolution.spans]
-        self._log.write(insert(captures).values(row_of(record, number=number, spans=spans)), of=[capture_id])
+        self._log.write(
+            insert(captures).values(row_of(record, number=number, spans=spans, policy=policy.document)), of=[capture_id]
+        )
         payload = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned), "spans": spans}
         self._log.append(
             Event(
@@ -212,6 +227,24 @@ class CaptureWrites(CaptureReads):
             )
         )
         return record
+
+    def approve(self, capture_id: str, *, by: str, note: str) -> None:
+        """Another person agrees to the positions of a capture that waits for that.
+
+        Cost: one row and one event.
+
+        Raises:
+            IllegalTransition: It is approved already, or needs no approval.
+        """
+        can_be = captures.c.waits & captures.c.approved_by.is_(None) & (captures.c.capture_id == capture_id)
+        agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
+        changed = self._log.write(update(captures).where(can_be).values(**agreed), of=[capture_id])
+        if changed.rowcount != 1:
+            raise NoApprovalAwaited(capture_id=capture_id)
+        payload = {"note": storable_text("the note", note)}
+        self._log.append(
+            Event(actor=by, entity="capture", entity_id=capture_id, action="capture_approved", payload=payload)
+        )
 
     def add(self, capture_id: str, partition: str, file: LandedFile, written: Written, *, by: str) -> CapturedFile:
         """Records a file that is durable.

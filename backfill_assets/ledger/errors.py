@@ -144,6 +144,13 @@ class NotInLedger(_Named, UnknownName):
 
 
 @sentence
+class NoApprovalAwaited(IllegalTransition):
+    """capture {capture_id} waits for no approval: it is approved already, or needs none."""
+
+    capture_id: str
+
+
+@sentence
 class NotGivenUp(UnknownName):
     """no sensor has given up {subject!r}."""
 

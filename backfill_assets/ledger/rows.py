@@ -34,6 +34,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import SetManifest
 
 AnyRow = Row[Any]
@@ -74,6 +75,7 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "ignored_columns": tuple,
     "finding": Finding,
     "spans": _resolved_spans,
+    "policy": Policy.parse,
 }
 _WRITTEN: Mapping[str, Callable[[Any], object]] = {"provenance": document_of, "observed": dict}
 

@@ -464,6 +464,10 @@ captures = Table(
     Column("reason", Text, nullable=False),
     Column("pinned", CanonicalJson, nullable=False),
     Column("spans", CanonicalJson, nullable=False),
+    Column("policy", CanonicalJson, nullable=False),
+    Column("waits", Boolean, nullable=False),
+    Column("approved_by", Text),
+    Column("approved_at", UtcDateTime),
     Index("captures_by_source", "source", "number"),
 )
 """Periods of streams that were resolved to positions, and what these rest on."""

@@ -239,11 +239,16 @@ def _require_member(
     except MissingInput as error:
         raise NoListOfApprovers(table=table, groups=groups, file=file) from error
     approvers = cast(Approvers, loaded.value)
-    own = approvers.groups_of(person)
-    if not all(any(_is_among(group, groups) for group in own) for groups in asked.groups):
+    if not has_groups(approvers, asked.groups, person):
         version = approvers.version
         raise refusal(**_subject(run), table=table, groups=groups, person=person, file=file, version=version)
     return loaded
+
+
+def has_groups(approvers: Approvers, asked: Iterable[tuple[str, ...]], person: str) -> bool:
+    """Whether a person is in one group of each of those that are asked for."""
+    own = approvers.groups_of(person)
+    return all(any(_is_among(group, groups) for group in own) for groups in asked)
 
 
 def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:

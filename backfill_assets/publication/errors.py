@@ -208,6 +208,23 @@ class MayNotRollBack(NotAmongApprovers):
 
 
 @sentence
+class MayNotApproveCapture(NotApproved):
+    """capture {capture_id} of {table} is approved by a member {whom}, and {person} is none: {file} (version
+    {version})."""
+
+    capture_id: str
+    table: str
+    groups: Groups
+    person: str
+    file: str
+    version: str
+
+    @property
+    def whom(self) -> str:
+        return members(self.groups)
+
+
+@sentence
 class NoListOfApprovers(NotApproved):
     """{table} is approved by a member {whom}, and the file that lists the members cannot be read."""
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from backfill_assets.capture.streams import Resolution, Resolved, Span
 from backfill_assets.domain import SourceTable
-from backfill_assets.ledger.captures import CapturedFile
+from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.landed import LandReport
 
@@ -79,6 +79,7 @@ class CaptureReport:
 
     Attributes:
         capture_id: The capture, such as `cap-000001`; null when everything was captured before.
+        waits: Whether nothing was read, because another person has to approve it first.
         plan: What there was to capture.
         captured: How many records were captured.
         captured_bytes: How large their files are.
@@ -87,6 +88,7 @@ class CaptureReport:
     """
 
     capture_id: str | None
+    waits: bool
     plan: CapturePlan
     captured: int
     captured_bytes: int
@@ -97,6 +99,17 @@ class CaptureReport:
     def needs_a_look(self) -> bool:
         """Whether a gate blocked the load, or most records of a file are rejected."""
         return self.landed is not None and self.landed.needs_a_look
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureApproval:
+    """A capture that was approved; the same request as before captures it.
+
+    Attributes:
+        capture: The capture.
+    """
+
+    capture: CaptureRecord = field(metadata=INLINE)
 
 
 def capture_plan(

@@ -21,6 +21,7 @@ from backfill_assets.capture.streams import Pace
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain, KafkaTopic, SourceTable
 from backfill_assets.ledger.captures import CapturedFile
+from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 from backfill_assets.report.captured import CapturePlan, CaptureReport
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
@@ -62,6 +63,7 @@ class CapturedShop:
         topic: Its name.
         spark: The session of the test.
         declared: What the declaration of the topic has that is not usual.
+        policy: The policy of the source.
     """
 
     home: Path
@@ -69,6 +71,7 @@ class CapturedShop:
     topic: str
     spark: SparkSession | None = None
     declared: Mapping[str, Any] = field(default_factory=dict)
+    policy: Policy = SOURCE_POLICY
 
     def environment(self) -> Mapping[str, str]:
         """Of a process that works in the shop."""
@@ -86,7 +89,7 @@ class CapturedShop:
     def source(self) -> SourceTable:
         usual = {"topic": self.topic, "servers": self.broker.servers, "chunk": 1000}
         topic = KafkaTopic(**{**usual, "answers_within": timedelta(seconds=10), **self.declared})
-        return replace(captured.sales, capture=topic)
+        return replace(captured.sales, capture=topic, policy=self.policy)
 
     def open(self) -> Workspace:
         settings = Settings.from_environment(self.environment())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 from backfill_assets.report.page import Page
 
 if TYPE_CHECKING:
-    from backfill_assets.report.captured import CapturePlan, CaptureReport
+    from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport
     from backfill_assets.report.follow import FollowCancellation, FollowReport
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
@@ -34,7 +34,9 @@ if TYPE_CHECKING:
     OfHistory = TableHistory | PartitionHistory
     OfPlan = PlanDocument | SetPlan | NothingPlanned | StaleDocument | ProposeReport
     OfWork = FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument
-    OfLanding = CapturePlan | CaptureReport | LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
+    OfLanding = (
+        CaptureApproval | CapturePlan | CaptureReport | LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
+    )
     OfUpkeep = CheckReport | DoctorReport | AuditReport | ReproductionReport | VacuumDocument
     OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
     Document = StatusDocument | ServerUp | ServerDown | OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep
@@ -149,12 +151,14 @@ def _of_work(document: OfWork | OfLanding | OfUpkeep) -> Page:
 
 
 def _of_landing(document: OfLanding | OfUpkeep) -> Page:
-    from backfill_assets.report.captured import CapturePlan, CaptureReport
+    from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport
     from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.screens import captures, landing
 
     match document:
+        case CaptureApproval():
+            return captures.approved_page(document)
         case CapturePlan():
             return captures.capture_plan_page(document)
         case CaptureReport():

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.captured import CapturePlan, CaptureReport
-from backfill_assets.report.page import Block, Note, Page, Tone, facts, page, section, table
+from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport
+from backfill_assets.report.page import Block, Note, Page, Steps, Tone, facts, page, section, table
+from backfill_assets.report.requests import ANOTHER_PERSON, Act, do
 from backfill_assets.report.screens.landing import landed_page
 
 _MOST = 30
@@ -21,7 +22,9 @@ def captured_page(report: CaptureReport) -> Page:
     said = (
         f"{count_of(report.captured, 'record')} captured as {count_of(len(report.files), 'file')} "
         f"({report.captured_bytes:,} bytes) by {report.capture_id}"
-        if report.capture_id
+        if report.capture_id and not report.waits
+        else f"{report.capture_id} waits for the approval of another person; nothing was read"
+        if report.waits
         else "everything of this period was captured before; nothing was read"
     )
     return page(
@@ -29,7 +32,23 @@ def captured_page(report: CaptureReport) -> Page:
         facts(*_facts(plan)),
         *_blocks(plan),
         Note(text=said),
+        Steps(steps=(do(Act.APPROVE, report.capture_id, by=ANOTHER_PERSON),))
+        if report.waits and report.capture_id
+        else None,
         *(landed_page(report.landed).blocks if report.landed else ()),
+    )
+
+
+def approved_page(approval: CaptureApproval) -> Page:
+    """That a capture was approved."""
+    record = approval.capture
+    rows = [(each.partition, each.range_from, each.range_to) for each in record.spans]
+    return page(
+        f"Capture {record.capture_id}",
+        facts(("source", record.source), ("asked for by", record.by), ("reason", record.reason)),
+        facts(("approved by", record.approved_by), ("at", record.approved_at)),
+        section("positions", table(["partition", "from", "to (not included)"], rows, most=_MOST)),
+        Note(text="the command that asked for it captures exactly these positions"),
     )
 
 

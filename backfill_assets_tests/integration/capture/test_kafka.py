@@ -7,6 +7,7 @@ import gzip
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 from itertools import count
@@ -19,12 +20,15 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from backfill_assets.application import look
+from backfill_assets.application.capture import approve
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.errors import CreatedAgain, OtherTopic, RangeExpired, StreamAway
 from backfill_assets.capture.streams import Pace
 from backfill_assets.cli.terminal import show
+from backfill_assets.ledger.errors import NeedsAnother, NoApprovalAwaited
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.policy import Policy
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import Page
 from backfill_assets.report.screens import page_of
@@ -340,6 +344,36 @@ def test_a_broker_that_goes_away_stops_the_capture_in_one_sentence_and_it_goes_o
         files = shop.files()
         assert 0 < len(files) < 10
         assert sum(each.records for each in files) == int(files[-1].range_to)
+
+
+@pytest.mark.long
+def test_where_the_policy_asks_another_person_approves_exactly_the_positions_before_they_are_read(
+    shop_of: ShopOf, broker: Broker
+) -> None:
+    shop = replace(shop_of(), policy=Policy(backfill="approve"))
+    broker.write(shop.topic, sale_records(10))
+    asked = shop.capture()
+    assert (asked.waits, asked.captured, shop.files()) == (True, 0, ())
+    assert "waits for the approval of another person" in plain_text(page_of(asked))
+    broker.write(shop.topic, sale_records(5, start=10))
+    assert (shop.capture().waits, shop.capture().capture_id) == (True, asked.capture_id)
+    ws = shop.open()
+    try:
+        assert asked.capture_id is not None
+        with pytest.raises(NeedsAnother, match="was requested by ana"):
+            approve(ws, asked.capture_id, by="Ana", note="")
+        approved = approve(ws, asked.capture_id, by="ben", note="as agreed")
+        assert "ben" in plain_text(page_of(approved))
+        with pytest.raises(NoApprovalAwaited):
+            approve(ws, asked.capture_id, by="cem", note="")
+    finally:
+        ws.close()
+    report = shop.capture()
+    assert (report.waits, report.captured) == (False, 10)
+    then = shop.capture()
+    assert (then.waits, then.capture_id != asked.capture_id, then.plan.records) == (True, True, 5)
+    # What is new is another rule of the policy.
+    assert shop.capture(first=None).captured == 5
 
 
 @pytest.mark.long

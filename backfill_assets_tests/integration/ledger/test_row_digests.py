@@ -19,6 +19,7 @@ from backfill_assets.ledger.schema import metadata, runs
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
+from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.ledger_examples import (
@@ -82,7 +83,10 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             is_live=False,
             by="ann",
             reason="the topic forgets",
+            policy=Policy(),
+            waits=True,
         )
+        writer.captures.approve(captured.capture_id, by="ben", note="")
         times = Written(records=5, first_at=NOON, last_at=NOON)
         writer.captures.add(captured.capture_id, "0", an_offered_file(), times, by="ann")
         cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=(standing,))

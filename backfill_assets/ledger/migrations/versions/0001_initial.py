@@ -291,6 +291,10 @@ def upgrade() -> None:
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("pinned", sa.Text, nullable=False),
         sa.Column("spans", sa.Text, nullable=False),
+        sa.Column("policy", sa.Text, nullable=False),
+        sa.Column("waits", sa.Boolean, nullable=False),
+        sa.Column("approved_by", sa.Text),
+        sa.Column("approved_at", INSTANT),
     )
     op.create_index("captures_by_source", "captures", ["source", "number"])
     op.create_table(
