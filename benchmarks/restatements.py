@@ -20,7 +20,16 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 
 PARTS = (Part.STAGE, Part.GATE, Part.PUBLISH)
-STEPS = ("contents", "accepted_checksums", "compare", "break_down", "prove", "_judged", "append_validation")
+STEPS = (
+    "contents",
+    "accepted_checksums",
+    "compare_partitions",
+    "compare",
+    "_accepted_cells",
+    "prove",
+    "_judged",
+    "append_validation",
+)
 """What gating consists of, by the names in its module."""
 
 MADE_UP = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -29,9 +29,9 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
-from backfill_assets.domain import DerivedTable, Gate, Table, WarmUpProof
+from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import require_agreed_gates
-from backfill_assets.gates.broken_down import break_down
+from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by
 from backfill_assets.gates.failing import MOST_KEYS, failing_keys
 from backfill_assets.gates.judge import Verdict, judge
 from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
@@ -46,6 +46,7 @@ from backfill_assets.ledger.findings import (
     FailingKey,
     Finding,
     GateResult,
+    PartitionCells,
     Sample,
     SampledRow,
     SampleKind,
@@ -131,11 +132,6 @@ class Gating:
         """The files of both sides."""
         return Sides(ws=self.ws, table=self.table, staged=self.staged_files, accepted=self.accepted_files)
 
-    def accepted_except(self, partitions: Collection[date]) -> DataFrame | None:
-        """The accepted rows of all partitions but these; None when there are none."""
-        read = [files for p, files in self.accepted_files.items() if files.files and p not in partitions]
-        return rows_of(self.ws, self.table, read) if read else None
-
     @cached_property
     def new(self) -> frozenset[date]:
         """The partitions without an accepted version."""
@@ -213,16 +209,43 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
     work.gates = tuple(gate for gate in work.gates if gate.name in stage.gates)
     schema = business_schema(work.table)
     with work.timed("measure"):
-        found = contents(work.staged_rows, work.table, schema=schema)
+        breakdown = breakdown_of(work.table)
+        found = contents(work.staged_rows, work.table, schema=schema, breakdown=breakdown)
         before = accepted_checksums(work.ws, work.table, work.accepted)
         equal = equal_partitions(found, before)
         sides = replace(work.sides, accepted={p: f for p, f in work.accepted_files.items() if p not in equal})
         work.measured = compare(found, before, compare_partitions(sides), work.table)
         if isinstance(work.table, DerivedTable) and work.manifest.publish.merges:
             work.merged = _measured_merge(work, work.table)
-        if isinstance(work.table, DerivedTable):
-            differing = work.accepted_except(equal)
-            work.cells = break_down(work.staged_rows, differing, work.table, schema=schema, new=work.new, equal=equal)
+        if breakdown is not None:
+            after = {partition: each.cells for partition, each in found.items()}
+            kept = {partition: after[partition] for partition in equal}
+            differing = {p: version for p, version in work.accepted.items() if p not in equal and version.files.files}
+            others = _accepted_cells(work, differing, before, breakdown)
+            work.cells = break_down({**kept, **others}, after, breakdown, new=work.new)
+
+
+def _accepted_cells(
+    work: Gating, accepted: Mapping[date, PartitionVersion], before: Mapping[date, str], breakdown: Breakdown
+) -> Cells:
+    """The cells of accepted partitions: those that were kept of their files, or else of their rows, which are read."""
+    declared = declared_by(breakdown)
+    with work.ws.ledger.read() as tx:
+        found = tx.samples.partition_cells(version.run_id for version in accepted.values())
+    kept = {(each.partition, each.files): each for each in found if each.declared == declared}
+    known = {
+        partition: cells.cells
+        for partition, version in accepted.items()
+        for cells in [kept.get((partition, version.files.digest))]
+        # Of files that somebody has altered, and of those of an earlier contract, the rows count.
+        if cells is not None and before.get(partition) == version.checksum
+    }
+    read = [version.files for partition, version in accepted.items() if partition not in known]
+    if not read:
+        return known
+    rows = rows_of(work.ws, work.table, read)
+    counted = contents(rows, work.table, schema=business_schema(work.table), breakdown=breakdown)
+    return {**known, **{partition: each.cells for partition, each in counted.items()}}
 
 
 def _measured_merge(work: Gating, table: DerivedTable) -> Mapping[date, MergedPartition]:
@@ -267,6 +290,7 @@ def _record(work: Gating, *, actor: str) -> None:
     changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=evaluated.sample)
     failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
     cells = Sample(kind=SampleKind.BREAKDOWN, rows=work.cells)
+    by_partition = Sample(kind=SampleKind.PARTITION_CELLS, rows=_partition_cells(work))
     with ws.ledger.write() as tx:
         tx.candidates.record_gates(
             manifest.run_id,
@@ -274,7 +298,7 @@ def _record(work: Gating, *, actor: str) -> None:
             evaluated.results,
             actor=actor,
             attempt=work.attempt,
-            samples=(changed, failing, cells),
+            samples=(changed, failing, cells, by_partition),
             took_ms=work.took_ms,
         )
         tx.runs.move(
@@ -330,6 +354,19 @@ def _compared(work: Gating) -> Sequence[CandidatePartition]:
         )
         for partition, candidate in work.candidates.items()
     ]
+
+
+def _partition_cells(work: Gating) -> tuple[PartitionCells, ...]:
+    """The cells of the staged partitions, with what they are cells of."""
+    breakdown = breakdown_of(work.table)
+    if breakdown is None:
+        return ()
+    declared = declared_by(breakdown)
+    return tuple(
+        PartitionCells(partition=p, files=work.staged_files[p].digest, declared=declared, cells=each.cells)
+        for p, each in work.measured.items()
+        if each.cells
+    )
 
 
 def _attempt(candidates: Iterable[CandidatePartition]) -> str:

@@ -1,107 +1,64 @@
-"""Breakdown of staged and accepted rows: measures by month and business dimensions, before and after. One pass.
+"""Breakdown of staged and accepted rows: measures by month and business dimensions, before and after.
 
-Both sides are read once, only the columns that count; nothing is joined. Accepted rows that are known to equal the
-staged ones are not read.
+The cells of a partition are measured once, in the same pass as its contents, and kept: what they are added up from here
+are those of the staged files and those that were kept of the accepted ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
-from decimal import Decimal
-from functools import reduce
+from decimal import Context, Decimal
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegralType,
-    LongType,
-    StructType,
-)
+from pyspark.sql.types import BooleanType, DataType, DecimalType, DoubleType, FloatType, IntegralType, LongType
 
-from backfill_assets.domain import Breakdown, DerivedTable
+from backfill_assets.core.identity import document_digest
+from backfill_assets.domain import Breakdown, DerivedTable, Table
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.lake.checksums import SUMS, row_hash, sums_of
+from backfill_assets.lake.checksums import SUMS
 from backfill_assets.lake.row_values import texts
-from backfill_assets.ledger.findings import BreakdownCell
+from backfill_assets.ledger.findings import BreakdownCell, PartitionCell
 
 MOST_CELLS = 2_000
 """More combinations of month and dimensions than these are kept by month alone."""
 
-_SIDES = ("before", "after")
-_HASH, _CONTENT = "_row_hash", SUMS[:2]
-"""Whether rows differ where measures do not is only shown, so that one hash of a row is enough."""
+MOST_DAILY_CELLS = 31 * MOST_CELLS
+"""More combinations of partition and dimensions than these are kept by partition alone."""
+
+_EXACT = Context(prec=100, traps=[])
+"""Sums of numbers with as many digits as Spark has; opposite infinities make a NaN."""
 
 
-def break_down(
-    staged: DataFrame,
-    accepted: DataFrame | None,
-    table: DerivedTable,
-    *,
-    schema: StructType,
-    new: Collection[date],
-    equal: Collection[date] = (),
-) -> tuple[BreakdownCell, ...]:
-    """The measures of a candidate and of the accepted rows, in the order of months and dimensions.
+def breakdown_of(table: Table) -> Breakdown | None:
+    """The breakdown that a table declares."""
+    return table.breakdown if isinstance(table, DerivedTable) else None
 
-    Args:
-        staged: The candidate's rows.
-        accepted: The rows that readers see in the other partitions than `equal`; None when there are none.
-        table: The declaration, for its breakdown; nothing is read for a table without one.
-        schema: The business columns, the partition column included.
-        new: The partitions without an accepted version.
-        equal: Partitions whose accepted rows equal the staged ones, which are counted on both sides.
 
-    Returns:
-        One cell per month, new or restated partitions, and values of the dimensions. When there are more than
-        MOST_CELLS, a second pass counts without the dimensions.
+def declared_by(breakdown: Breakdown) -> str:
+    """Identifies what the cells of a breakdown count."""
+    return document_digest({"by": list(breakdown.by), "measures": dict(breakdown.measures)})
+
+
+def dimensions(breakdown: Breakdown | None) -> Sequence[Column]:
+    """The dimensions of a row."""
+    return [F.col(name).cast("string").alias(f"by_{name}") for name in (breakdown.by if breakdown else ())]
+
+
+def amounts(frame: DataFrame, table: Table, breakdown: Breakdown | None) -> Sequence[Column]:
+    """What a row adds to each measure.
 
     Raises:
         ContractBroken: A measure is neither a condition nor a number.
     """
-    breakdown = table.breakdown
-    if breakdown is None:
-        return ()
-    column = F.col(table.partition.column)
-    on_both = column.isin(sorted(equal)) if equal else F.lit(False)
-    sides = [_side(staged, table, breakdown, schema, new, before=on_both, after=F.lit(True))]
-    if accepted is not None:
-        sides.append(_side(accepted, table, breakdown, schema, new, before=F.lit(True), after=F.lit(False)))
-    both = reduce(DataFrame.unionByName, sides)
-    found = _summed(both, breakdown, breakdown.by)
-    return found if len(found) <= MOST_CELLS else _summed(both, breakdown, ())
+    measures = breakdown.measures if breakdown else {}
+    return [_amount(frame, table, name, measured).alias(f"of_{name}") for name, measured in measures.items()]
 
 
-def _side(
-    frame: DataFrame,
-    table: DerivedTable,
-    breakdown: Breakdown,
-    schema: StructType,
-    new: Collection[date],
-    *,
-    before: Column,
-    after: Column,
-) -> DataFrame:
-    column = F.col(table.partition.column)
-    amounts = [_amount(frame, table, name, measured) for name, measured in breakdown.measures.items()]
-    return frame.select(
-        F.trunc(column, "month").alias("month"),
-        (column.isin(sorted(new)) if new else F.lit(False)).alias("is_new"),
-        before.alias("is_before"),
-        after.alias("is_after"),
-        *(F.col(name).cast("string").alias(f"by_{name}") for name in breakdown.by),
-        *(amount.alias(f"of_{name}") for name, amount in zip(breakdown.measures, amounts, strict=True)),
-        row_hash(schema.fields).alias(_HASH),
-    )
-
-
-def _amount(frame: DataFrame, table: DerivedTable, name: str, measured: str) -> Column:
+def _amount(frame: DataFrame, table: Table, name: str, measured: str) -> Column:
     """What a row adds to a measure: 1 or 0 for a condition, otherwise its number. Sums of whole numbers are exact."""
     value = F.expr(measured)
     kind: DataType = frame.select(value).schema.fields[0].dataType
@@ -118,41 +75,85 @@ def _amount(frame: DataFrame, table: DerivedTable, name: str, measured: str) -> 
             raise CodeBroken(code=f"the measure {name} of {table.name}", problem=problem)
 
 
-def _summed(both: DataFrame, breakdown: Breakdown, by: Sequence[str]) -> tuple[BreakdownCell, ...]:
-    keys = ["month", "is_new", *(f"by_{name}" for name in by)]
-    amounts = [f"of_{name}" for name in breakdown.measures]
-    # First by what sides a row is on, so that a row is added up once; then few sums are divided among the sides.
-    by_sides = both.groupBy(*keys, *(f"is_{side}" for side in _SIDES)).agg(
-        F.count(F.lit(1)).alias(ROWS), *(F.sum(name).alias(name) for name in amounts), *sums_of([_HASH])
-    )
-    sums: list[Column] = []
-    for side in _SIDES:
-        of_side = F.col(f"is_{side}")
-        sums += [F.sum(F.when(of_side, F.col(n))).alias(f"{side}_{n}") for n in (ROWS, *amounts, *_CONTENT)]
-    rows = by_sides.groupBy(*keys).agg(*sums).orderBy(*keys).limit(MOST_CELLS + 1).collect()
-    return tuple(_cell(row, breakdown, by) for row in rows)
-
-
-def _cell(row: Row, breakdown: Breakdown, by: Sequence[str]) -> BreakdownCell:
-    found = row.asDict()
-    before, after = (_measures(found, breakdown, side) for side in _SIDES)
-    return BreakdownCell(
-        month=row["month"],
-        is_new=row["is_new"],
-        by={name.removeprefix("by_"): text for name, text in texts(row, [f"by_{name}" for name in by]).items()},
-        before=before,
-        after=after,
-        differs=any((found[f"before_{each}"] or 0) != (found[f"after_{each}"] or 0) for each in (ROWS, *_CONTENT)),
+def partition_cell(found: Mapping[str, Any], breakdown: Breakdown) -> PartitionCell:
+    """The cell of one partition and combination of dimensions; without dimensions where there are too many of them."""
+    by = {name: found[f"by_{name}"] for name in breakdown.by if f"by_{name}" in found}
+    return PartitionCell(
+        by=texts(by, by),
+        measures={
+            ROWS: str(found[ROWS]),
+            **{
+                name: _text(Decimal(str(found[f"of_{name}"] if found[f"of_{name}"] is not None else 0)))
+                for name in breakdown.measures
+            },
+        },
+        content=tuple(found[name] for name in SUMS),
     )
 
 
-def _measures(found: Mapping[str, object], breakdown: Breakdown, side: str) -> Mapping[str, str]:
-    return {
-        ROWS: _number(found[f"{side}_{ROWS}"]),
-        **{name: _number(found[f"{side}_of_{name}"]) for name in breakdown.measures},
-    }
+Cells = Mapping[date, Sequence[PartitionCell]]
+"""Of partitions that have rows."""
 
 
-def _number(value: object) -> str:
-    """A sum as text: of no rows and of nulls alone it is zero."""
-    return format(Decimal(str(0 if value is None else value)), "f")
+def break_down(
+    before: Cells, after: Cells, breakdown: Breakdown, *, new: Collection[date]
+) -> tuple[BreakdownCell, ...]:
+    """The measures of the accepted rows and of a candidate, in the order of months and dimensions.
+
+    Args:
+        before: The cells of the accepted rows.
+        after: Those of the candidate's.
+        breakdown: The declaration.
+        new: The partitions without an accepted version.
+
+    Returns:
+        One cell per month, new or restated partitions, and values of the dimensions; without the dimensions when there
+        are more than MOST_CELLS, or where they were too many for one of the sides.
+    """
+    every = [cell for side in (before, after) for cells in side.values() for cell in cells]
+    are_by_all = all(cell.by.keys() == set(breakdown.by) for cell in every)
+    found = _added_up(before, after, breakdown, new, breakdown.by if are_by_all else ())
+    return found if len(found) <= MOST_CELLS else _added_up(before, after, breakdown, new, ())
+
+
+def _added_up(
+    before: Cells, after: Cells, breakdown: Breakdown, new: Collection[date], by: Sequence[str]
+) -> tuple[BreakdownCell, ...]:
+    groups: dict[tuple[Any, ...], tuple[list[PartitionCell], list[PartitionCell]]] = {}
+    for side, cells_of_side in enumerate((before, after)):
+        for partition, cells in cells_of_side.items():
+            for cell in cells:
+                # Nulls first, as Spark orders them.
+                values = tuple((cell.by[name] is not None, cell.by[name] or "") for name in by)
+                group = (partition.replace(day=1), partition in new, values)
+                groups.setdefault(group, ([], []))[side].append(cell)
+    return tuple(
+        BreakdownCell(
+            month=month,
+            is_new=is_new,
+            by={name: value if is_there else None for name, (is_there, value) in zip(by, values, strict=True)},
+            before=_measures(old, breakdown),
+            after=_measures(now, breakdown),
+            differs=_content(old) != _content(now),
+        )
+        for (month, is_new, values), (old, now) in sorted(groups.items(), key=lambda group: group[0])
+    )
+
+
+def _measures(cells: Iterable[PartitionCell], breakdown: Breakdown) -> Mapping[str, str]:
+    sums = dict.fromkeys(breakdown.names, Decimal(0))
+    for cell in cells:
+        sums = {name: _EXACT.add(total, Decimal(cell.measures[name])) for name, total in sums.items()}
+    return {name: _text(total) for name, total in sums.items()}
+
+
+def _content(cells: Sequence[PartitionCell]) -> Sequence[int]:
+    """What tells rows apart whose measures are the same: their number, and the sums of a checksum."""
+    return [
+        sum(int(cell.measures[ROWS]) for cell in cells),
+        *map(sum, zip(*(cell.content for cell in cells), strict=True)),
+    ]
+
+
+def _text(value: Decimal) -> str:
+    return format(value, "f")

@@ -1,16 +1,17 @@
 """Measurement: the content of the staged files, and how it differs from the accepted rows.
 
-Spark adds up each partition: its rows, its content checksum, and the rows that violate a gate; no row is shuffled for
-it: a gate on rows is one column, true for a violation. Rows are compared by key and value (`comparison`), which needs
-the accepted rows only of partitions whose checksums differ.
+Spark adds up each partition in one pass: its rows, its content checksum, the rows that violate a gate, and the cells of
+its breakdown. No row is shuffled for it: a gate on rows is one column, true for a violation. Rows are compared by key
+and value (`comparison`), which needs the accepted rows only of partitions whose checksums differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +20,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.domain import (
     AcceptedValues,
     AddsOnly,
+    Breakdown,
     ComparedWithAccepted,
     Gate,
     Merged,
@@ -34,10 +36,19 @@ from backfill_assets.domain import (
     WarmUpProof,
 )
 from backfill_assets.domain.operations import OPERATION
+from backfill_assets.gates.broken_down import MOST_DAILY_CELLS, amounts, dimensions, partition_cell
 from backfill_assets.gates.comparison import ByKey, compare_keys
 from backfill_assets.gates.moves import StateMove, added_up
-from backfill_assets.lake.checksums import HASHES, NO_ROWS, checksum_of, hash_columns, partition_checksums, sums_of
-from backfill_assets.ledger.findings import SampledRow
+from backfill_assets.lake.checksums import (
+    HASHES,
+    NO_ROWS,
+    SUMS,
+    checksum_of,
+    hash_columns,
+    partition_checksums,
+    sums_of,
+)
+from backfill_assets.ledger.findings import PartitionCell, SampledRow
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.windows import AnyWindow
 
@@ -57,6 +68,7 @@ class Measured:
             with different values, both have with the same.
         changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
         state_moves: From which listed value to which the keys that differ have moved; empty where nothing is accepted.
+        cells: The breakdown of the staged rows, where it was measured.
     """
 
     partition: date
@@ -72,6 +84,7 @@ class Measured:
     unchanged: int = 0
     changed_columns: Mapping[str, int] = field(default_factory=dict)
     state_moves: tuple[StateMove, ...] = ()
+    cells: tuple[PartitionCell, ...] = ()
 
 
 def measure(
@@ -94,31 +107,54 @@ def measure(
     return compare(contents(staged, table, schema=schema), before, by_key, table)
 
 
-def contents(staged: DataFrame, table: Table, *, schema: StructType) -> Mapping[date, Measured]:
-    """The number of rows, the checksum and the violations of every partition that has rows, in one aggregation.
+def contents(
+    staged: DataFrame, table: Table, *, schema: StructType, breakdown: Breakdown | None = None
+) -> Mapping[date, Measured]:
+    """The number of rows, the checksum, the violations and the cells of every partition that has rows, in one
+    aggregation; when there are too many cells, a second one counts without the dimensions.
 
     Args:
         staged: The candidate's rows.
         table: The declaration, for its gates.
         schema: The business columns, the partition column included.
+        breakdown: What cells are measured by; None for no cells.
+
+    Raises:
+        ContractBroken: A measure is neither a condition nor a number.
     """
     column, flags = table.partition.column, violations(table)
     counted = (F.count_if(F.col(f"bad_{name}")).alias(f"bad_{name}") for name in flags)
-    found = (
-        staged.select(column, *hash_columns(schema), *(flag.alias(f"bad_{name}") for name, flag in flags.items()))
-        .groupBy(column)
-        .agg(F.count(F.lit(1)).alias("rows"), *sums_of(HASHES), *counted)
-        .collect()
+    by = dimensions(breakdown)
+    measured = amounts(staged, table, breakdown)
+    rows = staged.select(
+        column, *by, *hash_columns(schema), *(flag.alias(f"bad_{name}") for name, flag in flags.items()), *measured
     )
-    return {
-        row[column]: Measured(
-            partition=row[column],
-            rows=row["rows"],
-            checksum=checksum_of(row.asDict()),
-            violations={name: row[f"bad_{name}"] for name in flags},
-        )
-        for row in found
-    }
+    summed = [f"of_{name}" for name in (breakdown.measures if breakdown else ())]
+    sums = [
+        *(F.count(F.lit(1)).alias("rows"), *sums_of(HASHES), *counted),
+        *(F.sum(name).alias(name) for name in summed),
+    ]
+    names = [f"by_{name}" for name in (breakdown.by if breakdown else ())]
+    found = rows.groupBy(column, *names).agg(*sums).limit(MOST_DAILY_CELLS + 1).collect() if names else []
+    if not names or len(found) > MOST_DAILY_CELLS:
+        found = rows.groupBy(column).agg(*sums).collect()
+    partitions: dict[date, list[Mapping[str, Any]]] = {}
+    for row in found:
+        partitions.setdefault(row[column], []).append(row.asDict())
+    return {partition: _contents(partition, cells, flags, breakdown) for partition, cells in partitions.items()}
+
+
+def _contents(
+    partition: date, cells: Sequence[Mapping[str, Any]], flags: Iterable[str], breakdown: Breakdown | None
+) -> Measured:
+    total = {name: sum(cell[name] for cell in cells) for name in ("rows", *SUMS, *(f"bad_{name}" for name in flags))}
+    return Measured(
+        partition=partition,
+        rows=total["rows"],
+        checksum=checksum_of(total),
+        violations={name: total[f"bad_{name}"] for name in flags},
+        cells=tuple(partition_cell(cell, breakdown) for cell in cells) if breakdown else (),
+    )
 
 
 def equal_partitions(found: Mapping[date, Measured], before: Mapping[date, str]) -> frozenset[date]:

@@ -107,6 +107,60 @@ class BreakdownCell:
         return BreakdownCell(**{**document, "month": date.fromisoformat(document["month"])})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCell:
+    """The measures of one partition and one combination of business dimensions.
+
+    Attributes:
+        by: The dimensions as text; empty when there were too many combinations of them.
+        measures: The measures by name, as text.
+        content: The sums of the hashes of its rows, which tell apart cells of the same measures.
+    """
+
+    by: Values
+    measures: Mapping[str, str]
+    content: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionCells:
+    """The breakdown of the staged files of one partition, kept for the comparison with what replaces them.
+
+    Attributes:
+        partition: The partition.
+        files: The digest of the files that were measured.
+        declared: The digest of the dimensions and measures.
+        cells: The cells; none of a partition without rows.
+    """
+
+    partition: date
+    files: str
+    declared: str
+    cells: tuple[PartitionCell, ...]
+
+    def document(self) -> Mapping[str, Any]:
+        """The cells as the ledger keeps them."""
+        return {
+            "partition": self.partition.isoformat(),
+            "files": self.files,
+            "declared": self.declared,
+            "cells": [[dict(cell.by), dict(cell.measures), list(cell.content)] for cell in self.cells],
+        }
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> PartitionCells:
+        """The cells that the ledger kept; `parse(cells.document()) == cells`."""
+        return PartitionCells(
+            partition=date.fromisoformat(document["partition"]),
+            files=document["files"],
+            declared=document["declared"],
+            cells=tuple(
+                PartitionCell(by=by, measures=measures, content=tuple(content))
+                for by, measures, content in document["cells"]
+            ),
+        )
+
+
 class Finding(StrEnum):
     """What a gate found in a partition, whether it passed or not.
 
@@ -177,6 +231,7 @@ class SampleKind(StrEnum):
     CHANGED_ROWS = "CHANGED_ROWS"
     FAILING_KEYS = "FAILING_KEYS"
     BREAKDOWN = "BREAKDOWN"
+    PARTITION_CELLS = "PARTITION_CELLS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,4 +239,4 @@ class Sample:
     """Values of some rows. They are kept where they can be erased, and nowhere else in the ledger."""
 
     kind: SampleKind
-    rows: tuple[SampledRow, ...] | tuple[FailingKey, ...] | tuple[BreakdownCell, ...]
+    rows: tuple[SampledRow, ...] | tuple[FailingKey, ...] | tuple[BreakdownCell, ...] | tuple[PartitionCells, ...]

@@ -17,8 +17,8 @@ from backfill_assets.core.identity import canonical_json
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import NoSamples
 from backfill_assets.ledger.events import Event, EventLog
-from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Sample, SampledRow, SampleKind
-from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.findings import BreakdownCell, FailingKey, PartitionCells, Sample, SampledRow, SampleKind
+from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.runs import RunReads
@@ -54,6 +54,22 @@ class SampleReads(Queries):
         Cost: the events of the run, by index, and one row.
         """
         return tuple(map(BreakdownCell.parse, self._latest(run_id, SampleKind.BREAKDOWN)))
+
+    def partition_cells(self, run_ids: Iterable[str]) -> tuple[PartitionCells, ...]:
+        """The measures of each partition of runs; none where a table declares none, or they were erased.
+
+        Each names the files that were measured, so that those of an earlier gating do no harm.
+
+        Cost: one row per gating of these runs, by index.
+        """
+        bodies = [
+            body
+            for batch in batches(sorted(set(run_ids)))
+            for body in self._values(
+                select(samples.c.body).where(samples.c.run_id.in_(batch), samples.c.kind == SampleKind.PARTITION_CELLS)
+            )
+        ]
+        return tuple(PartitionCells.parse(each) for body in bodies for each in json.loads(body))
 
     def _latest(self, run_id: str, kind: SampleKind) -> Iterable[Mapping[str, Any]]:
         body = self._row(

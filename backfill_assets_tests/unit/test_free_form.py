@@ -54,6 +54,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/findings.py BreakdownCell.parse",
         "ledger/findings.py FailingKey.document",
         "ledger/findings.py FailingKey.parse",
+        "ledger/findings.py PartitionCells.document",
+        "ledger/findings.py PartitionCells.parse",
         "ledger/findings.py SampledRow.document",
         "ledger/findings.py SampledRow.parse",
     ),
@@ -63,6 +65,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "rows of any table, and keys of any row of the ledger": (
         "lake/checksums.py checksum_of",
+        "gates/broken_down.py partition_cell",
         "lake/row_values.py rows_of_arrow",
         "lake/row_values.py texts",
         "ledger/events.py Step.key",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import random
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -20,15 +21,17 @@ from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.report import report_html, report_markdown
 from backfill_assets.application.subjects import subject_of
+from backfill_assets.candidates import evaluate
 from backfill_assets.core.errors import ContractBroken, NotApproved
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.core.progress import Listener
 from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, moved
-from backfill_assets.gates import broken_down
-from backfill_assets.gates.broken_down import break_down
+from backfill_assets.gates import broken_down, measure
+from backfill_assets.gates.broken_down import breakdown_of
 from backfill_assets.gates.judge import moved_verdict
+from backfill_assets.gates.measure import Measured, contents
 from backfill_assets.gates.sample import sample_rows
-from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult
+from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, PartitionCells
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import GateTerm
@@ -81,6 +84,20 @@ def random_rows(chance: random.Random) -> list[Row]:
     ]
 
 
+def cells_of(rows: DataFrame, table: DerivedTable) -> broken_down.Cells:
+    found = contents(rows, table, schema=SCHEMA, breakdown=breakdown_of(table))
+    return {partition: each.cells for partition, each in found.items()}
+
+
+def break_down(
+    new_rows: DataFrame, old: DataFrame | None, table: DerivedTable, *, new: Collection[date]
+) -> tuple[BreakdownCell, ...]:
+    """The breakdown of two sides as the ledger keeps it."""
+    assert table.breakdown is not None
+    before = {} if old is None else cells_of(old, table)
+    return broken_down.break_down(before, cells_of(new_rows, table), table.breakdown, new=new)
+
+
 def by_plain_reading(rows: Sequence[Row], new: set[date]) -> dict[tuple[str, bool, str | None], tuple[Decimal, ...]]:
     found: dict[tuple[str, bool, str | None], list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 4)
     for day, _, state, count, share in rows:
@@ -96,7 +113,7 @@ def test_measures_equal_a_plain_reading(spark: SparkSession, seed: int) -> None:
     old, new_rows = random_rows(chance), random_rows(chance)
     new = {FIRST + timedelta(days=3)}
     old = [row for row in old if row[0] not in new]
-    cells = break_down(frame(spark, new_rows), frame(spark, old), BY_STATE, schema=SCHEMA, new=new)
+    cells = break_down(frame(spark, new_rows), frame(spark, old), BY_STATE, new=new)
     for side, rows in (("before", old), ("after", new_rows)):
         found = {
             (f"{cell.month:%Y-%m}", cell.is_new, cell.by["state"]): tuple(map(Decimal, getattr(cell, side).values()))
@@ -108,19 +125,27 @@ def test_measures_equal_a_plain_reading(spark: SparkSession, seed: int) -> None:
     )
 
 
-def test_accepted_rows_of_equal_partitions_are_counted_without_being_read(spark: SparkSession) -> None:
-    chance = random.Random(5)
-    old, second = random_rows(chance), FIRST + timedelta(days=1)
-    new_rows = [row for row in old if row[0] == second] + [r for r in random_rows(chance) if r[0] != second]
-    both = break_down(frame(spark, new_rows), frame(spark, old), BY_STATE, schema=SCHEMA, new=())
-    rest = frame(spark, [row for row in old if row[0] != second])
-    assert break_down(frame(spark, new_rows), rest, BY_STATE, schema=SCHEMA, new=(), equal=(second,)) == both
+def test_cells_are_the_same_once_the_ledger_has_kept_them(spark: SparkSession) -> None:
+    cells = cells_of(frame(spark, random_rows(random.Random(5))), BY_STATE)
+    kept = [PartitionCells(partition=p, files="f", declared="d", cells=tuple(each)) for p, each in cells.items()]
+    assert [PartitionCells.parse(json.loads(canonical_json(each.document()))) for each in kept] == kept
+
+
+def test_more_combinations_than_are_read_are_counted_by_partition(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new_rows = (frame(spark, random_rows(random.Random(seed))) for seed in (5, 6))
+    by_all = break_down(new_rows, old, BY_STATE, new=())
+    monkeypatch.setattr(measure, "MOST_DAILY_CELLS", 2)
+    cells = break_down(new_rows, old, BY_STATE, new=())
+    assert {cell.by.get("state") for cell in cells} == {None} != {cell.by.get("state") for cell in by_all}
+    assert sum(int(cell.after["rows"]) for cell in cells) == sum(int(cell.after["rows"]) for cell in by_all)
 
 
 def test_a_cell_whose_sums_are_the_same_differs_when_its_rows_do(spark: SparkSession) -> None:
     old = frame(spark, [(FIRST, "k1", "a", 1, None), (FIRST, "k2", "a", 3, None), (FIRST, "k3", "b", 1, None)])
     new = frame(spark, [(FIRST, "k1", "a", 3, None), (FIRST, "k2", "a", 1, None), (FIRST, "k3", "b", 1, None)])
-    cells = break_down(new, old, BY_STATE, schema=SCHEMA, new=())
+    cells = break_down(new, old, BY_STATE, new=())
     assert all(cell.before == cell.after for cell in cells)
     assert {cell.by["state"]: cell.differs for cell in cells} == {"a": True, "b": False}
 
@@ -129,7 +154,7 @@ def test_a_cell_whose_sums_are_the_same_differs_when_its_rows_do(spark: SparkSes
 def test_a_sum_that_is_not_finite_is_kept_as_such_and_needs_a_comment(spark: SparkSession, value: str) -> None:
     old = frame(spark, [(FIRST, "k1", "a", 1, 0.5)])
     new = frame(spark, [(FIRST, "k1", "a", 1, float(value)), (FIRST, "k2", "a", 1, 0.5)])
-    (cell,) = break_down(new, old, BY_STATE, schema=SCHEMA, new=())
+    (cell,) = break_down(new, old, BY_STATE, new=())
     assert cell.after["shared"] == value
     verdict = moved_verdict(moved("shared", by=("state",), percent=5), FIRST, (cell,), is_new=False)
     assert (
@@ -142,14 +167,14 @@ def test_a_sum_that_is_not_finite_is_kept_as_such_and_needs_a_comment(spark: Spa
 def test_too_many_combinations_are_kept_by_month_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broken_down, "MOST_CELLS", 2)
     rows = frame(spark, [(FIRST, f"k{n}", f"s{n}", 1, None) for n in range(3)])
-    (cell,) = break_down(rows, None, BY_STATE, schema=SCHEMA, new=(FIRST,))
+    (cell,) = break_down(rows, None, BY_STATE, new=(FIRST,))
     assert (cell.by, cell.is_new, cell.after["rows"], cell.after["counted"]) == ({}, True, "3", "3")
 
 
 def test_a_measure_that_is_no_number_is_named(spark: SparkSession) -> None:
     table = replace(TABLE, breakdown=Breakdown(measures={"named": "state"}))
     with pytest.raises(ContractBroken, match=r"the measure named of silver.measured is string, and neither"):
-        break_down(frame(spark, []), None, table, schema=SCHEMA, new=())
+        break_down(frame(spark, []), None, table, new=())
 
 
 def test_rows_are_ranked_by_the_measure_or_by_the_columns_that_change(spark: SparkSession) -> None:
@@ -163,7 +188,7 @@ def test_rows_are_ranked_by_the_measure_or_by_the_columns_that_change(spark: Spa
 def test_names_keep_the_order_of_the_declaration(spark: SparkSession) -> None:
     declared = Breakdown(by=("state", "id"), measures={"shared": "share", "counted": "count"})
     table = replace(TABLE, breakdown=declared)
-    cells = break_down(frame(spark, [(FIRST, "k", "a", 1, 0.5)]), None, table, schema=SCHEMA, new=(FIRST,))
+    cells = break_down(frame(spark, [(FIRST, "k", "a", 1, 0.5)]), None, table, new=(FIRST,))
     kept = tuple(BreakdownCell.parse(json.loads(canonical_json(cell.document()))) for cell in cells)
     assert kept == cells
     found = breakdown_document(kept, declared)
@@ -333,6 +358,25 @@ def test_a_breakdown_is_kept_with_its_run_and_can_be_erased(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
         assert "only" not in str([event.payload for event in reader.events.entries(entity_id=run_id)])
     assert audit(shop.ws).problems == ()
+
+
+def test_accepted_rows_are_read_for_the_breakdown_only_where_their_cells_are_gone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[DataFrame] = []
+
+    def counted(rows: DataFrame, *args: Any, **named: Any) -> Mapping[date, Measured]:
+        read.append(rows)
+        return contents(rows, *args, **named)
+
+    monkeypatch.setattr(evaluate, "contents", counted)
+    with shop.ws.ledger.read() as reader:
+        published = next(run.run_id for run in reader.runs.records(table=RECENT))
+    kept = report_of(shop, shop.staged(shop.planned())).breakdown
+    assert kept is not None and kept.restated and len(read) == 1
+    operations.erase_samples(shop.ws, published, by="dora", reason="asked for")
+    assert report_of(shop, shop.staged(shop.planned(reason="once more"))).breakdown == kept
+    assert len(read) == 3
 
 
 @pytest.mark.long
