@@ -392,6 +392,7 @@ def add_publication(
         state=PublicationState.PUBLISHED,
         asked_by=intent.by,
         reason=intent.reason,
+        lineage_digest="",
         begun_sequence=begun,
         started_at=NOW,
         finished_at=NOW,

@@ -172,6 +172,7 @@ def filled_ledger(world: World, path: Path) -> Iterator[tuple[Ledger, str]]:
                         state=PublicationState.PUBLISHED,
                         asked_by="ben",
                         reason="benchmark",
+                        lineage_digest="",
                         begun_sequence=1,
                         started_at=NOW,
                         note="",

@@ -79,7 +79,7 @@ def derived_rows(
     if manifest.publish.merges:
         merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=rows)
         rows = merge.rows()
-    return with_lineage(rows, manifest)
+    return with_lineage(rows, table, manifest)
 
 
 def returned_rows(

@@ -46,7 +46,7 @@ from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
-from backfill_assets.transforms.apply import lineage
+from backfill_assets.transforms.apply import constant_columns
 from backfill_assets.transforms.schemas import business_schema, contract_version, former_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -240,7 +240,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
         run_id=manifest.run_id,
         attempt=attempt_of(f"{chunk.number:04d}-{work.token}", contract_version(table)),
         partition_column=manifest.partition_column,
-        same=lineage(manifest) if isinstance(table, DerivedTable) else None,
+        same=constant_columns(table, manifest),
     )
     ws.reached(Point.STAGE_FILES_WRITTEN)
     _require_declared(manifest, chunk, staged)

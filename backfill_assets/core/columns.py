@@ -22,6 +22,24 @@ from pyspark.sql.types import (
     StructType,
 )
 
+LINEAGE = "lineage.runs"
+"""The table with what the rows of each run have in common."""
+
+RUN_ID = "_run_id"
+"""The column of every row that names the run which wrote it."""
+
+LINEAGE_OF_RUN = (
+    "_kind",
+    "_mode",
+    "_transform",
+    "_transform_version",
+    "_input_version",
+    "_reference_versions",
+    "_restatement_reason",
+)
+"""What the rows of a run have in common besides their run. A table declares whether its rows carry it, and may declare
+that otherwise later: files with and without these columns are files of one table."""
+
 _WHOLE: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
 _DIGITS_OF_LONG, _DIGITS_OF_OTHERS = 20, 10
 """The digits before the point with which Parquet readers take a whole number for a decimal."""

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pyspark.sql.types import DataType, StringType, StructType
 
+from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
 from backfill_assets.domain.gates import (
@@ -109,6 +110,8 @@ def check_table(table: Declared, *, partition: str | None = None) -> None:
     """
     if not TABLE_NAME.fullmatch(table.name):
         raise InvalidDeclaration(f"a table is named layer.table with lower-case letters, digits and _: {table.name!r}.")
+    if table.name == LINEAGE:
+        raise wrong(table, "its name is kept for the lineage of runs")
     names = table.schema.fieldNames()
     if len(set(names)) != len(names):
         raise wrong(table, "its schema names a column twice")

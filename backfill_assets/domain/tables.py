@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, DateType, StructField, StructType
@@ -40,6 +40,9 @@ from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Months, Windo
 References = Mapping[str, Any]
 DeclaredWindow = AnyWindow | Callable[[References], AnyWindow]
 """A window, or a function from the references to it."""
+
+Lineage = Literal["run", "full"]
+"""What the rows of a table say of their origin: their run, or everything that `lineage.runs` says of it as well."""
 
 WINDOW = Kind(
     words="a Window, Months, or a function of the references",
@@ -140,6 +143,7 @@ OF_A_DERIVED_TABLE = {
     "publish": a(PublishMode, "replace(), append() or merge(on=...)"),
     "reference_window": REFERENCE_WINDOW,
     "references": several(str, "names of references"),
+    "lineage": Kind(words="'run' or 'full'", test=lambda value: isinstance(value, str) and value in get_args(Lineage)),
     "breakdown": Kind(
         words="a Breakdown, such as Breakdown(by=('country',))",
         test=lambda value: value is None or isinstance(value, Breakdown),
@@ -166,6 +170,7 @@ class DerivedTable:
             to it. None is unknown: then a change of any day makes every partition stale.
         breakdown: By which business dimensions its reviewers are shown what changes.
         publish: How its rows become the content of partitions.
+        lineage: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
     """
 
     name: str
@@ -184,6 +189,7 @@ class DerivedTable:
     policy: Policy = USUAL_POLICY
     breakdown: Breakdown | None = None
     publish: PublishMode = REPLACE
+    lineage: Lineage = "run"
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -330,6 +336,7 @@ def derived_table(
     policy: Policy = USUAL_POLICY,
     breakdown: Breakdown | None = None,
     publish: PublishMode = REPLACE,
+    lineage: Lineage = "run",
     earlier: Mapping[str, Transform] | None = None,
 ) -> Callable[[Transform], DerivedTable]:
     """Turns a function of input DataFrames and a TransformContext into a derived table.
@@ -353,6 +360,8 @@ def derived_table(
         breakdown: By which business dimensions reviewers are shown what changes.
         publish: How its rows become the content of partitions: `replace()`; `append()` for partitions that are
             only added; `merge(on=...)` when the function returns changes by key.
+        lineage: What a row says of its origin. With `run` its run, and the table `lineage.runs` says the rest; with
+            `full` all of it, for readers who cannot join, which makes writing the rows dearer.
         earlier: Earlier releases that can still be run, by version.
 
     Raises:
@@ -389,6 +398,7 @@ def derived_table(
             policy=policy,
             breakdown=breakdown,
             publish=publish,
+            lineage=lineage,
             description=inspect.getdoc(function) or "",
         )
 

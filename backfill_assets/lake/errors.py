@@ -9,6 +9,7 @@ from backfill_assets.core.errors import (
     MissingInput,
     OutcomeUnknown,
     Refused,
+    Retryable,
     TargetChanged,
     UnreadableTable,
     sentence,
@@ -130,6 +131,15 @@ class CommitUnknown(OutcomeUnknown):
 
     table: str
     publication_id: str
+    why: str
+
+
+@sentence
+class LineageNotWritten(Retryable):
+    """the lineage of run {run_id} could not be written to {table}, so nothing was published: {why}."""
+
+    table: str
+    run_id: str
     why: str
 
 

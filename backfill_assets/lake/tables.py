@@ -19,7 +19,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from pyspark.sql.types import StructField, StructType
 
-from backfill_assets.core.columns import differing_columns, needs_rule, widened
+from backfill_assets.core.columns import LINEAGE_OF_RUN, differing_columns, needs_rule, widened
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import DataFile, FileSet, digest_of_paths
 from backfill_assets.core.places import Place, StoreUrl
@@ -298,7 +298,8 @@ def cannot_follow(found: StructType, wanted: StructType, former: Collection[str]
             for a table whose columns have no versions.
     """
     # Whether values can be null is not compared: that is measured in the rows.
-    kept = [f for f in found.fields if f.name in wanted.fieldNames() or f.name not in (former or ())]
+    optional = {*LINEAGE_OF_RUN, *(former or ())}
+    kept = [f for f in found.fields if f.name in wanted.fieldNames() or f.name not in optional]
     before = StructType([StructField(f.name, f.dataType, nullable=False) for f in kept])
     added = set(wanted.fieldNames()) - set(found.fieldNames())
     if not needs_rule(before, wanted, ruled=() if former is None else added):

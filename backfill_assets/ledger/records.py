@@ -265,6 +265,8 @@ class PublicationIntent:
     Attributes:
         verified: What was found equal and is not swapped.
         undoes: For a rollback, the publication that it undoes.
+        lineage_digest: Of the row of `lineage.runs` that is there before its rows become visible; empty for a rollback,
+            and for a publication that swaps nothing.
     """
 
     publication_id: str
@@ -276,6 +278,7 @@ class PublicationIntent:
     changes: tuple[PartitionChange, ...]
     undoes: str | None = None
     verified: tuple[VerifiedPartition, ...] = ()
+    lineage_digest: str = ""
 
     @property
     def partitions(self) -> tuple[date, ...]:

@@ -170,6 +170,7 @@ def publication_record(
             changes=changes,
             undoes=found.undoes,
             verified=verified,
+            lineage_digest=row.lineage_digest,
         ),
         state=found.state,
         started_at=found.started_at,

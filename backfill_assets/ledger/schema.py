@@ -345,6 +345,7 @@ publications = Table(
     Column("asked_by", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("undoes", Text, ForeignKey("publications.publication_id")),
+    Column("lineage_digest", Text, nullable=False),
     Column("begun_sequence", BigInteger, nullable=False),
     Column("started_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),

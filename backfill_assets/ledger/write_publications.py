@@ -280,6 +280,7 @@ class PublicationWrites(PublicationChecks):
                 asked_by=intent.by,
                 reason=intent.reason,
                 undoes=intent.undoes,
+                lineage_digest=intent.lineage_digest,
                 begun_sequence=self._log.next_sequence,
                 started_at=self._log.now,
                 note="",

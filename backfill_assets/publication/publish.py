@@ -19,6 +19,8 @@ from backfill_assets.core.errors import (
     Refused,
     Retryable,
 )
+from backfill_assets.core.identity import document_digest
+from backfill_assets.lake.lineage import append_run
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
@@ -40,6 +42,7 @@ from backfill_assets.publication.errors import (
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
 from backfill_assets.staleness.find import regressed_partitions
+from backfill_assets.transforms.apply import lineage
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -87,6 +90,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
             reason=manifest.reason,
             changes=changes,
             verified=verified,
+            lineage_digest=document_digest(lineage(manifest)) if changes else "",
         )
         tx.publications.begin(intent, actor=by)
     ws.reached(Point.SWAP_INTENDED)
@@ -224,12 +228,16 @@ def _require_not_merged_since(
 def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
     """Executes the swap of an intent in the ledger, and acknowledges it there.
 
+    The lineage of the run is written before its rows become visible: whoever sees a row finds where it comes from.
     A certain refusal closes the intent with nothing changed; an unknown outcome, or a ledger that cannot be written,
     leaves it open for `recover`. If every partition was found equal there is nothing to commit, but the table still has
     to be what the candidate was compared with.
     """
     carry = swap if intent.changes else require_as_expected
     try:
+        if intent.lineage_digest:
+            append_run(ws.lake, lineage(run.manifest))
+            ws.reached(Point.LINEAGE_WRITTEN)
         version = carry(ws.lake, _order_of(ws, run, intent))
     except OutcomeUnknown as error:
         _note_unknown(ws, intent, by=by, why=error.recorded)

@@ -11,10 +11,12 @@ from backfill_assets.lake.row_values import Texts, rows_with_key, some_keys
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
+from backfill_assets.transforms.apply import lineage as lineage_of
 from backfill_assets.workspace import Workspace
 
 MOST_KEYS = 25
@@ -35,7 +37,7 @@ class RowVersion:
     Attributes:
         version: The version, and where it came from.
         values: By column, as text or null; null when the version has no such row, or it cannot be read.
-        lineage: By column of lineage, the same.
+        lineage: By column of lineage, what the row says of its origin, and what its run says where the row does not.
         changed: The columns whose values differ from those of the version before.
         found: What was found, in a sentence; null when there is exactly one row.
         landed: The landed files behind the version, the first twenty.
@@ -163,7 +165,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
             RowVersion(
                 version=documents[version.version],
                 values=values,
-                lineage=lineage,
+                lineage=_with_that_of_run(lineage, documents[version.version].manifest),
                 changed=_changed(values, earlier),
                 found=found,
                 landed=files,
@@ -191,6 +193,13 @@ def _read(ws: Workspace, version: PartitionVersion, key: Mapping[str, str]) -> t
     values = {name: value for name, value in rows[0].items() if not name.startswith(_LINEAGE)}
     lineage = {name: value for name, value in rows[0].items() if name.startswith(_LINEAGE)}
     return values, lineage, None if len(rows) == 1 else f"{count_of(len(rows), 'row')} have this key; this is the first"
+
+
+def _with_that_of_run(found: Texts, manifest: Manifest) -> Texts:
+    """The lineage of a row that was found: rows say what is not the same in all rows of their run, and may say more."""
+    return (
+        {**lineage_of(manifest), **{name: value for name, value in found.items() if value is not None}} if found else {}
+    )
 
 
 def _columns(ws: Workspace, table: str, found: Sequence[Texts | None]) -> tuple[str, ...]:

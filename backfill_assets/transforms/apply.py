@@ -21,17 +21,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from backfill_assets.core.columns import differing_columns
+from backfill_assets.core.columns import RUN_ID, differing_columns
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.core.spark_causes import recorded_reason, spark_reason
-from backfill_assets.domain import DerivedTable, Release, TransformContext
+from backfill_assets.domain import DerivedTable, Release, Table, TransformContext
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
-from backfill_assets.transforms.schemas import DERIVED_LINEAGE
+from backfill_assets.transforms.schemas import stored_schema
 
 
 def apply_transform(
@@ -54,9 +54,9 @@ def apply_transform(
     return frame.where(inside)
 
 
-def with_lineage(rows: DataFrame, manifest: Manifest) -> DataFrame:
+def with_lineage(rows: DataFrame, table: Table, manifest: Manifest) -> DataFrame:
     """Rows as they will be staged: with the lineage columns of a run after their own."""
-    return rows.select("*", *(F.lit(value).alias(name) for name, value in lineage(manifest).items()))
+    return rows.select("*", *(F.lit(value).alias(name) for name, value in constant_columns(table, manifest).items()))
 
 
 def called_transform(
@@ -104,10 +104,16 @@ def columns_differ(found: StructType, declared: StructType) -> str | None:
     )
 
 
+def constant_columns(table: Table, manifest: Manifest) -> Mapping[str, str]:
+    """The last columns of a run's rows as they are staged, which have one value for all of them."""
+    return {name: value for name, value in lineage(manifest).items() if name in stored_schema(table).fieldNames()}
+
+
 def lineage(manifest: Manifest) -> Mapping[str, str]:
-    """The lineage columns of a run's rows, the same in all of them, by name and in the order of `DERIVED_LINEAGE`."""
-    values = {
-        "_run_id": manifest.run_id,
+    """Where the rows of a run come from, by column: its row of `lineage.runs`, and part of its rows where their table
+    declares so."""
+    return {
+        RUN_ID: manifest.run_id,
         "_kind": str(manifest.kind),
         "_mode": str(manifest.mode),
         "_transform": manifest.transform,
@@ -116,7 +122,6 @@ def lineage(manifest: Manifest) -> Mapping[str, str]:
         "_reference_versions": ";".join(f"{r.name}={r.version}" for r in manifest.references),
         "_restatement_reason": manifest.reason,
     }
-    return {name: values[name] for name in DERIVED_LINEAGE.fieldNames()}
 
 
 def input_version(inputs: tuple[PinnedInput, ...]) -> str:

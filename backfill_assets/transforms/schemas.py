@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
+from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL, is_current
 
@@ -36,7 +37,10 @@ def _of_the_changelog(table: SourceTable) -> Iterator[StructField]:
 
 def stored_schema(table: Table) -> StructType:
     """Every column of the Delta table: business columns, then lineage."""
-    lineage = SOURCE_LINEAGE if isinstance(table, SourceTable) else DERIVED_LINEAGE
+    if isinstance(table, SourceTable):
+        lineage = SOURCE_LINEAGE
+    else:
+        lineage = FULL_LINEAGE if table.lineage == "full" else RUN_LINEAGE
     return StructType([*business_schema(table).fields, *lineage.fields])
 
 
@@ -59,28 +63,17 @@ def current_rows(rows: DataFrame, table: Table) -> DataFrame:
     return rows.where(is_current()).select(*table.schema.fieldNames(), table.partition.column)
 
 
-DERIVED_LINEAGE = StructType(
-    [
-        StructField(name, StringType(), nullable=True)
-        for name in (
-            "_run_id",
-            "_kind",
-            "_mode",
-            "_transform",
-            "_transform_version",
-            "_input_version",
-            "_reference_versions",
-            "_restatement_reason",
-        )
-    ]
-)
-"""On every row of a derived table (DESIGN, Identity)."""
+RUN_LINEAGE = StructType([StructField(RUN_ID, StringType(), nullable=True)])
+"""On every row of a derived table; the rest is in `lineage.runs`."""
+
+FULL_LINEAGE = StructType([*RUN_LINEAGE, *(StructField(name, StringType(), nullable=True) for name in LINEAGE_OF_RUN)])
+"""On every row of a derived table that declares `lineage="full"`."""
 
 SOURCE_LINEAGE = StructType(
     [
         StructField("_import_id", StringType(), nullable=True),
         StructField("_row", LongType(), nullable=True),
-        StructField("_run_id", StringType(), nullable=True),
+        StructField(RUN_ID, StringType(), nullable=True),
     ]
 )
 """On every row of a source table: the landed file, the line or row in it, and the run that loaded it."""

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.capture.landed_files import landing_files
+from backfill_assets.core.columns import LINEAGE, RUN_ID
 from backfill_assets.core.errors import Problem, Problems
-from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.core.identity import EMPTY_FILE_SET, document_digest
 from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.lake.lineage import lineage_rows
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.captures import CapturedFile
@@ -120,6 +122,8 @@ def audit(
         for place, name in enumerate(names, start=1):
             say(place, "its files and commits with the ledger", name)
             problems += _table_problems(ws, tx, name, records, looked, broken, is_quick)
+        if not is_quick:
+            problems += _lineage_problems(ws, records, broken)
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events = sum(1 for _ in tx.events.entries())
@@ -208,6 +212,34 @@ def _table_problems(
         yield from _table_against_ledger(ws, name, tx.versions.accepted(name), known, looked, is_quick=is_quick)
     broken.found += refused.found
     yield from map(str, refused.found)
+
+
+def _lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], broken: Problems) -> Sequence[str]:
+    """What does not agree between the lineage of runs and the digests that the publications of these runs recorded."""
+    refused = Problems()
+    found: list[str] = []
+    with refused.noted(LINEAGE):
+        found += _lineage_against_ledger(lineage_rows(ws.lake), records)
+    broken.found += refused.found
+    return [*found, *map(str, refused.found)]
+
+
+def _lineage_against_ledger(rows: Iterable[Mapping[str, str]], records: Iterable[PublicationRecord]) -> Iterator[str]:
+    recorded = {record.intent.run_id: record for record in records if record.intent.lineage_digest}
+    landed = {record.intent.run_id for record in records if record.intent.lineage_digest and record.state in _LANDED}
+    seen: Counter[str] = Counter()
+    for row in rows:
+        run_id = str(row[RUN_ID])
+        seen[run_id] += 1
+        if run_id not in recorded:
+            yield f"{LINEAGE}: a row of run {run_id} that no publication explains."
+        elif document_digest(row) != recorded[run_id].intent.lineage_digest:
+            yield f"{LINEAGE}: the row of run {run_id} is not what its publication recorded."
+    for run_id, count in seen.items():
+        if count > 1:
+            yield f"{LINEAGE}: run {run_id} has {count} rows."
+    for run_id in sorted(landed - seen.keys()):
+        yield f"{LINEAGE}: the row of run {run_id}, which was published, is gone."
 
 
 def _table_against_ledger(

@@ -3,7 +3,8 @@
 The files are listed first and judged afterwards, by one state of the ledger, so that a file which comes in meanwhile is
 not among them. That takes time, and no transaction waits for it. The write transaction only checks that the facts of
 the judgement are unchanged, and marks the versions that lose files; what begins later finds the mark and is refused.
-Only then are files removed. A process that stops in between leaves files that the next vacuum finds again.
+Only then are files removed. A process that stops in between leaves files that the next vacuum finds again. Then the
+lineage of runs, to which every run adds a file, is brought together.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Problems
 from backfill_assets.core.identity import document_digest
+from backfill_assets.lake.lineage import compact_runs
 from backfill_assets.lake.staging import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.records import RunHeader
@@ -61,6 +64,8 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
             shown = live_paths(ws.lake, table)
             remove_files(ws.lake, table, (path for path in removed if path not in shown))
         ws.reached(Point.VACUUM_TABLE_DONE)
+    with planned.problems.noted(LINEAGE):
+        compact_runs(ws.lake)
     return planned.report(is_dry_run=False)
 
 

@@ -19,7 +19,7 @@ from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
-from backfill_assets.transforms.schemas import DERIVED_LINEAGE
+from backfill_assets.transforms.schemas import RUN_LINEAGE
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, Scene
@@ -39,7 +39,7 @@ PUBLISHERS = ("backfill", "live", "other", "equal", "newer")
 
 def _append(scene: Scene, day: date) -> None:
     row = {"day": pa.array([day], pa.date32()), "shop": ["foreign"], "amount": pa.array([9], pa.int64())}
-    lineage = {name: pa.nulls(1, pa.string()) for name in DERIVED_LINEAGE.fieldNames()}
+    lineage = {name: pa.nulls(1, pa.string()) for name in RUN_LINEAGE.fieldNames()}
     write_deltalake(folder_of(scene.ws.lake, SILVER), pa.table({**row, **lineage}), mode="append")
 
 

@@ -56,6 +56,7 @@ from backfill_assets_tests.support.lakes import (
     lakes_where_asked,
     memory,
 )
+from backfill_assets_tests.support.lineages import unexplained
 from backfill_assets_tests.support.shop import SALES, Shop, shop_environment
 
 HOW = ("once", "twice", "in recovery too")
@@ -188,6 +189,7 @@ class Bench:
 
     def _looked_at(self, shop: Shop, scenario: Scenario, clean: Clean, notes: Notes) -> Iterator[str]:
         yield from _mixtures(seen(shop), clean)
+        yield from (f"readers see rows of {run_id} without lineage" for run_id in unexplained(shop))
         operations.recover(shop.ws, by="ops")
         yield from _mixtures(seen(shop), clean)
         yield from _disagreements(shop, clean)

@@ -16,7 +16,7 @@ from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.planning.manifest_parts import GateTerm
-from backfill_assets.transforms.schemas import DERIVED_LINEAGE
+from backfill_assets.transforms.schemas import RUN_LINEAGE
 from backfill_assets_tests.domains import example as example_domain
 from backfill_assets_tests.support.lakes import folder_of
 
@@ -31,7 +31,7 @@ RowsOf = Mapping[date, tuple[int, ...]]
 def make_tables(lake: Lake) -> None:
     """Makes both tables, empty, with their columns of lineage: otherwise every swap would change the schema."""
     for table, schema in SCHEMA.items():
-        lake.ensure(table, StructType([*schema.fields, *DERIVED_LINEAGE.fields]), COLUMN[table])
+        lake.ensure(table, StructType([*schema.fields, *RUN_LINEAGE.fields]), COLUMN[table])
 
 
 def written(lake: Lake, table: str, run_id: str, attempt: str, rows: RowsOf) -> dict[date, CandidatePartition]:

@@ -143,6 +143,11 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/publication/test_merged_tables.py"
         "::test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_first",
     ),
+    "39": (
+        "integration/publication/test_lineage.py"
+        "::test_at_no_moment_of_a_publication_does_a_reader_see_rows_without_lineage",
+        "integration/publication/test_lineage.py::test_of_many_processes_each_run_is_appended_once",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -57,6 +57,8 @@ def of_lake(error: BackfillError) -> Advice | None:
         case errors.CommitUnknown():
             again = "when the table can be reached, give the same command again, which finds it out; or: "
             return step(again, do(Act.RECOVER))
+        case errors.LineageNotWritten():
+            return step("make the lake writable again, then ", do(Act.PUBLISH, error.run_id, by=NAME))
         case errors.NotFencedOff():
             return step("make the table writable again, then ", do(Act.RECOVER))
         case errors.LakeAway():

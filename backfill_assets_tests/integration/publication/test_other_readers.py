@@ -1,9 +1,10 @@
-"""Readers that are not ours read the published tables in place, at every version of their log."""
+"""Readers that are not ours read the published tables in place, at every version of their log, and their lineage."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from datetime import timedelta
@@ -13,16 +14,20 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.transforms.apply import lineage
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import use_store
+from backfill_assets_tests.support.lineages import declaring, published
 from backfill_assets_tests.support.s3_server import cache, spark_jars
-from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock, usual_sales
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock, usual_sales
 
 READERS = ("deltalake", "duckdb", "polars")
 SCRIPTS = Path(__file__).parents[3] / "deploy" / "readers"
+LINEAGE_PAGE = Path(__file__).parents[3] / "docs" / "lineage.md"
 
 
 @pytest.fixture(params=["folder", "store"])
@@ -48,6 +53,64 @@ def test_spark_with_the_connector_of_delta_counts_the_rows_that_we_count_at_ever
     assert counted_by_spark(shop, tuple(expected)) == expected
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("reader", ["duckdb", "polars", "spark"])
+def test_what_the_documentation_joins_is_the_lineage_of_every_row(shop: Shop, reader: str) -> None:
+    """Rows that carry all of it and rows that only name their run, in one table, and those of a source."""
+    first = published(declaring(shop, "full"), OUTPUT, reason="in full", version="0.9.0")
+    second = published(shop, DayRange.inclusive(OUTPUT.start, OUTPUT.start), reason="run alone")
+    found = joined_by(reader, shop, RECENT)
+    assert {row["_run_id"] for row in found} == {first, second}
+    for row in (*found, *joined_by(reader, shop, SALES)):
+        expected = lineage(operations.run_named(shop.ws, row["_run_id"]).manifest)
+        assert {name: row[name] for name in expected} == expected
+    assert set(found[0]) == {"day", "shop", "amount", RUN_ID, *LINEAGE_OF_RUN}
+    assert {row["day"]: row["amount"] for row in found} == {str(d): each for d, each in shop.amounts().items()}
+
+
+READ = {
+    "duckdb": """
+found = with_lineage(order["lake"], order["table"], order["options"])
+rows = found.to_arrow_table().to_pylist()
+""",
+    "polars": """
+rows = with_lineage(order["lake"], order["table"], order["options"]).collect().to_dicts()
+""",
+    "spark": """
+os.environ["PYSPARK_PYTHON"] = sys.executable
+from pyspark.sql import SparkSession
+sys.path.insert(0, order["scripts"])
+from count_rows_spark import SETTINGS, for_hadoop
+building = SparkSession.builder.master("local[2]").config("spark.driver.extraClassPath", ":".join(order["jars"]))
+for name, value in SETTINGS.items():
+    building = building.config(name, value)
+spark = building.getOrCreate()
+spark.sparkContext.setLogLevel("ERROR")
+for name, value in for_hadoop(order["options"]).items():
+    spark.conf.set(name, value)
+lake = order["lake"].replace("s3://", "s3a://", 1)
+rows = [row.asDict() for row in with_lineage(spark, lake, order["table"]).collect()]
+""",
+}
+"""How the rows of each reader become JSON."""
+
+
+def joined_by(reader: str, shop: Shop, table: str) -> list[dict[str, Any]]:
+    """The rows that the code of the documentation makes, in a process of the reader's own."""
+    python, jars = spark_with_jars(shop) if reader == "spark" else (others(), [])
+    (code,) = re.findall(rf"```python\n# {reader}\n(.*?)```", LINEAGE_PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    order = {
+        "lake": str(shop.ws.lake.root),
+        "table": table.replace(".", "/"),
+        "options": dict(shop.ws.lake.access.for_delta()) if isinstance(shop.ws.lake.root, StoreUrl) else {},
+        "jars": jars,
+        "scripts": str(SCRIPTS),
+    }
+    read = f"{code}\nimport json, os, sys\norder = json.load(sys.stdin)\n{READ[reader]}\n"
+    rows: list[dict[str, Any]] = answered(python, ["-c", f"{read}json.dump(rows, sys.stdout, default=str)"], order)
+    return rows
+
+
 def restated_and_rolled_back(shop: Shop) -> Mapping[int, int]:
     """What the ledger says of every version of a table that was published, restated and rolled back."""
     expected: dict[int, int] = {}
@@ -70,13 +133,24 @@ def here(shop: Shop) -> Mapping[int, int]:
 
 
 def counted_by_others(shop: Shop, versions: tuple[int, ...]) -> Mapping[int, Mapping[str, int]]:
+    return asked(others(), "count_rows.py", order_of(shop, versions))
+
+
+def others() -> Path:
+    """The Python that has DuckDB, Polars and deltalake."""
     python = cache() / "readers" / "bin" / "python"
     if not python.exists():
         pytest.skip("OTHER READERS ARE NOT TESTED: they are not there (`tools/setup.sh readers` fetches them)")
-    return asked(python, "count_rows.py", order_of(shop, versions))
+    return python
 
 
 def counted_by_spark(shop: Shop, versions: tuple[int, ...]) -> Mapping[int, int]:
+    python, jars = spark_with_jars(shop)
+    return asked(python, "count_rows_spark.py", {**order_of(shop, versions), "jars": jars})
+
+
+def spark_with_jars(shop: Shop) -> tuple[Path, list[str]]:
+    """The Python that has the Spark of Delta's connector, and the jars that it needs for the lake."""
     reader = cache() / "spark-reader"
     if not (reader / "cksum").exists():
         pytest.skip("SPARK WITH DELTA'S CONNECTOR IS NOT TESTED: it is not there (`tools/setup.sh readers` fetches it)")
@@ -84,8 +158,7 @@ def counted_by_spark(shop: Shop, versions: tuple[int, ...]) -> Mapping[int, int]
     if isinstance(shop.ws.lake.root, StoreUrl):
         # The modules of the AWS SDK are those of our Spark; what is of its version of Hadoop is not.
         jars += [jar for jar in spark_jars().glob("*.jar") if not jar.name.startswith("hadoop-")]
-    order = order_of(shop, versions)
-    return asked(reader / "bin" / "python", "count_rows_spark.py", {**order, "jars": [*map(str, jars)]})
+    return reader / "bin" / "python", [*map(str, jars)]
 
 
 def order_of(shop: Shop, versions: tuple[int, ...]) -> Mapping[str, object]:
@@ -93,11 +166,15 @@ def order_of(shop: Shop, versions: tuple[int, ...]) -> Mapping[str, object]:
 
 
 def asked(python: Path, script: str, order: Mapping[str, object]) -> Mapping[int, Any]:
-    """What a script in a process of its own answers, by version; it sees nothing of our Spark's settings."""
+    """What a script answers, by version."""
+    return {int(version): counts for version, counts in answered(python, [str(SCRIPTS / script)], order).items()}
+
+
+def answered(python: Path, program: list[str], order: Mapping[str, object]) -> Any:
+    """What a process of its own answers; it sees nothing of our Spark's settings."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK_", "PYSPARK_"))}
-    command = [python, SCRIPTS / script]
     done = subprocess.run(
-        command, input=json.dumps(order), env=environment, capture_output=True, text=True, check=False
+        [python, *program], input=json.dumps(order), env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return {int(version): counts for version, counts in json.loads(done.stdout).items()}
+    return json.loads(done.stdout)

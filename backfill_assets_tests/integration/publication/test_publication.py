@@ -32,7 +32,7 @@ from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.edited import edit
 from backfill_assets_tests.support.lakes import folder_of
-from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop, sale
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, sale
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
@@ -52,18 +52,6 @@ def test_a_published_run_is_what_readers_see_and_everything_agrees(shop: Shop) -
 def test_warm_up_rows_are_read_and_never_published(shop: Shop) -> None:
     shop.published(MIDDLE)
     assert set(shop.amounts()) == set(MIDDLE)
-
-
-@pytest.mark.long
-def test_rows_carry_the_lineage_of_their_run(shop: Shop) -> None:
-    run_id = shop.published(MIDDLE, version="0.9.0", reason="for lineage")
-    row = shop.ws.lake.open(RECENT).to_pyarrow_table().to_pylist()[0]
-    assert row["_run_id"] == run_id
-    assert row["_transform_version"] == "0.9.0"
-    assert row["_kind"] == "BACKFILL"
-    assert row["_mode"] == "BACKFILL"
-    assert row["_restatement_reason"] == "for lineage"
-    assert row["_input_version"].startswith(f"{SALES}@")
 
 
 @pytest.mark.long

@@ -131,6 +131,14 @@ MISTAKES: Mistakes = {
         lambda: source(event_time="event_id"),
         "bronze.events: its event time 'event_id' is not a timestamp",
     ),
+    "a lineage that is none": (
+        lambda: derived(source(), lineage="some"),
+        "silver.daily: its lineage is 'some' (str), and has to be 'run' or 'full'",
+    ),
+    "the name of the table of lineage": (
+        lambda: derived(source(), name="lineage.runs"),
+        "lineage.runs: its name is kept for the lineage of runs",
+    ),
     "a column kept for lineage": (
         lambda: source(schema=StructType([*EVENTS.fields, StructField("_run_id", StringType())])),
         "bronze.events: columns that begin with _ are kept for lineage: _run_id",

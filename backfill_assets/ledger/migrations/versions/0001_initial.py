@@ -175,6 +175,7 @@ def upgrade() -> None:
         sa.Column("asked_by", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("undoes", sa.Text, sa.ForeignKey("publications.publication_id")),
+        sa.Column("lineage_digest", sa.Text, nullable=False),
         sa.Column("begun_sequence", sa.BigInteger, nullable=False),
         sa.Column("started_at", INSTANT, nullable=False),
         sa.Column("finished_at", INSTANT),
