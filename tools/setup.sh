@@ -20,7 +20,8 @@
 # readers     what reads published tables in a test, in the same cache: DuckDB, Polars and a deltalake of their own
 #             (deploy/readers/requirements.lock), and a Spark with Delta's connector (requirements-spark.lock and pom.xml, by
 #             Maven); without them those tests are skipped.
-# chromium    a browser for the tests of pages, which fail without it.
+# chromium    a browser for the tests of pages, which fail without it, and axe-core, which tells whether a page can be read, by
+#             npm into the same cache.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
 #
@@ -35,6 +36,7 @@ readonly STAMP=$VENV/setup.stamp
 readonly ENVIRONMENT=$VENV/setup.env # what the Makefile reads before it starts a program
 readonly CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/backfill_assets
 readonly VERSITYGW=v1.8.0
+readonly AXE=4.14.1
 readonly TURN=.venv.turn             # the folder that exists while somebody is setting up
 
 log=$(mktemp)
@@ -430,7 +432,21 @@ has_chromium() {
     return 1
 }
 
+fetch_axe() {
+    local folder
+    command -v npm >/dev/null || apt_install npm || return 1
+    say "Fetching axe-core $AXE for the tests of pages."
+    mkdir -p "$CACHE"
+    folder=$(mktemp -d "$CACHE/axe.XXXXXX")
+    (cd "$folder" && quietly npm pack --silent "axe-core@$AXE" && tar -xzf "axe-core-$AXE.tgz") &&
+        mv -f "$folder/package/axe.min.js" "$CACHE/axe-$AXE.min.js" && rm -rf "$folder" && return 0
+    rm -rf "$folder"
+    return 1
+}
+
 ensure_chromium() {
+    [ -s "$CACHE/axe-$AXE.min.js" ] || fetch_axe ||
+        stop "axe-core could not be fetched, and the tests of pages need it; install npm and run this again."
     has_chromium || { apt_install chromium && has_chromium; } ||
         stop "Chromium was not found, and the tests of pages need it; install it" \
             "(Debian: apt-get install chromium; macOS: brew install --cask chromium) and run this again."

@@ -153,8 +153,9 @@ class Html:
 
     def _row(self, table: Table, styles: list[str], row: tuple[Value, ...], place: int) -> Markup:
         cells = (
-            Markup('<td class="{}"{}>{}</td>').format(
+            Markup('<td class="{}"{}{}>{}</td>').format(
                 f"changed-value {style}" if (place, number) in table.changed else style,
+                _named(table, number),
                 _sorted_by(value),
                 self.value(value),
             )
@@ -163,6 +164,12 @@ class Html:
             for number, (value, style) in enumerate(zip(row, styles, strict=True))
         )
         return Markup("<tr>{}</tr>").format(Markup().join(cells))
+
+
+def _named(table: Table, number: int) -> Markup:
+    """The name of its column, which a narrow screen shows beside the cell."""
+    name = text_of(table.columns[number].name)
+    return Markup(' data-column="{}"').format(visible(name)) if name else Markup()
 
 
 def _sorted_by(value: Value) -> Markup:
@@ -174,7 +181,7 @@ def html_file(page: Page) -> str:
     """A page as one self-contained HTML file, whose tables can be sorted."""
     html = Html()
     script = source("page.js")
-    body = Markup("<h1>{}</h1>\n{}").format(html.value(page.title), html.blocks(page.blocks))
+    body = Markup("<h1>{}</h1>\n{}\n{}").format(html.value(page.title), _contents(html, page), _parts(html, page))
     shape = Markup(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -190,6 +197,27 @@ def html_file(page: Page) -> str:
         terms=_terms(body),
         script=script,
     )
+
+
+def _parts(html: Html, page: Page) -> Markup:
+    """The blocks of a page, its sections with the ids that the contents name."""
+    shape = Markup('<section id="part-{}">\n{}\n</section>')
+    shown = (html.blocks([block]) for block in page.blocks)
+    return Markup("\n").join(
+        shape.format(place, drawn) if isinstance(block, Section) else drawn
+        for place, (block, drawn) in enumerate(zip(page.blocks, shown, strict=True))
+    )
+
+
+def _contents(html: Html, page: Page) -> Markup:
+    """Links to the sections of a page."""
+    lines = (
+        Markup('<li><a href="#part-{}">{}</a></li>').format(place, html.value(block.title))
+        for place, block in enumerate(page.blocks)
+        if isinstance(block, Section)
+    )
+    shown = Markup("\n").join(lines)
+    return Markup('<nav class="contents" aria-label="Contents"><ul>{}</ul></nav>').format(shown) if shown else shown
 
 
 @cache

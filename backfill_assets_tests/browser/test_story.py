@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -17,9 +17,11 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.browser import told
+from backfill_assets_tests.browser.conftest import SIZE
 from backfill_assets_tests.browser.dagster_pages import DagsterPages
 from backfill_assets_tests.browser.desk_pages import DeskPages
 from backfill_assets_tests.browser.pictures import Pictures
+from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, unreadable
 from backfill_assets_tests.browser.seeded import FIRST_DAY, GOLD, LAST_DAY, SILVER, Terminal, environment, seed
 from backfill_assets_tests.support.servers import dagster, free_port, served
 
@@ -230,6 +232,30 @@ def test_no_page_of_the_desk_asks_the_network(story: Told) -> None:
         assert answer is not None
         assert answer.ok, path
     assert story.elsewhere == []
+
+
+def test_every_page_of_the_desk_can_be_read_at_a_desk_and_on_a_phone(story: Told) -> None:
+    page, at = story.desk.page, story.desk.address
+    changed = story.home.does("report", story.run_id)["sample"][0]
+    row = urlencode({f"key.{name}": value for name, value in changed["key"].items() if name != "business_date"})
+    number = f"/rows?table={SILVER}&partition={changed['key']['business_date']}"
+    paths = (
+        "/",
+        "/runs",
+        "/sets",
+        "/calendar?year=2025",
+        "/publications",
+        "/audit",
+        "/rows",
+        number,
+        f"{number}&{row}",
+    )
+    for path in (*paths, f"/runs/{story.run_id}", f"/reports/{story.run_id}", "/runs/nobody"):
+        page.goto(f"{at}{path}")
+        assert (path, cut_off(page, WIDE)) == (path, [])
+        assert (path, unreadable(page)) == (path, [])
+        assert (path, cut_off(page, NARROW)) == (path, [])
+    page.set_viewport_size(SIZE)
 
 
 def test_the_same_story_by_commands_leaves_the_same_ledger_and_the_same_runs_in_dagster(

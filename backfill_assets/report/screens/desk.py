@@ -66,10 +66,10 @@ def runs_page(found: RunList, newest: str | None, older: str | None) -> Page:
         newest: The address of the first page; None on it.
         older: The address of the next page; None on the last one.
     """
-    heads = ["run", "set", "table", "kind", "partitions", "state", "planned", "asked by", "approved by", "reason"]
+    heads = ["run", "table", "kind", "partitions", "state", "planned", "asked by", "approved by", "reason"]
     return page(
         "Runs",
-        table(heads, map(_run, found.runs), whole=["run", "partitions", "state", "planned"]),
+        table(heads, map(_run, found.runs), whole=["state"]),
         None if found.runs else Note(text="No run matches."),
         _pages(newest, older),
     )
@@ -79,8 +79,9 @@ def _run(line: RunLine) -> Sequence[Value]:
     run = line.run
     mode = Toned(value=f" {run.mode}", tone=Tone.SOFT) if run.mode is not Mode.BACKFILL else None
     return (
-        run_ref(run.run_id),
-        set_ref(line.set_id) if line.set_id else None,
+        words(run_ref(run.run_id), Toned(value=" of ", tone=Tone.SOFT), set_ref(line.set_id))
+        if line.set_id
+        else run_ref(run.run_id),
         run.table,
         words(run.kind, mode),
         " to ".join(dict.fromkeys(partition_text(line.grain, each) for each in (run.first, run.last))),

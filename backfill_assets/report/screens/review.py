@@ -81,6 +81,8 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
         return f"Blocked by {' and '.join(blocking) or 'a gate'}: it cannot be published"
     if run.record.mode is Mode.RECONCILIATION and found.totals:
         return f"Drift: {count_of(len(found.swapped), found.noun)} differ" if found.swapped else "No drift"
+    if changes_nothing(found):
+        return f"Nothing would change: {_all_equal(found)}{with_warnings}"
     if run.record.state is RunState.PASSED and run.record.mode in NEVER_PUBLISHED:
         return f"Measured, and never published{share}{with_warnings}"
     if run.record.state is RunState.PASSED:
@@ -88,6 +90,20 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
         return f"Every blocking gate passed: {waits}{share}{with_warnings}"
     share = share if run.record.state in (RunState.PUBLISHED, RunState.SUPERSEDED) else ""
     return f"{run.record.state.replace('_', ' ').capitalize()}: {MEANING[run.record.state]}{share}{with_warnings}"
+
+
+def changes_nothing(found: RunReport) -> bool:
+    """Whether it waits for publication, and readers would see what they see now."""
+    return found.run.record.state is RunState.PASSED and found.totals is not None and not found.swapped
+
+
+def all_change_nothing(report: SetReport) -> bool:
+    """Whether a set waits for publication, and readers would see what they see now."""
+    return report.set.record.state is SetState.PLANNED and all(map(changes_nothing, report.reports))
+
+
+def _all_equal(found: RunReport) -> str:
+    return f"all rows of {found.run.manifest.output} equal the accepted ones"
 
 
 def _share(found: RunReport) -> str:
@@ -198,6 +214,12 @@ def _on_yes(found: RunReport) -> str:
         depends = f" Published and dependent on it: {followers}." if followers else ""
         return f"It is {run.record.state}: {MEANING[run.record.state]}.{depends or _none_depends(waiting)}"
     follow = f" Then the dependents follow: {followers}." if followers else _none_depends(waiting)
+    if changes_nothing(found):
+        return (
+            "No file is swapped and nothing follows: it is only recorded that the accepted rows also follow from the "
+            "present inputs, code and references, which takes an approval. Nobody has to decide; cancelled, it changes "
+            "nothing either."
+        )
     return (
         f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.record.table}; a rollback "
         f"of this run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
@@ -244,6 +266,8 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
     if blocked:
         return f"Blocked: a gate of {' and '.join(dict.fromkeys(blocked))} failed, so nothing of it can be published"
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
+    if all_change_nothing(report):
+        return f"Nothing would change: the rows of every run equal the accepted ones{with_warnings}"
     if found.record.state is SetState.PLANNED:
         unmeasured = sum(report.totals is None for report in reports)
         if unmeasured:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from decimal import Decimal
 from math import isfinite
@@ -53,7 +54,13 @@ from backfill_assets.report.references import references_described
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.screens.publications import publications_table
-from backfill_assets.report.screens.review import Review, review_of, review_of_set
+from backfill_assets.report.screens.review import (
+    Review,
+    all_change_nothing,
+    changes_nothing,
+    review_of,
+    review_of_set,
+)
 from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import mebibytes, number_text
@@ -79,10 +86,13 @@ def run_page(report: RunReport) -> Page:
     """The report of a run as its reviewer and an auditor read it."""
     return page(
         words("Run ", run_ref(report.run.record.run_id)),
-        *_review(review_of(report), report.level, report.run.next_step),
+        *_review(review_of(report), report.level, None if changes_nothing(report) else report.run.next_step),
         *_also(report),
-        run_facts(report.run, policy=policy_words(report.run.manifest.policy), grounds=report.approved_for),
         *_details(report),
+        section(
+            "About this run",
+            run_facts(report.run, policy=policy_words(report.run.manifest.policy), grounds=report.approved_for),
+        ),
     )
 
 
@@ -103,11 +113,16 @@ def set_page(report: SetReport) -> Page:
     heads = ["run", "table", "partitions", "state", "verdict"]
     return page(
         words("Set ", found.record.manifest.name),
-        *_review(review_of_set(report), report.level, found.next_step),
-        set_facts(found),
-        set_files(found),
+        *_review(review_of_set(report), report.level, None if all_change_nothing(report) else found.next_step),
         section("Totals by table", _totals_by_table(report)),
+        *(
+            _breakdown(each.breakdown, of=each.run.record.table)
+            for each in report.reports
+            if each.breakdown and each.totals
+        ),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
+        set_files(found),
+        section("About this set", set_facts(found)),
         *(
             section(f"{each.run.record.table}: {review.what_changes}", *_of_one_run(each, review), folded=True)
             for each, review in reviewed
@@ -116,7 +131,8 @@ def set_page(report: SetReport) -> Page:
 
 
 def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
-    return present([*_review(review, report.level, None), *_also(report), *_details(report)])
+    # Its measures before and after are beside those of the other runs.
+    return present([*_review(review, report.level, None), *_also(report), *_details(replace(report, breakdown=None))])
 
 
 def _review(review: Review, level: Level, following: NextStep | None) -> Iterable[Block | None]:
@@ -138,21 +154,26 @@ def _also(report: RunReport) -> Iterable[Block]:
 
 
 def _details(report: RunReport) -> Sequence[Block | None]:
-    moved: list[Block | None] = []
+    """What moves, what depends on it, what was checked, the rows, and what is seldom read."""
+    figures: list[Block | None] = []
+    rows: list[Block | None] = []
     if report.totals:
-        moved = [
+        figures = [
             section("Totals", *_totals(report, report.totals)),
             _breakdown(report.breakdown) if report.breakdown else None,
+        ]
+        rows = [
             section("Rows that move", *_partitions(report), long=True),
             _columns(report.changed_columns),
             *_states(report),
             _sample(report),
         ]
     return [
-        *moved,
+        *figures,
+        _reach(report),
         section("Gates", *_gates(report), long=True),
         section("Keys of rows that fail", _failing_keys(report), long=True),
-        _reach(report),
+        *rows,
         section("Publications", publications_table(report.publications), long=True),
         section("Plan", Items(items=tuple(map(stage_words, report.plan)), numbered=True), folded=True),
         section("Who and when", _timeline(report), folded=True),
@@ -309,7 +330,7 @@ def _gates(report: RunReport) -> Iterable[Block | None]:
         )
         for gate in report.gates
     ]
-    yield table(["gate", "result", "on failure", "demands, or the first failure"], rows, whole=["gate"])
+    yield table(["gate", "result", "on failure", "demands, or the first failure"], rows)
 
 
 def _strip(gate: GateSummary, days: Sequence[date]) -> Sequence[tuple[str, str]]:
@@ -397,7 +418,7 @@ def _cost(cost: CostDocument) -> Iterable[tuple[str, Value]]:
     yield "time", ", ".join(spent)
 
 
-def _breakdown(found: BreakdownDocument) -> Section | None:
+def _breakdown(found: BreakdownDocument, *, of: str = "") -> Section | None:
     by = ", ".join(found.dimensions)
     too_many = "There are too many combinations of the dimensions to show them one by one."
     parts: list[Block | None] = [Note(text=too_many, tone=Tone.SOFT) if found.too_many else None]
@@ -414,7 +435,7 @@ def _breakdown(found: BreakdownDocument) -> Section | None:
     if found.new:
         parts.append(section("New partitions", _measured(found, by_dimensions(found.new), change=_after), long=True))
         parts.append(section("New, by month", _measured(found, found.new, months=True, change=_after), folded=True))
-    return section(f"Before and after{f', by {by}' if by else ''}", *parts)
+    return section(f"{f'{of}: before' if of else 'Before'} and after{f', by {by}' if by else ''}", *parts)
 
 
 def _moved(measure: str, cells: Sequence[MeasuredCell]) -> Section | None:

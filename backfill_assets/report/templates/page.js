@@ -12,4 +12,9 @@ for (const head of document.querySelectorAll("thead th")) {
     body.append(...[...body.rows].sort((a, b) => up ? order(a, b) : order(b, a)));
   });
 }
+const unfold = () => {
+  document.getElementById(location.hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
+};
+window.addEventListener("hashchange", unfold);
+unfold();
 window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((each) => { each.open = true; }));

@@ -52,6 +52,7 @@ from backfill_assets_tests.support.report_examples import (
     cell,
     days,
     gate,
+    moves,
     parts,
     report,
     reviewed,
@@ -98,7 +99,8 @@ def test_a_page_refers_to_nothing_outside_and_its_policy_forbids_it() -> None:
     text, found = page(report(said=HOSTILE))
     for tag, attributes in found.elements:
         for name in ("src", "href", "action", "data", "xlink:href"):
-            assert attributes.get(name) in (None, "data:,"), (tag, name)
+            address = attributes.get(name)
+            assert address in (None, "data:,") or re.fullmatch(r"#part-\d+", address), (tag, name)
     assert "url(" not in text
     assert "@import" not in text
     (policy,) = [a["content"] for _, a in found.elements if a.get("http-equiv") == "Content-Security-Policy"]
@@ -130,7 +132,33 @@ def test_a_page_answers_the_reviewers_questions_before_anything_else() -> None:
     _, found = page(report())
     for before, after in pairwise(QUESTIONS):
         assert found.text.index(before) < found.text.index(after)
-    assert found.text.index(QUESTIONS[-1]) < found.text.index("Totals")
+    assert found.text.index(QUESTIONS[-1]) < found.text.rindex("Totals")
+
+
+def test_what_moves_comes_before_what_depends_on_it_the_gates_and_the_rows() -> None:
+    text, _ = page(report())
+    titles = re.findall(r"<h2>([^<]+)</h2>", text)
+    assert titles[:5] == ["Verdict", "Totals", "Before and after, by shop", "What depends on it", "Gates"]
+    assert titles.index("Gates") < titles.index("Rows that move") < titles.index("About this run")
+
+
+def test_the_contents_name_every_part_of_a_page_once() -> None:
+    text, _ = page(report())
+    parts = re.findall(r'<section id="(part-\d+)">', text)
+    assert parts == re.findall(r'<a href="#(part-\d+)">', text)
+    assert len(set(parts)) == len(parts) > 8
+
+
+def test_a_run_that_changes_nothing_says_so_and_asks_for_nothing() -> None:
+    equal = tuple(replace(part, moves=moves(0), equal=True) for part in parts(3))
+    nothing = replace(
+        report(3), partitions=equal, totals=moves(0), restated=moves_of_some(Grain.DAILY, equal), level=Level.GOOD
+    )
+    review = review_of(nothing)
+    assert review.headline == "Nothing would change: all rows of 2006-07-01..2006-07-03, 3 days equal the accepted ones"
+    text, _ = page(nothing)
+    assert "approve bf-1" not in text
+    assert "approve bf-1" in page(report())[0]
 
 
 QUESTIONS = ["What changes?", "Why?", "By how much?", "Is it right?", "What happens on yes?"]
@@ -387,8 +415,11 @@ def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str)
 
 def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the_new_one() -> None:
     page = html_file(run_page(report()))
-    assert '<td class="n" data-value="9">7.5 → 9<br><span class="soft">+1.5, +20.0%</span></td>' in page
-    assert '<td class="n">10</td>' in page
+    assert (
+        '<td class="n" data-column="amount" data-value="9">7.5 → 9<br><span class="soft">+1.5, +20.0%</span></td>'
+        in page
+    )
+    assert '<td class="n" data-column="rows">10</td>' in page
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,64 @@
+"""Whether a page can be read: nothing is cut off or scrolls sideways, and text stands out from what is behind it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from backfill_assets.core.settings import PROJECT_ROOT
+
+WIDE, NARROW = 1280, 390
+PAPER = 718
+"""What A4 has between its margins, in pixels of CSS."""
+
+_CUT_OFF = """() => [...document.querySelectorAll("html, html *")]
+  .filter((each) => !["SVG", "TITLE"].includes(each.tagName.toUpperCase()) && !each.closest("svg"))
+  .filter((each) => getComputedStyle(each).display !== "inline" && each.scrollWidth > each.clientWidth + 1)
+  .filter((each) => each.clientWidth > 0 && !["INPUT", "SELECT"].includes(each.tagName))
+  .map((each) => `${each.tagName.toLowerCase()}.${each.className} ${each.scrollWidth} > ${each.clientWidth}: `
+    + each.textContent.trim().slice(0, 60))"""
+
+_CONTRAST = """async () => {
+  const found = await axe.run(document, { runOnly: ["color-contrast", "link-name", "document-title", "label"] });
+  return found.violations.flatMap((each) => each.nodes.map((one) => `${each.id}: ${one.html} ${one.failureSummary}`));
+}"""
+
+
+@cache
+def axe() -> str:
+    """The source of axe-core, which `tools/setup.sh chromium` fetches."""
+    setup = (PROJECT_ROOT / "tools" / "setup.sh").read_text(encoding="utf-8")
+    (version,) = re.findall(r"^readonly AXE=(\S+)$", setup, flags=re.MULTILINE)
+    cache_folder = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    file = Path(cache_folder) / "backfill_assets" / f"axe-{version}.min.js"
+    if not file.exists():
+        pytest.fail(f"{file} was not found: run tools/setup.sh chromium.")
+    return file.read_text(encoding="utf-8")
+
+
+def cut_off(page: Page, width: int) -> Sequence[str]:
+    """What is wider than its place on the page that is shown, in a window of some width."""
+    page.set_viewport_size({"width": width, "height": 800})
+    page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    return list(page.evaluate(_CUT_OFF))
+
+
+def cut_off_on_paper(page: Page) -> Sequence[str]:
+    """The same of the printed page."""
+    page.emulate_media(media="print")
+    try:
+        return cut_off(page, PAPER)
+    finally:
+        page.emulate_media(media="screen")
+
+
+def unreadable(page: Page) -> Sequence[str]:
+    """What axe-core finds: contrast under 4.5 to 1, links and fields without a name."""
+    page.evaluate(axe())
+    return list(page.evaluate(_CONTRAST))
