@@ -21,3 +21,5 @@ only rooms above it in this list:
 - `application`   every request, of the command line and of Dagster.
 - `orchestration` Dagster's assets, checks, jobs and sensors, derived from the domain; beside it `cli`, the command.
 """
+
+__version__ = "0.1.0"

@@ -13,9 +13,9 @@ import platform
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets import __version__
 from backfill_assets.core.errors import WrongSession, sentence
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.places import InvalidSetting
@@ -201,7 +201,7 @@ def client_versions() -> Versions:
     """The versions that are known without a Spark session."""
     import pyspark
 
-    return {"backfill_assets": _own_version(), "pyspark": pyspark.__version__, "python": platform.python_version()}
+    return {"backfill_assets": __version__, "pyspark": pyspark.__version__, "python": platform.python_version()}
 
 
 def present_versions(spark: SparkSession) -> Versions:
@@ -215,10 +215,3 @@ def staged_versions(payloads: Iterable[Mapping[str, Any]]) -> Versions | None:
     for payload in payloads:
         found = payload.get(VERSIONS, found)
     return found
-
-
-def _own_version() -> str:
-    try:
-        return version("backfill_assets")
-    except PackageNotFoundError:
-        return "not installed"

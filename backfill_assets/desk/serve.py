@@ -6,13 +6,11 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-import uvicorn
-
-from backfill_assets.desk.app import create_app
-from backfill_assets.report.errors import CannotUse
+from backfill_assets.report.errors import CannotUse, PackageMissing
 from backfill_assets.workspace import Workspace
 
 LOOPBACK = "127.0.0.1"
+_OPTIONAL = ("starlette", "uvicorn")
 
 
 def serve_desk(ws: Workspace, port: int | None, ready: Callable[[str], None]) -> None:
@@ -24,8 +22,16 @@ def serve_desk(ws: Workspace, port: int | None, ready: Callable[[str], None]) ->
         ready: Called with the address once it is answered there.
 
     Raises:
-        Refused: The port is taken, or may not be used.
+        Refused: The port is taken, or may not be used, or the packages of the extra `desk` are not installed.
     """
+    try:
+        import uvicorn
+
+        from backfill_assets.desk.app import create_app
+    except ModuleNotFoundError as error:
+        if error.name not in _OPTIONAL:
+            raise
+        raise PackageMissing(what="the desk", package=error.name, extra="desk") from error
     with _listening(port) as listener:
         app = create_app(ws)
         config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)

@@ -7,6 +7,7 @@ edge: names of options, fields, tags and settings.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from backfill_assets.core.errors import Interrupted, MissingInput, Refused, UnknownName, sentence
 from backfill_assets.ledger.states import RunState
@@ -62,6 +63,29 @@ class CannotUse(Refused):
     what: str
     why: str
     instead: str
+
+
+@sentence
+class NothingThen(MissingInput):
+    """readers see no {what} of {table} {partition}{when}."""
+
+    table: str
+    partition: str
+    at: datetime | None
+    what: str
+
+    @property
+    def when(self) -> str:
+        return f" at {self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at else ""
+
+
+@sentence
+class PackageMissing(Refused):
+    """{what} needs the package {package}, which is not installed."""
+
+    what: str
+    package: str
+    extra: str
 
 
 @sentence

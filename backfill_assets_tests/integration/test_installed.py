@@ -1,4 +1,4 @@
-"""The wheel, installed in a folder that is no checkout: its commands and the demo work in an empty folder."""
+"""The wheel, installed in a fresh environment: its commands and the demo work in an empty folder."""
 
 from __future__ import annotations
 
@@ -6,44 +6,117 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
+from backfill_assets import __version__
 from backfill_assets.core.settings import EXAMPLE, PROJECT_ROOT
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 
-Typed = Callable[..., subprocess.CompletedProcess[str]]
+UV = Path(sys.executable).parent / "uv"
+OPTIONAL = ("dagster_webserver", "starlette", "uvicorn", "psycopg", "pytest")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Installed:
+    """The wheel in an environment of its own, without extras.
+
+    Attributes:
+        wheel: The file.
+        python: The environment's interpreter.
+        folder: The empty folder in which commands are typed.
+        index: Where packages come from.
+    """
+
+    wheel: Path
+    python: Path
+    folder: Path
+    index: Mapping[str, str]
+
+    def installs(self, what: str) -> None:
+        """Installs the wheel, or an extra of it, with the locked versions of what it needs."""
+        versions = ("--constraints", str(PROJECT_ROOT / "requirements.lock"))
+        command = [str(UV), "pip", "install", "--quiet", "-p", str(self.python), *versions, what]
+        subprocess.run(command, check=True, env={**os.environ, **self.index})
+
+    def types(self, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Types a command in the empty folder."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "DAGSTER_"))}
+        environment = {**kept, **SPARK_ENVIRONMENT, **more}
+        command = [str(self.python.parent / "backfill"), *words]
+        return subprocess.run(command, env=environment, cwd=self.folder, capture_output=True, text=True, check=False)
+
+    def runs(self, code: str) -> str:
+        """What some Python prints."""
+        return subprocess.run(
+            [str(self.python), "-c", code], cwd=self.folder, capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+
+def of_pip() -> Mapping[str, str]:
+    """The index and the certificates of pip, as variables that uv reads."""
+    found = {}
+    for setting, given, variable in (
+        ("global.index-url", "PIP_INDEX_URL", "UV_DEFAULT_INDEX"),
+        ("global.cert", "PIP_CERT", "SSL_CERT_FILE"),
+    ):
+        asked = [sys.executable, "-m", "pip", "config", "get", setting]
+        configured = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        if value := os.environ.get(variable) or os.environ.get(given) or configured:
+            found[variable] = value
+    return found
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Typed:
-    """Types a command in an empty folder; the libraries are those of this environment."""
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     folder = tmp_path_factory.mktemp("installed")
-    site, empty = folder / "site", folder / "empty"
-    empty.mkdir()
-    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    building = ["--no-deps", "--no-index", "--no-build-isolation", "--wheel-dir", str(folder)]
-    subprocess.run([*pip, "wheel", str(PROJECT_ROOT), *building], check=True)
+    (folder / "empty").mkdir()
+    building = ["--wheel", "--quiet", "--no-build-isolation", "--python", sys.executable, "--out-dir", str(folder)]
+    subprocess.run([str(UV), "build", *building, str(PROJECT_ROOT)], check=True)
     (wheel,) = folder.glob("*.whl")
-    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", str(site), str(wheel)], check=True)
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "DAGSTER_"))}
-    environment = {**inherited, **SPARK_ENVIRONMENT, "PYTHONPATH": str(site)}
-
-    def typed(*words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        command = [str(site / "bin" / "backfill"), *words]
-        return subprocess.run(
-            command, env={**environment, **more}, cwd=empty, capture_output=True, text=True, check=False
-        )
-
-    return typed
+    subprocess.run([str(UV), "venv", "--quiet", "--python", sys.executable, str(folder / "fresh")], check=True)
+    found = Installed(wheel=wheel, python=folder / "fresh" / "bin" / "python", folder=folder / "empty", index=of_pip())
+    found.installs(str(wheel))
+    return found
 
 
 @pytest.mark.long
-def test_without_a_domain_it_says_what_to_set_and_writes_nothing(installed: Typed, tmp_path: Path) -> None:
-    assert installed("--help").returncode == 0
-    ended = installed("status", BACKFILL_HOME=str(tmp_path / "home"))
+def test_the_wheel_has_types_and_the_example_and_nothing_of_the_tests(installed: Installed) -> None:
+    names = ZipFile(installed.wheel).namelist()
+    assert "backfill_assets/py.typed" in names
+    assert "backfill_assets/examples/enforcement_sla/reference/sla_policy.yaml" in names
+    assert [name for name in names if not name.startswith(("backfill_assets/", "backfill_assets-"))] == []
+    assert installed.types("--version").stdout == f"backfill-assets {__version__}\n"
+    assert installed.runs("import backfill_assets; print(backfill_assets.__version__)") == __version__
+
+
+@pytest.mark.long
+def test_what_is_optional_is_asked_for_in_one_sentence(installed: Installed) -> None:
+    there = f"from importlib.util import find_spec; print([name for name in {OPTIONAL} if find_spec(name)])"
+    assert installed.runs(there) == "[]"
+    home = {"BACKFILL_HOME": str(installed.folder / "asked"), "BACKFILL_DOMAIN": EXAMPLE}
+    desk = installed.types("desk", **home)
+    assert desk.returncode == 1
+    assert desk.stderr.splitlines() == [
+        "refused: the desk needs the package uvicorn, which is not installed.",
+        "next: pip install 'backfill-assets[desk]'",
+    ]
+    ledger = installed.types("status", **home, BACKFILL_LEDGER_URL="postgresql://nobody@127.0.0.1/backfill")
+    assert ledger.returncode == 1
+    assert ledger.stderr.splitlines() == [
+        "refused: BACKFILL_LEDGER_URL names PostgreSQL, and the package psycopg is not installed.",
+        "next: pip install 'backfill-assets[postgres]', or let BACKFILL_LEDGER_URL name SQLite",
+    ]
+
+
+@pytest.mark.long
+def test_without_a_domain_it_says_what_to_set_and_writes_nothing(installed: Installed, tmp_path: Path) -> None:
+    assert installed.types("--help").returncode == 0
+    ended = installed.types("status", BACKFILL_HOME=str(tmp_path / "home"))
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [
         "refused: BACKFILL_DOMAIN is not set, and there is no domain without it.",
@@ -53,8 +126,8 @@ def test_without_a_domain_it_says_what_to_set_and_writes_nothing(installed: Type
 
 
 @pytest.mark.long
-def test_the_demo_works_in_an_empty_folder_and_says_where_everything_is(installed: Typed) -> None:
-    ended = installed("demo", "--cases", "200", "--json")
+def test_the_demo_works_in_an_empty_folder_and_says_where_everything_is(installed: Installed) -> None:
+    ended = installed.types("demo", "--cases", "200", "--json")
     assert ended.returncode == 0, ended.stdout + ended.stderr
     told = json.loads(ended.stdout)
     assert Path(told["home"]).name == "backfill_demo"
@@ -63,5 +136,11 @@ def test_the_demo_works_in_an_empty_folder_and_says_where_everything_is(installe
     assert [step["command"] for step in told["steps"] if step["exit_code"]] == [
         step["command"] for step in told["steps"] if "# refused" in step["command"]
     ]
-    shown = installed("status", "--json", BACKFILL_HOME=told["home"], BACKFILL_DOMAIN=EXAMPLE)
+    shown = installed.types("status", "--json", BACKFILL_HOME=told["home"], BACKFILL_DOMAIN=EXAMPLE)
     assert json.loads(shown.stdout) == answers["status"]
+
+
+@pytest.mark.long
+def test_the_extras_bring_the_desk_and_the_pages_of_dagster(installed: Installed) -> None:
+    installed.installs(f"backfill-assets[web] @ {installed.wheel.as_uri()}")
+    assert installed.runs("import backfill_assets.desk.serve, dagster_webserver; print('there')") == "there"

@@ -112,7 +112,8 @@ def rooms_used(path: Path) -> Iterator[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module == "backfill_assets":
-            names = [f"backfill_assets.{alias.name}" for alias in node.names]
+            # The version of the package is in no room.
+            names = [f"backfill_assets.{alias.name}" for alias in node.names if alias.name != "__version__"]
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
         else:

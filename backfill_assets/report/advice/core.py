@@ -59,6 +59,10 @@ def _of_edge(error: BackfillError) -> Advice | None:
             return "choose one of these, or leave it out"
         case errors.CannotUse():
             return f"choose {error.instead}"
+        case errors.NothingThen():
+            return step(do(Act.HISTORY, error.table, partition=error.partition), " lists what readers saw")
+        case errors.PackageMissing():
+            return f"pip install 'backfill-assets[{error.extra}]'"
         case errors.NotAsPlanned():
             return step(f"launch {error.launch}; or ", do(Act.RUN, error.run_id))
         case errors.NoRunYet():
