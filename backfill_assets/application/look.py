@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.sets import SetDocument
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
+    from backfill_assets.report.trace import Trace
     from backfill_assets.staleness.ranges import Staleness
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.audit_record import RecordedAudit
@@ -207,6 +208,13 @@ def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHist
     from backfill_assets.report.row_history import row_history
 
     return row_history(ws, table, day, key)
+
+
+def trace(ws: Workspace, table: str, day: date, key: Mapping[str, str], at: datetime | None) -> Trace:
+    """From the row of a key to the publications behind it, and to the rows and records that it was computed from."""
+    from backfill_assets.report.trace import trace_of
+
+    return trace_of(ws, table, day, key, at)
 
 
 def staged_partitions(ws: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from backfill_assets import __version__
 from backfill_assets.cli.plain_values import PlainGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange, Problem, Refused
 from backfill_assets.core.wording import fault_of, visible
@@ -20,6 +21,7 @@ from backfill_assets.planning.partitions import DayRange, days_named
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
+from backfill_assets.report.errors import Malformed
 from backfill_assets.report.requests import Act, NextStep, do, step
 
 if TYPE_CHECKING:
@@ -41,9 +43,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"backfill-assets {version('backfill-assets')}\n")
+        sys.stdout.write(f"backfill-assets {__version__}\n")
         raise typer.Exit
 
 
@@ -90,6 +90,26 @@ def lines(values: list[str] | None) -> list[str] | None:
     """The same for an option that can be given several times."""
     for value in values or ():
         one_line(value)
+    return values
+
+
+def columns_and_values(given: list[str], option: str) -> Mapping[str, str]:
+    """Columns and values, from `COLUMN=VALUE`.
+
+    Raises:
+        Refused: One has another form, or a column is named twice.
+    """
+    values: dict[str, str] = {}
+    for text in given:
+        column, equals, value = text.partition("=")
+        if not equals or not column.strip() or column.strip() in values:
+            raise Malformed(
+                what=option,
+                value=text[:100],
+                form="COLUMN=VALUE, each column once",
+                example=f"{option} COLUMN=VALUE".removeprefix("KEY "),
+            )
+        values[column.strip()] = value
     return values
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,12 +17,13 @@ from backfill_assets.cli.answers import (
     answer,
     answering,
     app,
+    columns_and_values,
     lines,
     one_line,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.partitions import days_between
-from backfill_assets.report.errors import Malformed, NotGiven, NotTogether
+from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
@@ -142,7 +143,7 @@ def _state(
     with answering(as_json) as console:
         from backfill_assets.application.propose import step_after_landing
 
-        why, values = given_reason(reason), _values(key or [], "--key")
+        why, values = given_reason(reason), columns_and_values(key or [], "--key")
         with opened(quiet=as_json) as session:
             outcome = statement(session.ws, on, values, session.acting(person(by), on=on), reason=why)
             following = step_after_landing(session.ws)
@@ -180,30 +181,10 @@ def _extract(
         )
     return complete_extract(
         days_between(replaces),
-        where=_values(where, "--where"),
+        where=columns_and_values(where, "--where"),
         reason=reason or "complete extract",
         confirmed_by=confirmed_by or None,
     )
-
-
-def _values(given: list[str], option: str) -> Mapping[str, str]:
-    """Columns and values, from `COLUMN=VALUE`.
-
-    Raises:
-        Refused: One has another form, or a column is named twice.
-    """
-    values: dict[str, str] = {}
-    for text in given:
-        column, equals, value = text.partition("=")
-        if not equals or not column.strip() or column.strip() in values:
-            raise Malformed(
-                what=option,
-                value=text[:100],
-                form="COLUMN=VALUE, each column once",
-                example=f"{option} COLUMN=VALUE",
-            )
-        values[column.strip()] = value
-    return values
 
 
 @app.command()

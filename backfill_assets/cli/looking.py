@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -21,8 +22,10 @@ from backfill_assets.cli.answers import (
     answer,
     answering,
     app,
+    columns_and_values,
     days_of_one,
     exit_with_problems,
+    lines,
     one_line,
     print_json,
 )
@@ -118,6 +121,35 @@ def history(
 
         with opened(looks=True) as session:
             document = look.history(session.ws, table, partition)
+        answer(console, document, as_json=as_json)
+
+
+@app.command(cls=PlainCommand)
+def trace(
+    table: TableName,
+    partition: Annotated[DayRange, typer.Argument(parser=days_of_one, metavar="DAY", help="A day, or a month.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="COLUMN=VALUE", callback=lines, help="The key of the row, one word per column."),
+    ] = None,
+    at: Annotated[
+        datetime | None,
+        typer.Option(
+            metavar="TIME",
+            formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"],
+            help="What readers saw at this time, in UTC, such as 2025-03-10T08:00 (default: now).",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """From a number to its publications, requester and approver, and to the rows and landed records behind it."""
+    with answering(as_json) as console:
+        from backfill_assets.application import look
+
+        values = columns_and_values(key or [], "KEY")
+        moment = at.replace(tzinfo=UTC) if at else None
+        with opened(looks=True) as session:
+            document = look.trace(session.ws, table, partition.start, values, moment)
         answer(console, document, as_json=as_json)
 
 

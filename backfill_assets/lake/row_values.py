@@ -11,8 +11,9 @@ What is computed, measured and compared is read by Spark (`snapshot`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import Column, Row
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
 
 _IMPORT_ID = "_import_id"
+_FILE = "__filename"
+"""Arrow's own name of the file that a row is from."""
 
 Texts: TypeAlias = Mapping[str, str | None]
 """Values of a row by column, as text or null."""
@@ -58,19 +61,66 @@ def rows_with_key(lake: Lake, table: str, files: FileSet, key: Mapping[str, str]
         InvalidRange: A text is not a value of its column's type.
         UnreadableTable: A file is damaged.
     """
-    import pyarrow.compute as pc
-
     with lake.reading(table):
         found = _dataset(lake, table, files)
         if found is None:
             return []
-        wanted = [
-            pc.field(name) == _value(name, text, found.schema.field(name).type)
-            for name, text in key.items()
-            if name in found.schema.names
-        ]
-        chosen = reduce(and_, wanted) if wanted else None
-        return _texts_of(found.head(most, filter=chosen))
+        return _texts_of(found.head(most, filter=_is_key(found.schema, key)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRows:
+    """Rows with some keys.
+
+    Attributes:
+        count: How many there are.
+        rows: The first of them, each with the path of its file, relative to the folder of the table.
+    """
+
+    count: int
+    rows: tuple[tuple[str, Texts], ...]
+
+
+def rows_with_keys(
+    lake: Lake, table: str, files: FileSet, keys: Sequence[Mapping[str, str]], *, most: int
+) -> FoundRows:
+    """The rows of these files that have one of these keys; arguments and errors as of `rows_with_key`.
+
+    Args:
+        lake: Where tables are.
+        table: The table the files belong to.
+        files: The files of any partitions of it.
+        keys: By column, the value as text; columns that are not in the files are left out.
+        most: The maximum number of rows that are returned; all are counted.
+    """
+    with lake.reading(table):
+        found = _dataset(lake, table, files)
+        if found is None:
+            return FoundRows(count=0, rows=())
+        chosen = reduce(or_, (_is_key(found.schema, key) for key in keys))
+        read = _texts_of(found.head(most, columns=[*found.schema.names, _FILE], filter=chosen))
+        paths = {path: next(each for each in files.paths if path.endswith(each)) for path in _files_of(read)}
+        return FoundRows(
+            count=found.count_rows(filter=chosen),
+            rows=tuple(
+                (paths[str(row[_FILE])], {name: value for name, value in row.items() if name != _FILE}) for row in read
+            ),
+        )
+
+
+def _files_of(rows: Sequence[Texts]) -> frozenset[str]:
+    return frozenset(str(row[_FILE]) for row in rows)
+
+
+def _is_key(schema: pa.Schema, key: Mapping[str, str]) -> ds.Expression:
+    import pyarrow.compute as pc
+
+    wanted = (
+        pc.field(name) == _value(name, text, schema.field(name).type)
+        for name, text in key.items()
+        if name in schema.names
+    )
+    return reduce(and_, wanted, pc.scalar(True))
 
 
 def some_keys(lake: Lake, table: str, files: FileSet, columns: Sequence[str], *, most: int) -> Sequence[Texts]:

@@ -14,7 +14,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets.workspace import Workspace
 
-_Read = tuple[str, date, int, str | None]
+Read = tuple[str, date, int, str | None]
 """What was read: the table, the partition, and its version or the run of the same set that staged it."""
 
 
@@ -30,7 +30,7 @@ class LandedBehind:
     ws: Workspace
     tx: ReadTransaction
     _manifests: dict[str, Manifest] = field(default_factory=dict)
-    _found: dict[_Read, tuple[str, Provenance]] = field(default_factory=dict)
+    _found: dict[Read, tuple[str, Provenance]] = field(default_factory=dict)
 
     def imports(self, version: PartitionVersion) -> tuple[str, ...]:
         """The ids of the landed files behind a version, in the order of arrival.
@@ -38,7 +38,7 @@ class LandedBehind:
         Raises:
             Refused: The manifest of a run that it was computed from cannot be read.
         """
-        seen: set[_Read] = set()
+        seen: set[Read] = set()
         files: set[str] = set()
         waiting = [(version.table, version.partition, version.run_id, version.provenance)]
         while waiting:
@@ -46,14 +46,18 @@ class LandedBehind:
             if isinstance(provenance, SourceProvenance):
                 files.update(import_id for import_id, _ in provenance.imports)
                 continue
-            reads = set(self._reads(run_id, table, partition)) - seen
+            reads = set(self.reads(run_id, table, partition)) - seen
             seen |= reads
             self._look_up(reads)
             waiting += [(read[0], read[1], *self._found[read]) for read in reads if read in self._found]
         return tuple(sorted(files))
 
-    def _reads(self, run_id: str, table: str, partition: date) -> Iterator[_Read]:
-        """What a run has read for one of its partitions."""
+    def reads(self, run_id: str, table: str, partition: date) -> Iterator[Read]:
+        """What a run has read for one of its partitions.
+
+        Raises:
+            Refused: Its manifest cannot be read.
+        """
         for pinned in self._manifest(run_id).inputs:
             inside = self._window(table, pinned, partition)
             for pin in pinned.partitions:
@@ -74,7 +78,7 @@ class LandedBehind:
             self._manifests[run_id] = self.tx.runs.get(run_id).manifest
         return self._manifests[run_id]
 
-    def _look_up(self, reads: set[_Read]) -> None:
+    def _look_up(self, reads: set[Read]) -> None:
         unknown = reads - self._found.keys()
         by_version: dict[tuple[str, int], list[date]] = {}
         for table, partition, version, from_run in unknown:
@@ -90,5 +94,5 @@ class LandedBehind:
                     self._found[read] = (run_id, staged[read[1]].provenance)
 
 
-def _key(table: str, pin: PinnedPartition) -> _Read:
+def _key(table: str, pin: PinnedPartition) -> Read:
     return (table, pin.partition, pin.version, pin.from_run)

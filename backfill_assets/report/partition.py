@@ -115,7 +115,7 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
         claim=version,
         manifest=manifest,
         declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
-        approved_by=_approver(tx, run),
+        approved_by=approver_of(tx, run),
         versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
         imports=_imports(tx, version),
         checks=_checks(tx, version),
@@ -169,7 +169,7 @@ def _restored_at(tx: ReadTransaction, version: PartitionVersion) -> datetime | N
     return max(back, default=None)
 
 
-def _approver(tx: ReadTransaction, run: RunRecord) -> str | None:
+def approver_of(tx: ReadTransaction, run: RunRecord) -> str | None:
     """Who approved last, by the events: a rollback withdraws the approval, but not the fact that it was given."""
     events = tx.events.entries(entity_id=run.run_id)
     approvals = [event.actor for event in events if event.entity == "approval" and event.action == "approved"]

@@ -45,6 +45,7 @@ class Act(StrEnum):
     STATUS = "status"
     STALE = "stale"
     HISTORY = "history"
+    TRACE = "trace"
     LOCATE = "locate"
     CHECK = "check"
     AUDIT = "audit"

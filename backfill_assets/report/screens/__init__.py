@@ -25,13 +25,14 @@ if TYPE_CHECKING:
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
     from backfill_assets.report.stuck import ClearedDocument
+    from backfill_assets.report.trace import Trace
     from backfill_assets.report.vacuumed import VacuumDocument
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.check import CheckReport
     from backfill_assets.upkeep.doctor import DoctorReport
     from backfill_assets.upkeep.reproduce import ReproductionReport
 
-    OfHistory = TableHistory | PartitionHistory
+    OfHistory = TableHistory | PartitionHistory | Trace
     OfPlan = PlanDocument | SetPlan | NothingPlanned | StaleDocument | ProposeReport
     OfWork = FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument
     OfLanding = (
@@ -96,12 +97,16 @@ def _of_history(document: OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep) ->
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.partition import PartitionHistory
     from backfill_assets.report.screens.history import history_page, partition_page
+    from backfill_assets.report.screens.trace import trace_page
+    from backfill_assets.report.trace import Trace
 
     match document:
         case TableHistory():
             return history_page(document)
         case PartitionHistory():
             return partition_page(document)
+        case Trace():
+            return trace_page(document)
         case _:
             return _of_plan(document)
 

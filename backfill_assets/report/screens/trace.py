@@ -1,0 +1,77 @@
+"""Trace of a number: its value, the publications behind it, and the rows and records that it was computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.page import Note, Page, Section, Table, Tone, facts, page, run_ref, section, table
+from backfill_assets.report.screens.run_report import key_text
+from backfill_assets.report.trace import ContributingRows, Trace
+
+
+def trace_page(found: Trace) -> Page:
+    """A number with its causes and its sources."""
+    seen = found.seen
+    return page(
+        f"{found.table} {found.partition}{f': {key_text(found.key)}' if found.key else ''}",
+        facts(
+            ("at", found.at),
+            ("version", seen.version),
+            ("readers saw it from", seen.since),
+            ("until", seen.until or "now"),
+            *found.values.items(),
+        ),
+        section("Publications, back to the request", _publications(found)),
+        section("Every version that readers saw", _periods(found)),
+        *map(_rows, found.inputs),
+        section("Landed records", _records(found)),
+    )
+
+
+def _publications(found: Trace) -> Table:
+    rows = [
+        (
+            each.publication_id,
+            each.table,
+            each.at,
+            run_ref(each.run_id),
+            each.release,
+            each.requested_by,
+            each.approved_by,
+            each.reason,
+        )
+        for each in found.publications
+    ]
+    heads = ["publication", "table", "at", "run", "release", "asked by", "approved by", "reason"]
+    return table(heads, rows)
+
+
+def _periods(found: Trace) -> Table:
+    rows = [(each.version or "none", each.since, each.until or "now", each.publication_id) for each in found.periods]
+    return table(["version", "from", "until", "by"], rows)
+
+
+def _rows(found: ContributingRows) -> Section | None:
+    columns = list(dict.fromkeys(name for row in found.rows for name in row.values))
+    rows = [(row.partition, *(row.values.get(name) for name in columns)) for row in found.rows]
+    return section(
+        f"{found.table}, from which {found.of} was computed",
+        *(Note(text=text, tone=Tone.SOFT) for text in _said(found)),
+        table(["partition", *columns], rows),
+    )
+
+
+def _said(found: ContributingRows) -> Iterator[str]:
+    yield f"Read: {found.partitions}."
+    if found.problem:
+        yield f"Its rows cannot be named: {found.problem}."
+    elif found.count is not None:
+        more = f"; the first {len(found.rows):,} are followed" if found.count > len(found.rows) else ""
+        same = f" with the same {', '.join(found.by)}" if found.by else ", all that was read"
+        yield f"{count_of(found.count, 'row')}{same}{more}."
+
+
+def _records(found: Trace) -> Table:
+    rows = [(each.import_id, each.file, each.record, each.landed_by, each.landed_at) for each in found.records]
+    return table(["import", "file", "record", "landed by", "landed"], rows, numbers=["record"])

@@ -1,0 +1,363 @@
+"""Trace of a number: the publications behind it, and the rows and landed records that it was computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.identity import DataFile, FileSet
+from backfill_assets.domain import SourceTable
+from backfill_assets.lake.row_values import FoundRows, Texts, rows_with_keys
+from backfill_assets.ledger.records import Action, PartitionVersion
+from backfill_assets.ledger.states import PublicationState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import CauseKind
+from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
+from backfill_assets.report.errors import NotGiven, NothingThen
+from backfill_assets.report.landed_behind import LandedBehind
+from backfill_assets.report.partition import approver_of
+from backfill_assets.report.row_history import key_columns
+from backfill_assets.workspace import Workspace
+
+MOST_ROWS = 20
+"""How many rows of a table are followed to what they were computed from."""
+
+_IMPORT, _RECORD = "_import_id", "_row"
+_LINEAGE = "_"
+_LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """A time during which readers saw one version of a partition.
+
+    Attributes:
+        version: The version; 0 for none.
+        publication_id: The publication or rollback that began it.
+        since: When it began.
+        until: When it ended; null while it lasts.
+    """
+
+    version: int
+    publication_id: str
+    since: datetime
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedPublication:
+    """A publication that brought a number about.
+
+    Attributes:
+        publication_id: The publication.
+        table: The table that it changed.
+        at: When readers saw it first; null for one that never landed.
+        run_id: The run whose rows it published.
+        release: The transform and its release.
+        reason: Why the run was planned.
+        requested_by: Who asked for it.
+        approved_by: Who approved it, or null.
+        follows: The publications that it follows; empty for what a person asked for.
+    """
+
+    publication_id: str
+    table: str
+    at: datetime | None
+    run_id: str
+    release: str
+    reason: str
+    requested_by: str
+    approved_by: str | None
+    follows: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedRow:
+    """A row that contributed.
+
+    Attributes:
+        partition: Its partition, as a person reads it.
+        values: Its values by column, as text or null.
+    """
+
+    partition: str
+    values: Mapping[str, str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContributingRows:
+    """Rows of one table from which the rows above it were computed.
+
+    Attributes:
+        table: The table.
+        of: The table whose rows were computed from them.
+        by: The columns by which they were found: those of the key of the rows above that this table has too; empty
+            where there are none, and every row that was read can have contributed.
+        partitions: The partitions that were read for the rows above, warm-up included.
+        count: How many rows of these partitions have these keys; null when they cannot be found.
+        rows: The first of them.
+        problem: Why they cannot be found, or null.
+    """
+
+    table: str
+    of: str
+    by: tuple[str, ...]
+    partitions: Partitions
+    count: int | None
+    rows: tuple[TracedRow, ...]
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TracedRecord:
+    """A record of a landed file.
+
+    Attributes:
+        import_id: The import.
+        file: The name of the file as it came.
+        record: The number of the record in the file; for JSONL, the line.
+        landed_by: Who landed the file.
+        landed_at: When it had landed.
+    """
+
+    import_id: str
+    file: str
+    record: int | None
+    landed_by: str
+    landed_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trace:
+    """From a number to its causes and its sources.
+
+    Attributes:
+        table: Its table.
+        partition: Its partition, as a person reads it.
+        key: By column, the value that was asked for.
+        at: The time for which it was asked; null for now.
+        seen: During which time readers saw the version.
+        values: The values of the row by column, as text or null.
+        periods: Every version that readers saw of the partition, in order; one that was restored is there twice.
+        publications: The publication of the version, and those that it follows, up to what a person asked for.
+        inputs: The rows that it was computed from, table by table down to the sources.
+        records: The landed records of the rows of sources.
+    """
+
+    table: str
+    partition: str
+    key: Mapping[str, str]
+    at: datetime | None
+    seen: Period
+    values: Mapping[str, str | None]
+    periods: tuple[Period, ...]
+    publications: tuple[TracedPublication, ...]
+    inputs: tuple[ContributingRows, ...]
+    records: tuple[TracedRecord, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rows:
+    """Some rows of a table, and the partition and the run of each."""
+
+    table: str
+    rows: tuple[tuple[date, str, Texts], ...]
+
+
+def trace_of(ws: Workspace, table: str, day: date, key: Mapping[str, str], at: datetime | None = None) -> Trace:
+    """Follows the row of a key to the publications behind it, and to the rows and records that it was computed from.
+
+    Args:
+        ws: The workspace.
+        table: Its table.
+        day: A day of its partition.
+        key: By column of the key, the value as text; the partition's own column may be left out.
+        at: The time at which readers saw it; None for now.
+
+    Raises:
+        UnknownName: There is no such table.
+        MissingInput: Readers saw no such row at that time.
+        InvalidRange: A value is not of its column's type.
+        Refused: A column of the key is missing, or was named that is none.
+    """
+    declared = ws.domain.table(table)
+    partition, grain = partition_of(declared.partition.grain, day), declared.partition.grain
+    described = partition_text(grain, partition)
+    wanted = key_columns(ws, declared.name)
+    given = {name: value for name, value in key.items() if name != declared.partition.column}
+    if set(given) != set(wanted):
+        raise NotGiven(
+            why=f"a key of {declared.name} is {', '.join(wanted)}, and {', '.join(given) or 'nothing'} is given",
+            add=" ".join(f"{name}=VALUE" for name in wanted),
+        )
+    with ws.ledger.read() as tx:
+        periods = periods_of(tx, declared.name, partition)
+        seen = _seen_at(periods, at)
+        if seen is None:
+            raise NothingThen(table=declared.name, partition=described, at=at, what="version")
+        (version,) = tx.versions.pinned(declared.name, [(partition, seen.version)]).values()
+        found = _read(ws, declared.name, [version], [given])
+        if not found.rows:
+            raise NothingThen(table=declared.name, partition=described, at=at, what=f"row with {_words(given)}")
+        start = _Rows(table=declared.name, rows=((partition, version.run_id, found.rows[0][1]),))
+        inputs, sources = _inputs(ws, tx, start)
+        return Trace(
+            table=declared.name,
+            partition=described,
+            key=given,
+            at=at,
+            seen=seen,
+            values=_business(found.rows[0][1]),
+            periods=periods,
+            publications=tuple(_publications(tx, version.publication_id)),
+            inputs=inputs,
+            records=tuple(_records(tx, sources)),
+        )
+
+
+def periods_of(tx: ReadTransaction, table: str, partition: date) -> tuple[Period, ...]:
+    """What readers saw of a partition, and when: a publication begins a version, a rollback restores an earlier one."""
+    begun: list[Period] = []
+    for header in tx.publications.headers(table=table, states=_LANDED)[::-1]:
+        changes = tx.publications.get(header.publication_id).intent.changes
+        change = next((each for each in changes if each.partition == partition), None)
+        if change is None or header.finished_at is None:
+            continue
+        if header.action is Action.ROLLBACK:
+            version = change.restores or 0
+        else:
+            made = tx.versions.of_publication(header.publication_id)
+            version = next((each.version for each in made if each.partition == partition), 0)
+        begun.append(
+            Period(version=version, publication_id=header.publication_id, since=header.finished_at, until=None)
+        )
+    ends = [*(each.since for each in begun[1:]), None]
+    return tuple(replace(each, until=end) for each, end in zip(begun, ends, strict=True))
+
+
+def _seen_at(periods: Sequence[Period], at: datetime | None) -> Period | None:
+    """The period at a time, unless readers saw no version then."""
+    reached = [each for each in periods if at is None or each.since <= at]
+    return reached[-1] if reached and reached[-1].version else None
+
+
+def _publications(tx: ReadTransaction, publication_id: str) -> Iterator[TracedPublication]:
+    """A publication and those that it follows, each once."""
+    waiting, seen = [publication_id], set[str]()
+    while waiting:
+        name = waiting.pop(0)
+        if name in seen:
+            continue
+        seen.add(name)
+        header = tx.publications.header(name)
+        run = tx.runs.get(header.run_id)
+        manifest = run.manifest
+        follows = manifest.cause.publications if manifest.cause.kind is CauseKind.FOLLOW_UP else ()
+        waiting += follows
+        yield TracedPublication(
+            publication_id=name,
+            table=header.table,
+            at=header.finished_at,
+            run_id=run.run_id,
+            release=f"{manifest.transform} {manifest.transform_version}",
+            reason=manifest.reason,
+            requested_by=manifest.requested_by,
+            approved_by=approver_of(tx, run),
+            follows=follows,
+        )
+
+
+def _inputs(ws: Workspace, tx: ReadTransaction, start: _Rows) -> tuple[tuple[ContributingRows, ...], Sequence[Texts]]:
+    """The rows from which some rows were computed, level by level, and those of sources."""
+    behind = LandedBehind(ws=ws, tx=tx)
+    found: list[ContributingRows] = []
+    sources: list[Texts] = []
+    level = [start]
+    while level:
+        below: list[_Rows] = []
+        for rows in level:
+            if isinstance(ws.domain.table(rows.table), SourceTable):
+                sources += [values for _, _, values in rows.rows]
+                continue
+            for table, reads in _reads(tx, behind, rows).items():
+                contributing, followed = _contributing(ws, rows, table, reads)
+                found.append(contributing)
+                below += [followed] if followed.rows else []
+        level = below
+    return tuple(found), sources
+
+
+def _reads(tx: ReadTransaction, behind: LandedBehind, rows: _Rows) -> Mapping[str, Mapping[date, tuple[str, FileSet]]]:
+    """What was read for some rows: by table and partition, the run that made it and its files."""
+    wanted = {read for partition, run_id, _ in rows.rows for read in behind.reads(run_id, rows.table, partition)}
+    found: dict[str, dict[date, tuple[str, FileSet]]] = {}
+    for table in {read[0] for read in wanted}:
+        pairs = {(day, version) for name, day, version, from_run in wanted if name == table and from_run is None}
+        # A partition that two versions were read of is followed in the later one.
+        for day, version in tx.versions.pinned(table, sorted(pairs)).items():
+            found.setdefault(table, {})[day] = (version.run_id, version.files)
+    for run_id in {read[3] for read in wanted if read[3]}:
+        staged = tx.candidates.of_run(run_id)
+        for table, day, _, from_run in wanted:
+            if from_run == run_id and day in staged:
+                found.setdefault(table, {})[day] = (run_id, staged[day].files)
+    return found
+
+
+def _contributing(
+    ws: Workspace, rows: _Rows, table: str, reads: Mapping[date, tuple[str, FileSet]]
+) -> tuple[ContributingRows, _Rows]:
+    declared, above = ws.domain.table(table), ws.domain.table(rows.table)
+    grain = declared.partition.grain
+    by = tuple(name for name in key_columns(ws, rows.table) if name in declared.schema.fieldNames())
+    seen = ContributingRows(
+        table=table,
+        of=above.name,
+        by=by,
+        partitions=Partitions.of(grain, reads),
+        count=None,
+        rows=(),
+        problem=None,
+    )
+    keys = list({tuple((name, values[name] or "") for name in by): None for _, _, values in rows.rows})
+    made = {file.path: (day, run_id) for day, (run_id, files) in reads.items() for file in files.files}
+    all_files: list[DataFile] = [file for _, files in reads.values() for file in files.files]
+    try:
+        found = rows_with_keys(ws.lake, table, FileSet.of(all_files), [dict(each) for each in keys], most=MOST_ROWS)
+    except BackfillError as error:
+        return replace(seen, problem=error.message), _Rows(table=table, rows=())
+    followed = tuple((*made[path], values) for path, values in found.rows)
+    shown = tuple(
+        TracedRow(partition=partition_text(grain, day), values=_business(values)) for day, _, values in followed
+    )
+    return replace(seen, count=found.count, rows=shown), _Rows(table=table, rows=followed)
+
+
+def _records(tx: ReadTransaction, sources: Sequence[Texts]) -> Iterator[TracedRecord]:
+    named = {(values[_IMPORT], values.get(_RECORD)) for values in sources if values.get(_IMPORT)}
+    for import_id, record in sorted(named, key=lambda each: (str(each[0]), int(each[1] or 0))):
+        found = tx.imports.get(str(import_id))
+        yield TracedRecord(
+            import_id=found.import_id,
+            file=found.original_path,
+            record=int(record) if record is not None else None,
+            landed_by=found.landed_by,
+            landed_at=found.landed_at,
+        )
+
+
+def _read(
+    ws: Workspace, table: str, versions: Sequence[PartitionVersion], keys: Sequence[Mapping[str, str]]
+) -> FoundRows:
+    files = FileSet.of(file for version in versions for file in version.files.files)
+    return rows_with_keys(ws.lake, table, files, keys, most=1)
+
+
+def _business(values: Texts) -> Texts:
+    return {name: value for name, value in values.items() if not name.startswith(_LINEAGE)}
+
+
+def _words(key: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in key.items())

@@ -1,0 +1,93 @@
+"""A number is followed to the people who asked for it, and to the records of landed files, also as it was at a time."""
+
+from __future__ import annotations
+
+import io
+from datetime import date, timedelta
+
+import pytest
+from rich.console import Console
+
+from backfill_assets.application import look
+from backfill_assets.cli.terminal import show
+from backfill_assets.core.errors import MissingInput, Refused
+from backfill_assets.report.html import html_file
+from backfill_assets.report.screens.trace import trace_page
+from backfill_assets.report.trace import MOST_ROWS, Trace
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, SOLD, TOTALS, planned_set, ready_set
+from backfill_assets_tests.support.shop import RECENT, SALES, Shop
+
+SHOP = {"shop": "only"}
+
+
+def traced(shop: Shop, table: str, day: date, key: dict[str, str] | None = None) -> Trace:
+    return look.trace(shop.ws, table, day, key or {}, None)
+
+
+def restated(shop: Shop) -> str:
+    set_id = ready_set(shop, planned_set(shop))
+    operations.publish_set(shop.ws, set_id, by="ben")
+    return set_id
+
+
+def test_a_monthly_number_leads_to_its_request_and_to_every_record_behind_it(month: Shop) -> None:
+    found = traced(month, TOTALS, FEBRUARY.start)
+    (publication,) = found.publications
+    assert (publication.requested_by, publication.approved_by, publication.reason) == ("ana", "ben", "why not")
+    silver, bronze = found.inputs
+    assert (silver.table, silver.count, silver.partitions.days) == (RECENT, 28, tuple(FEBRUARY))
+    assert (bronze.table, bronze.of) == (SALES, RECENT)
+    assert (bronze.by, bronze.count) == ((), MOST_ROWS + 3), "of twenty days, with two days back and one ahead"
+    assert {record.file.rpartition("/")[2] for record in found.records} == {"sold.jsonl"}
+    assert len({record.record for record in found.records}) == MOST_ROWS
+
+
+def test_a_row_of_a_source_leads_to_its_file_and_record(late: Shop) -> None:
+    found = traced(late, SALES, CARNIVAL, {"sale_id": "late"})
+    (record,) = found.records
+    assert (record.file.rpartition("/")[2], record.landed_by) == ("late.jsonl", "ana")
+    assert found.values["amount"] == "5"
+    earlier = traced(late, SALES, CARNIVAL, {"sale_id": f"sale-{CARNIVAL}"})
+    assert earlier.records[0].record == (CARNIVAL - SOLD.start).days + earlier_first(late)
+
+
+def earlier_first(shop: Shop) -> int:
+    """The number of the first record of the file."""
+    (record,) = traced(shop, SALES, SOLD.start, {"sale_id": f"sale-{SOLD.start}"}).records
+    assert record.record is not None
+    return record.record
+
+
+@pytest.mark.long
+def test_what_readers_saw_at_a_time_is_told_also_of_a_version_that_was_restored(late: Shop) -> None:
+    before = traced(late, TOTALS, FEBRUARY.start)
+    set_id = restated(late)
+    after = traced(late, TOTALS, FEBRUARY.start)
+    assert after.values["amount"] != before.values["amount"]
+    operations.rollback_set(late.ws, set_id, by="ben", reason="second thoughts")
+    now = traced(late, TOTALS, FEBRUARY.start)
+    assert [each.version for each in now.periods] == [1, 2, 1]
+    assert [each.until for each in now.periods] == [now.periods[1].since, now.periods[2].since, None]
+    then = look.trace(late.ws, TOTALS, FEBRUARY.start, {}, now.periods[1].since)
+    assert (then.values, then.seen.version) == (after.values, 2)
+    assert now.values == before.values
+    with pytest.raises(MissingInput, match="readers see no version"):
+        look.trace(late.ws, TOTALS, FEBRUARY.start, {}, now.periods[0].since - timedelta(seconds=1))
+
+
+def test_a_key_that_is_none_or_is_not_there_is_refused_with_the_columns(month: Shop) -> None:
+    with pytest.raises(Refused, match=r"a key of silver\.recent_sales is shop, and nothing is given"):
+        traced(month, RECENT, CARNIVAL)
+    with pytest.raises(MissingInput, match=r"readers see no row with shop=nobody of silver\.recent_sales 2026-02-16"):
+        traced(month, RECENT, CARNIVAL, {"shop": "nobody"})
+
+
+def test_the_page_says_what_the_document_says(month: Shop) -> None:
+    found = traced(month, RECENT, CARNIVAL, SHOP)
+    shown = io.StringIO()
+    show(Console(file=shown, width=200), trace_page(found))
+    for text in (shown.getvalue(), html_file(trace_page(found))):
+        assert found.publications[0].publication_id in text
+        assert "ana" in text
+        assert SALES in text
