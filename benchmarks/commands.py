@@ -82,7 +82,8 @@ def first_tasks(world: World, *, rounds: int) -> Sequence[Figure]:
 
         # Spark's defaults are not read by the server, so that it is given its log as a setting. Without that setting a
         # command is of other settings than the server, and starts a Spark of its own.
-        of_server = {"BACKFILL_SPARK_CONF": f"spark.eventLog.enabled=true;spark.eventLog.dir=file://{events}"}
+        log = f"spark.eventLog.enabled=true;spark.eventLog.dir=file://{events};spark.eventLog.compress=false"
+        of_server = {"BACKFILL_SPARK_CONF": log}
         with _server({**home, **of_server}):
             run("warm-up", of_server)
             for _ in range(rounds):
