@@ -1,0 +1,125 @@
+"""What can be said of captures without a server: declarations, secrets, the pieces of a range, and the pace."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.capture.errors import NoSecret, SecretInHome
+from backfill_assets.capture.kafka import KafkaStream
+from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.secrets_by_name import secrets_named
+from backfill_assets.capture.streams import Pace, Span
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain import Operations, SourceTable
+from backfill_assets_tests.domains import captured
+
+TOPIC = KafkaTopic(topic="sales", servers="broker:9092")
+
+
+def declared(**changed: Any) -> SourceTable:
+    return replace(captured.sales, capture=replace(TOPIC, **changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"topic": "a topic"}, "is no name of a topic"),
+        ({"servers": "broker"}, "have to be like 'broker-1:9092,broker-2:9092'"),
+        ({"servers": "user:password@broker:9092"}, "have to be like"),
+        ({"chunk": 0}, "has to be a number of offsets"),
+        ({"lateness": 3}, "has to be a timedelta"),
+        ({"key_format": "avro"}, "has to be 'text' or 'json'"),
+        ({"settings": {"isolation.level": "read_uncommitted"}}, "which a capture sets itself"),
+        ({"settings": {"enable.auto.commit": "true"}}, "which a capture sets itself"),
+        ({"settings": {"sasl.password": "hidden-word"}}, "name it among its secrets"),
+        ({"secrets": {"sasl.password": "hidden-word"}}, "is named by an environment variable"),
+    ],
+)
+def test_a_topic_that_cannot_be_captured_is_refused_when_it_is_declared(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidDeclaration, match=r"bronze\.sales: ") as refused:
+        declared(**changed)
+    assert said in refused.value.message
+    assert "hidden-word" not in refused.value.message
+
+
+def test_a_text_is_no_key_of_several_columns() -> None:
+    two: Any = {"key": ("sale_id", "sold_at")}
+    operation = Operations(column="op", update="u", delete="d")
+    with pytest.raises(InvalidDeclaration, match="use key_format='json'"):
+        replace(captured.sales, capture=TOPIC, operation=operation, **two)
+    assert replace(captured.sales, capture=replace(TOPIC, key_format="json"), operation=operation, **two)
+
+
+def test_a_secret_is_read_by_its_name_from_the_environment_or_from_a_file_outside_of_the_home(tmp_path: Path) -> None:
+    home, outside = tmp_path / "home", tmp_path / "secret"
+    home.mkdir()
+    (home / "secret").write_text("word")
+    outside.write_text("word\n")
+    names = {"sasl.password": "PASSWORD"}
+    assert secrets_named(names, home=home, environment={"PASSWORD": "word"}) == {"sasl.password": "word"}
+    assert secrets_named(names, home=home, environment={"PASSWORD_FILE": str(outside)}) == {"sasl.password": "word"}
+    with pytest.raises(NoSecret, match="the secret PASSWORD is not there"):
+        secrets_named(names, home=home, environment={})
+    with pytest.raises(NoSecret, match="no such file"):
+        secrets_named(names, home=home, environment={"PASSWORD_FILE": str(tmp_path / "none")})
+    link = tmp_path / "link"
+    link.symlink_to(home / "secret")
+    for path in (home / "secret", link):
+        with pytest.raises(SecretInHome, match="no secret is read from the home"):
+            secrets_named(names, home=home, environment={"PASSWORD_FILE": str(path)})
+
+
+offsets = st.integers(0, 60)
+
+
+def span(start: int, end: int) -> Span:
+    return Span(partition="0", range_from=str(start), range_to=str(end))
+
+
+@given(
+    wanted=st.tuples(offsets, offsets).map(sorted),
+    done=st.lists(st.tuples(offsets, offsets).map(sorted), max_size=4),
+    chunk=st.integers(1, 20),
+)
+def test_pieces_are_what_is_not_captured_in_order_each_once_and_cut_where_every_capture_cuts(
+    wanted: list[int], done: list[list[int]], chunk: int
+) -> None:
+    stream = KafkaStream(replace(TOPIC, chunk=chunk), secret={})
+    held = {offset for start, end in done for offset in range(start, end)}
+    pieces = list(stream.pieces(span(*wanted), [span(*each) for each in done]))
+    read = [offset for each in pieces for offset in range(int(each.range_from), int(each.range_to))]
+    assert read == [offset for offset in range(*wanted) if offset not in held]
+    assert all(int(each.range_from) // chunk == (int(each.range_to) - 1) // chunk for each in pieces)
+
+
+@pytest.mark.parametrize(
+    ("pace", "waited"),
+    [
+        ({"records_per_minute": 600}, 30),
+        ({"bytes_per_minute": 6_000}, 60),
+        ({"records_per_minute": 600, "bytes_per_minute": 6_000}, 60),
+        ({}, 0),
+    ],
+)
+def test_a_pace_holds_a_capture_to_its_slowest_limit(pace: dict[str, int], waited: float) -> None:
+    now = 0.0
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    held = Pace(wait=wait, now=lambda: now, **pace)
+    for _ in range(30):
+        held.took(10, 200)
+    assert now == pytest.approx(waited)
+
+
+def test_a_capture_that_is_no_stream_is_refused() -> None:
+    with pytest.raises(InvalidDeclaration, match=r"its capture is 'sales'.*KafkaTopic"):
+        replace(captured.sales, capture="sales")  # type: ignore[arg-type]
