@@ -88,15 +88,6 @@ class SecretInHome(Refused):
 
 
 @sentence
-class NoClient(Refused):
-    """{package} is not installed, and nothing can be captured from {family} without it."""
-
-    family: str
-    package: str
-    extra: str
-
-
-@sentence
 class NoStream(MissingInput):
     """{servers} has no {name}."""
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.capture.errors import (
     CreatedAgain,
-    NoClient,
     NoStream,
     NothingCaptured,
     OtherTopic,
@@ -33,6 +32,7 @@ from backfill_assets.capture.errors import (
 from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Tombstones, Written
+from backfill_assets.core.errors import PackageMissing
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -391,7 +391,7 @@ def _client() -> Any:
     try:
         import confluent_kafka
     except ImportError:
-        raise NoClient(family="Kafka", package="confluent-kafka", extra="kafka") from None
+        raise PackageMissing(what="a capture from Kafka", package="confluent-kafka", extra="kafka") from None
     return confluent_kafka
 
 

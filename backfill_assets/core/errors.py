@@ -20,6 +20,7 @@ BackfillError
 │   ├── InputsMovedOn         there are newer inputs than the run has read
 │   ├── LeavesOrphans         a rollback would leave published partitions without their input
 │   ├── StoreRefused          an object store that does not accept the credentials, or has no such bucket
+│   ├── PackageMissing        a package of an extra that is not installed
 │   ├── WrongSession          a Spark session whose settings change the meaning of rows
 │   └── ContractBroken        a transform did not return what it declares
 ├── Retryable          nothing was changed; the same request may succeed later
@@ -232,6 +233,15 @@ class LeavesOrphans(Refused):
 
 class ContractBroken(Refused):
     """A transform did not return what its table declares."""
+
+
+@sentence
+class PackageMissing(Refused):
+    """{what} needs the package {package}, which is not installed."""
+
+    what: str
+    package: str
+    extra: str
 
 
 class Retryable(BackfillError):

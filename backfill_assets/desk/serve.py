@@ -6,7 +6,8 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
-from backfill_assets.report.errors import CannotUse, PackageMissing
+from backfill_assets.core.errors import PackageMissing
+from backfill_assets.report.errors import CannotUse
 from backfill_assets.workspace import Workspace
 
 LOOPBACK = "127.0.0.1"

@@ -80,15 +80,6 @@ class NothingThen(MissingInput):
 
 
 @sentence
-class PackageMissing(Refused):
-    """{what} needs the package {package}, which is not installed."""
-
-    what: str
-    package: str
-    extra: str
-
-
-@sentence
 class NotAsPlanned(Refused):
     """{why}."""
 

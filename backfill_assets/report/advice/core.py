@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected
+from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected
 from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
@@ -61,7 +61,7 @@ def _of_edge(error: BackfillError) -> Advice | None:
             return f"choose {error.instead}"
         case errors.NothingThen():
             return step(do(Act.HISTORY, error.table, partition=error.partition), " lists what readers saw")
-        case errors.PackageMissing():
+        case PackageMissing():
             return f"pip install 'backfill-assets[{error.extra}]'"
         case errors.NotAsPlanned():
             return step(f"launch {error.launch}; or ", do(Act.RUN, error.run_id))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Pace, Span
-from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.core.errors import InvalidDeclaration, PackageMissing
 from backfill_assets.domain import Operations, SourceTable
+from backfill_assets.report.command_line import explained
 from backfill_assets_tests.domains import captured
 
 TOPIC = KafkaTopic(topic="sales", servers="broker:9092")
@@ -123,3 +125,10 @@ def test_a_pace_holds_a_capture_to_its_slowest_limit(pace: dict[str, int], waite
 def test_a_capture_that_is_no_stream_is_refused() -> None:
     with pytest.raises(InvalidDeclaration, match=r"its capture is 'sales'.*KafkaTopic"):
         replace(captured.sales, capture="sales")  # type: ignore[arg-type]
+
+
+def test_without_the_client_the_refusal_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    with pytest.raises(PackageMissing, match="needs the package confluent-kafka") as refused:
+        KafkaStream(TOPIC, secret={})
+    assert explained(refused.value).endswith("Next: pip install 'backfill-assets[kafka]'")
