@@ -33,6 +33,7 @@ from backfill_assets.publication.proposals import days_held_by_moves
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.report.what_next import is_built_since
+from backfill_assets.staleness.find import own_past
 from backfill_assets.workspace import Workspace
 
 REASON = "the newest days"
@@ -134,7 +135,15 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
             kind=Kind.LIVE,
             mode=Mode.LIVE,
         )
-        plan = propose(request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=WHAT_LANDED)
+        plan = propose(
+            request,
+            terms,
+            graph=ws.graph,
+            state=LedgerState(tx),
+            as_of=ws.clock(),
+            cause=WHAT_LANDED,
+            past=own_past(ws, tx, table),
+        )
     require_inputs(plan, first_day=ws.graph.first_day)
     with ws.ledger.write() as tx:
         if others := LedgerState(tx).open_runs(table.name, newest):

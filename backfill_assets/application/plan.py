@@ -20,6 +20,7 @@ from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.restatements.references import Chooser
+from backfill_assets.staleness.find import own_past
 from backfill_assets.workspace import Workspace
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
@@ -55,7 +56,12 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         node = chosen.graph.table(table.name)
         ready, waiting = complete_partitions(node, chosen.graph, asked, state) if request.partial else (asked, ())
         proposed = propose(
-            replace(named, partitions=ready or None), terms, graph=chosen.graph, state=state, as_of=as_of
+            replace(named, partitions=ready or None),
+            terms,
+            graph=chosen.graph,
+            state=state,
+            as_of=as_of,
+            past=own_past(ws, tx, table),
         )
         if ready and waiting:
             lacks = lacking(chosen.graph, node, waiting, state.accepted)

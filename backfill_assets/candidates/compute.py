@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 
 from pyspark.sql import DataFrame
@@ -12,16 +13,18 @@ from backfill_assets.candidates.inputs import PinnedFiles, files_read
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.identity import FileSet
 from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DerivedTable, SourceTable, Table, TransformContext
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract_versions import FIRST
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
+from backfill_assets.planning.stages import continuing
 from backfill_assets.transforms.apply import apply_transform, called_transform, with_lineage
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import current_rows, stored_schema
@@ -58,6 +61,7 @@ def derived_rows(
     partitions: Sequence[date],
     reads: Sequence[Reads],
     files: PinnedFiles,
+    state: State | None = None,
 ) -> DataFrame:
     """The rows of some output partitions, lineage included, from exactly these input files.
 
@@ -70,16 +74,35 @@ def derived_rows(
         partitions: What this call of the transform computes.
         reads: What it reads.
         files: The files of at least the pinned input partitions.
+        state: The snapshot that is continued; None for the one that the run begins with.
 
     Raises:
         MissingInput: An input file or a pinned reference does not exist any more.
         ContractBroken: The transform failed, or returned other columns than it declares.
     """
-    rows = returned_rows(ws, manifest, table, partitions, reads, files)
+    rows = returned_rows(ws, manifest, table, partitions, reads, files, state)
     if manifest.publish.merges:
         merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=rows)
         rows = merge.rows()
     return with_lineage(rows, table, manifest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The snapshot that a call continues, with its files; None for a cold start."""
+
+    snapshot: date | None
+    files: FileSet | None
+
+
+def pinned_state(manifest: Manifest, files: PinnedFiles, *, earlier: bool = False) -> State:
+    """The accepted snapshot that a run begins with, or the one before it."""
+    pins = manifest.base.partitions if manifest.base else ()
+    chosen = pins[:-1] if earlier else pins
+    if not chosen:
+        return State(snapshot=None, files=None)
+    snapshot = chosen[-1].partition
+    return State(snapshot=snapshot, files=files[MERGED_WITH][snapshot])
 
 
 def returned_rows(
@@ -89,11 +112,17 @@ def returned_rows(
     partitions: Sequence[date],
     reads: Sequence[Reads],
     files: PinnedFiles,
+    state: State | None = None,
 ) -> DataFrame:
     """What the transform of a run returns for some output partitions: rows, or changes; see `derived_rows`."""
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
     spark = ws.spark()
-    frames = {
+    own: dict[str, DataFrame] = {}
+    if table.state is not None:
+        found = state or pinned_state(manifest, files)
+        reads = continuing(manifest, ws.graph, partitions, found.snapshot)
+        own = {table.state: rows_of(ws, table, [found.files] if found.files else [])}
+    frames = own | {
         read.argument: _input_rows(ws, manifest, read, files, changes=read.argument in table.changes) for read in reads
     }
     ctx = TransformContext(
@@ -206,6 +235,8 @@ def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
         for argument, source in table.inputs.items()
         for no_rows in [rows_of(ws, source, ())]
     }
+    if table.state is not None:
+        frames[table.state] = rows_of(ws, table, ())
     try:
         called_transform(table, table.release(None), frames, ctx)
     except BackfillError as error:

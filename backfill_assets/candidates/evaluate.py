@@ -18,7 +18,13 @@ from functools import cached_property
 from pyspark.sql import DataFrame
 
 from backfill_assets.candidates.compare import Sides, compare_partitions, sample_partitions
-from backfill_assets.candidates.compute import require_same_code, returned_rows, unreadable_by
+from backfill_assets.candidates.compute import (
+    derived_rows,
+    pinned_state,
+    require_same_code,
+    returned_rows,
+    unreadable_by,
+)
 from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.prove import prove
@@ -33,11 +39,11 @@ from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpP
 from backfill_assets.gates.agreed import require_agreed_gates
 from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by
 from backfill_assets.gates.failing import MOST_KEYS, failing_keys
-from backfill_assets.gates.judge import Verdict, judge
+from backfill_assets.gates.judge import StateAgain, Verdict, judge
 from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.sample import most_moved
-from backfill_assets.lake.checksums import NO_ROWS
+from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lake.tables import follows_in_swap
@@ -54,6 +60,7 @@ from backfill_assets.ledger.findings import (
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.own_past import starts_from
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import node_of
@@ -91,6 +98,7 @@ class Gating:
         measured: What was measured in the staged rows, by partition; empty before that.
         proven: The result of the proof of the window; None without a proof.
         merged: What the changes are, by partition; empty for a table that is not fed by changes.
+        again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
         took_ms: How long its stages took, by name.
     """
@@ -108,6 +116,7 @@ class Gating:
     measured: Mapping[date, Measured] = field(default_factory=dict)
     proven: tuple[Proven, ...] | None = None
     merged: Mapping[date, MergedPartition] = field(default_factory=dict)
+    again: StateAgain | None = None
     cells: tuple[BreakdownCell, ...] = ()
     took_ms: dict[str, int] = field(default_factory=dict)
     evaluated: Evaluated | None = None
@@ -215,6 +224,8 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
         equal = equal_partitions(found, before)
         sides = replace(work.sides, accepted={p: f for p, f in work.accepted_files.items() if p not in equal})
         work.measured = compare(found, before, compare_partitions(sides), work.table)
+        if isinstance(work.table, DerivedTable) and work.table.state is not None:
+            work.again = _state_again(work, work.table)
         if isinstance(work.table, DerivedTable) and work.manifest.publish.merges:
             work.merged = _measured_merge(work, work.table)
         if breakdown is not None:
@@ -262,6 +273,22 @@ def _measured_merge(work: Gating, table: DerivedTable) -> Mapping[date, MergedPa
         merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=changes)
         found |= merge.measured(rows_of(ws, table, (work.staged_files[p] for p in partitions)))
     return found
+
+
+def _state_again(work: Gating, table: DerivedTable) -> StateAgain | None:
+    """The first snapshot of a run once more, from one snapshot earlier than it began with."""
+    ws, manifest = work.ws, work.manifest
+    snapshot = starts_from(manifest)
+    if snapshot is None:
+        return None
+    require_same_code(ws, manifest)
+    with ws.ledger.read() as tx:
+        files = pinned_files(tx, manifest.run_id, manifest.pinned)
+    first, earlier = manifest.partitions[0], pinned_state(manifest, files, earlier=True)
+    rows = derived_rows(ws, manifest, table, (first,), (), files, earlier)
+    found = partition_checksums(rows, table.partition.column, business_schema(table)).get(first, NO_ROWS)
+    staged = work.measured[first].checksum if first in work.measured else NO_ROWS
+    return StateAgain(partition=first, snapshot=snapshot, earlier=earlier.snapshot, is_same=found == staged)
 
 
 def prove_window(work: Gating, stage: Prove) -> None:
@@ -324,6 +351,7 @@ def _judged(work: Gating) -> Evaluated:
         work.cells,
         work.new,
         work.merged,
+        work.again,
     )
     results = (*judged, *work.kept)
     return Evaluated(

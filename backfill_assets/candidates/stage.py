@@ -17,7 +17,13 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.compute import derived_rows, require_present_contract, require_same_code, source_rows
+from backfill_assets.candidates.compute import (
+    State,
+    derived_rows,
+    require_present_contract,
+    require_same_code,
+    source_rows,
+)
 from backfill_assets.candidates.errors import NotStageable, TooManyRows
 from backfill_assets.candidates.inputs import (
     PinnedFiles,
@@ -44,6 +50,7 @@ from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.own_past import settled_pins
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
 from backfill_assets.transforms.apply import constant_columns
@@ -228,6 +235,21 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
     with ws.ledger.write() as tx:
         tx.candidates.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=work.token)
     ws.reached(Point.STAGE_CHUNK_STARTED)
+    if (kept := _kept_snapshot(work, chunk)) is not None:
+        with ws.ledger.write() as tx:
+            checksum = tx.versions.accepted(manifest.table, [kept.partition])[kept.partition].checksum
+            tx.candidates.finish_chunk(
+                manifest.run_id,
+                chunk.number,
+                input_rows=0,
+                output_rows=kept.rows,
+                candidates=[kept],
+                attempt=work.token,
+                checksum=checksum,
+                seam_checksum="",
+            )
+        ws.reached(Point.STAGE_CHUNK_FINISHED)
+        return kept.rows
     if isinstance(table, SourceTable):
         frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
     else:
@@ -332,9 +354,45 @@ def _source_rows(
 def _derived_rows(
     work: Staging, table: DerivedTable, stage: Compute
 ) -> tuple[DataFrame, Mapping[date, Provenance], int]:
-    frame = derived_rows(work.ws, work.manifest, table, stage.chunk.computed, stage.reads, work.inputs)
+    state = _state_before(work, stage.chunk) if table.state is not None else None
+    frame = derived_rows(work.ws, work.manifest, table, stage.chunk.computed, stage.reads, work.inputs, state)
     provenance = _provenance(work.ws, work.manifest, stage.chunk, work.inputs)
     return frame, provenance, rows_read(stage.reads, work.inputs)
+
+
+def _state_before(work: Staging, chunk: Chunk) -> State | None:
+    """The snapshot of the chunk before, as it was staged; None where the run begins with an accepted one, or none."""
+    before = [partition for partition in work.manifest.partitions if partition < chunk.partitions[0]]
+    if not before:
+        return None
+    with work.ws.ledger.read() as tx:
+        return State(snapshot=before[-1], files=tx.candidates.of_run(work.manifest.run_id)[before[-1]].files)
+
+
+def _kept_snapshot(work: Staging, chunk: Chunk) -> CandidatePartition | None:
+    """The accepted snapshot of a chunk, if nothing but the state before it could have changed it, and that is equal to
+    the accepted one: then this one is equal too, and is not computed."""
+    manifest, partition = work.manifest, chunk.partitions[0]
+    pin = settled_pins(manifest).get(partition)
+    before = [each for each in manifest.partitions if each < partition]
+    if pin is None or not before:
+        return None
+    with work.ws.ledger.read() as tx:
+        accepted = tx.versions.accepted(manifest.table, [before[-1], partition])
+        chunks = {each.number: each for each in tx.candidates.chunks(manifest.run_id)}
+    present, earlier, staged = accepted.get(partition), accepted.get(before[-1]), chunks.get(chunk.number - 1)
+    if present is None or present.version != pin.version or earlier is None or staged is None:
+        return None
+    if staged.checksum != earlier.checksum or missing_files(work.ws.lake, manifest.table, [present.files]):
+        return None
+    provenance = _provenance(work.ws, manifest, chunk, work.inputs)[partition]
+    return CandidatePartition(
+        run_id=manifest.run_id,
+        partition=partition,
+        files=present.files,
+        rows=present.files.rows,
+        provenance=provenance,
+    )
 
 
 def _provenance(ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedFiles) -> Mapping[date, Provenance]:

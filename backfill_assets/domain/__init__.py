@@ -25,6 +25,7 @@ from backfill_assets.domain.gates import (
     NotNull,
     RowCount,
     RowExpression,
+    SameState,
     SchemaMatches,
     UniqueKey,
     WarmUpProof,
@@ -39,7 +40,16 @@ from backfill_assets.domain.gates import (
 )
 from backfill_assets.domain.operations import Operation, Operations
 from backfill_assets.domain.sources import Lateness, SourceTable, days
-from backfill_assets.domain.tables import DerivedTable, Input, Release, Table, Transform, derived_table, reads
+from backfill_assets.domain.tables import (
+    DerivedTable,
+    Input,
+    Release,
+    Table,
+    Transform,
+    derived_table,
+    reads,
+    reads_self,
+)
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import PublishMode, append, merge, replace
@@ -74,6 +84,7 @@ __all__ = [
     "Release",
     "RowCount",
     "RowExpression",
+    "SameState",
     "SchemaMatches",
     "SourceTable",
     "Table",
@@ -95,6 +106,7 @@ __all__ = [
     "moved",
     "not_null",
     "reads",
+    "reads_self",
     "replace",
     "row_count",
     "unique_key",

@@ -23,6 +23,7 @@ from backfill_assets.domain.gates import (
     Gate,
     Merged,
     RowExpression,
+    SameState,
     SchemaMatches,
     UniqueKey,
     WarmUpProof,
@@ -140,7 +141,12 @@ def check_policy(table: Declared, policy: Policy) -> None:
 
 
 def complete_gates(
-    table: Declared, gates: tuple[Gate, ...], *, proves: int | None = None, publish: PublishMode = REPLACE
+    table: Declared,
+    gates: tuple[Gate, ...],
+    *,
+    proves: int | None = None,
+    publish: PublishMode = REPLACE,
+    state: str | None = None,
 ) -> tuple[Gate, ...]:
     """The declared gates with the ones every table has, checked against the schema.
 
@@ -150,6 +156,7 @@ def complete_gates(
         proves: How many partitions a proof of the window recomputes unless the author overrides it; None for
             source tables, which have no window.
         publish: How its rows become the content of partitions.
+        state: The argument that is given its earlier state; None without one.
     """
     complete: list[Gate] = []
     if not any(isinstance(gate, SchemaMatches) for gate in gates):
@@ -163,6 +170,8 @@ def complete_gates(
         complete.append(AddsOnly())
     if publish.merges and not any(isinstance(gate, Merged) for gate in gates):
         complete.append(Merged())
+    if state is not None and not any(isinstance(gate, SameState) for gate in gates):
+        complete.append(SameState())
     if proves is not None and not any(isinstance(gate, WarmUpProof) for gate in gates):
         complete.append(WarmUpProof())
     complete = [

@@ -211,6 +211,22 @@ class Merged:
         return ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SameState:
+    """The first snapshot of a run is the same from one snapshot earlier. Tables that keep state have this gate."""
+
+    blocking: bool = True
+    name: str = "same_state"
+
+    @property
+    def demands(self) -> str:
+        return "the first snapshot of a run is the same when it is computed from one snapshot earlier"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
 WARM_UP = "warm_up"
 """The name of the gate that proves the window."""
 
@@ -297,6 +313,7 @@ Gate = (
     | ComparedWithAccepted
     | AddsOnly
     | Merged
+    | SameState
     | WarmUpProof
     | Moved
 )

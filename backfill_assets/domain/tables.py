@@ -29,13 +29,13 @@ from backfill_assets.domain.declarations import (
     several,
     wrong,
 )
-from backfill_assets.domain.gates import Gate
+from backfill_assets.domain.gates import Gate, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Months, Window
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Months, SinceFirstDay, Window
 
 References = Mapping[str, Any]
 DeclaredWindow = AnyWindow | Callable[[References], AnyWindow]
@@ -63,6 +63,20 @@ class Input:
     table: Table
     window: DeclaredWindow | None
     changes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OwnState:
+    """The earlier state of the table itself, as an input. Written with `reads_self()`."""
+
+
+def reads_self() -> OwnState:
+    """The earlier state of the table itself: the rows of a snapshot before the partition, or none from a cold start.
+
+    The function returns the state at the end of the partition, from that snapshot and every row of its other inputs
+    after it. Which snapshot it is given must not matter: from an earlier one, and more rows, it returns the same.
+    """
+    return OwnState()
 
 
 def reads(
@@ -171,6 +185,7 @@ class DerivedTable:
         breakdown: By which business dimensions its reviewers are shown what changes.
         publish: How its rows become the content of partitions.
         lineage: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
+        state: The argument that is given the earlier state of the table itself; None for a table without state.
     """
 
     name: str
@@ -190,6 +205,7 @@ class DerivedTable:
     breakdown: Breakdown | None = None
     publish: PublishMode = REPLACE
     lineage: Lineage = "run"
+    state: str | None = None
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -219,9 +235,15 @@ class DerivedTable:
         if self.reference_window is not None and not self.references:
             raise wrong(self, "it declares how far references count, and uses none")
         object.__setattr__(self, "publish", self._merged_by_key())
+        if self.state is not None:
+            self._check_state()
         self._check_releases()
         proves = 1 if self.partition.grain is Grain.MONTHLY else 5
-        object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves, publish=self.publish))
+        if self.state is not None:
+            proves = 0
+        object.__setattr__(
+            self, "gates", complete_gates(self, self.gates, proves=proves, publish=self.publish, state=self.state)
+        )
         check_breakdown(self, self.breakdown, partition=self.partition.column)
 
     def _merged_by_key(self) -> PublishMode:
@@ -248,6 +270,17 @@ class DerivedTable:
             raise wrong(self, f"it deletes by {mode.deletes!r}, which has to be a column that only changes have")
         return dataclasses.replace(mode, keys_move=column not in mode.on)
 
+    def _check_state(self) -> None:
+        if self.windows or self.window is not SAME_DAYS:
+            raise wrong(self, "it keeps state, so that its inputs are read since the first day, without a window")
+        if self.publish.merges:
+            raise wrong(self, "it keeps state and merges changes; a state is replaced as a whole")
+        if any(isinstance(gate, WarmUpProof) for gate in self.gates):
+            raise wrong(self, "it keeps state, which is proven from an earlier snapshot, not by a longer window")
+        for argument, table in self.inputs.items():
+            if table.partition.grain is Grain.MONTHLY and self.partition.grain is Grain.DAILY:
+                raise wrong(self, f"it keeps the state of days, and {argument!r} has months")
+
     def _check_releases(self) -> None:
         versions = [release.version for release in self.releases]
         for version in versions:
@@ -255,7 +288,7 @@ class DerivedTable:
                 raise wrong(self, f"{version!r} is not a version: write it as a text, such as '1.0.0'")
         if len(set(versions)) != len(versions):
             raise wrong(self, f"a version is registered twice: {', '.join(versions)}")
-        expected = [*self.inputs, "ctx"]
+        expected = [*([self.state] if self.state else []), *self.inputs, "ctx"]
         for release in self.releases:
             if not callable(release.function):
                 raise wrong(self, f"the function of version {release.version} is {release.function!r:.60}")
@@ -307,6 +340,8 @@ class DerivedTable:
         Raises:
             InvalidDeclaration: The function gives no window that fits the table.
         """
+        if self.state is not None:
+            return SinceFirstDay()
         declared = self.windows.get(argument, self.window)
         window = declared(references) if callable(declared) else declared
         return require_window(self, self.partition.grain, argument, window)
@@ -323,7 +358,7 @@ Table = SourceTable | DerivedTable
 def derived_table(
     *,
     name: str,
-    inputs: Mapping[str, Table | Input],
+    inputs: Mapping[str, Table | Input | OwnState],
     key: tuple[str, ...],
     partition: Partitioning,
     schema: StructType,
@@ -344,7 +379,7 @@ def derived_table(
     Args:
         name: `layer.table`.
         inputs: Tables by argument name, or `reads(table, ...)` for one with a window of its own; the function takes
-            exactly these and `ctx`, in this order.
+            exactly these and `ctx`, in this order. `reads_self()` is the earlier state of the table, the first of them.
         key: What identifies a row within a partition.
         partition: `daily(column)` or `monthly(column)`.
         schema: What the function returns: names, order, types and nullability.
@@ -379,15 +414,19 @@ def derived_table(
         }
         if window is not SAME_DAYS and len(own) == len(inputs):
             raise InvalidDeclaration(f"{name}: its window counts for none of its inputs, which have their own.")
+        others = {name: read for name, read in inputs.items() if not isinstance(read, OwnState)}
+        states = [name for name in inputs if name not in others]
+        if len(states) > 1:
+            raise InvalidDeclaration(f"{name}: it reads its own state as {' and as '.join(map(repr, states))}.")
         releases = [Release(version=version, function=function)]
         releases += [Release(version=v, function=f) for v, f in (earlier or {}).items()]
         return DerivedTable(
             name=name,
             transform=transform or function.__name__.replace("_", "-"),
-            inputs={argument: read.table if isinstance(read, Input) else read for argument, read in inputs.items()},
+            inputs={argument: read.table if isinstance(read, Input) else read for argument, read in others.items()},
             window=window,
             windows=own,
-            changes=frozenset(name for name, read in inputs.items() if isinstance(read, Input) and read.changes),
+            changes=frozenset(name for name, read in others.items() if isinstance(read, Input) and read.changes),
             key=key,
             partition=partition,
             schema=schema,
@@ -399,6 +438,7 @@ def derived_table(
             breakdown=breakdown,
             publish=publish,
             lineage=lineage,
+            state=states[0] if states else None,
             description=inspect.getdoc(function) or "",
         )
 

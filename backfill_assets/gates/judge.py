@@ -18,6 +18,7 @@ from backfill_assets.domain import (
     NotNull,
     RowCount,
     RowExpression,
+    SameState,
     SchemaMatches,
     UniqueKey,
     WarmUpProof,
@@ -29,6 +30,23 @@ from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Findin
 from backfill_assets.ledger.records import CandidatePartition
 
 NOTHING_MERGED: Mapping[date, MergedPartition] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateAgain:
+    """The first snapshot of a run, computed once more from one snapshot earlier than the run began with.
+
+    Attributes:
+        partition: The snapshot that was computed again.
+        snapshot: The accepted one that the run began with.
+        earlier: The accepted one before that, from which it was computed again; None for a cold start.
+        is_same: Whether the rows are those that were staged.
+    """
+
+    partition: date
+    snapshot: date
+    earlier: date | None
+    is_same: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +67,7 @@ def judge(
     cells: Sequence[BreakdownCell] = (),
     new: Collection[date] = (),
     merged: Mapping[date, MergedPartition] = NOTHING_MERGED,
+    again: StateAgain | None = None,
 ) -> tuple[GateResult, ...]:
     """One result per gate and candidate partition.
 
@@ -61,9 +80,12 @@ def judge(
         cells: The breakdown of the rows; empty without one.
         new: Partitions without an accepted version.
         merged: What the changes of a table that is fed by them are, by partition.
+        again: The first snapshot, computed from one snapshot earlier; None where there is none to begin with.
     """
     gates = tuple(gates)
-    found = _Found(measured=measured, wrong_columns=wrong_columns, proven=proven, cells=cells, new=new, merged=merged)
+    found = _Found(
+        measured=measured, wrong_columns=wrong_columns, proven=proven, cells=cells, new=new, merged=merged, again=again
+    )
     return tuple(_result(gate, candidate, found) for candidate in candidates for gate in gates)
 
 
@@ -77,6 +99,7 @@ class _Found:
     cells: Sequence[BreakdownCell]
     new: Collection[date]
     merged: Mapping[date, MergedPartition]
+    again: StateAgain | None
 
 
 def _result(gate: Gate, candidate: CandidatePartition, found: _Found) -> GateResult:
@@ -115,6 +138,8 @@ def _verdict(gate: Gate, partition: date, known: _Found) -> Verdict:
         case Merged():
             merged = known.merged.get(partition, MergedPartition())
             return Verdict(passed=merged.holds, finding=Finding.MERGED, observed=merged.observed)
+        case SameState():
+            return _same_state(known.again)
         case WarmUpProof():
             return warm_up_verdict(partition, known.proven)
         case Moved():
@@ -178,6 +203,17 @@ def _adds_only(found: Measured, *, is_new: bool) -> Verdict:
     moved = found.added + found.removed + found.changed
     observed = {"added": found.added, "removed": found.removed, "changed": found.changed, "is_new": is_new}
     return Verdict(passed=is_new or not moved, finding=Finding.ADDS_ONLY, observed=observed)
+
+
+def _same_state(again: StateAgain | None) -> Verdict:
+    if again is None:
+        return Verdict(passed=True, finding=Finding.COLD_START, observed={})
+    observed = {
+        "snapshot": again.snapshot.isoformat(),
+        "earlier": again.earlier and again.earlier.isoformat(),
+        "partition": again.partition.isoformat(),
+    }
+    return Verdict(passed=again.is_same, finding=Finding.STATE_AGAIN, observed=observed)
 
 
 def exceeds(count: int, of: int, percent: int | None) -> bool:

@@ -29,6 +29,7 @@ from backfill_assets.domain import (
     Operation,
     RowCount,
     RowExpression,
+    SameState,
     SchemaMatches,
     SourceTable,
     Table,
@@ -269,7 +270,16 @@ def violation(gate: Gate, table: Table) -> Column | None:
         case SchemaMatches():
             required = [field.name for field in table.schema.fields if not field.nullable]
             return F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in required))
-        case UniqueKey() | RowCount() | ComparedWithAccepted() | AddsOnly() | Merged() | WarmUpProof() | Moved():
+        case (
+            UniqueKey()
+            | RowCount()
+            | ComparedWithAccepted()
+            | AddsOnly()
+            | Merged()
+            | SameState()
+            | WarmUpProof()
+            | Moved()
+        ):
             return None
 
 

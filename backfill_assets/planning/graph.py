@@ -24,7 +24,7 @@ from backfill_assets.planning.partitions import (
     spans_of,
 )
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +58,11 @@ class TableNode:
     @property
     def is_source(self) -> bool:
         return not self.inputs
+
+    @property
+    def keeps_state(self) -> bool:
+        """Whether its partitions are snapshots of a state that rests on every day before."""
+        return any(isinstance(edge.window, SinceFirstDay) for edge in self.inputs)
 
     @property
     def only_adds(self) -> bool:
@@ -128,6 +133,10 @@ class Graph:
         They are not clipped to the days a table can have: what lies outside is reported as missing by the planner.
         """
         around = merged(edge.window.needed_by(start, end) for start, end in spans_of(node.grain, partitions))
+        if node.keeps_state:
+            # Nothing happened before the first day: a state begins there.
+            first = partition_of(node.grain, self.first_day).toordinal()
+            around = [(max(start, first), end) for start, end in around if end > first]
         return partitions_of_spans(self.table(edge.table).grain, around)
 
     def reached(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:

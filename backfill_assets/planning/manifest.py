@@ -65,7 +65,9 @@ class Manifest:
         publish: How its rows become the content of the partitions, as declared when the run was planned.
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
-        base: The accepted versions of its own table that it merges changes with; None for other modes.
+        base: The accepted versions of its own table that it reads: those that it merges changes with, or the snapshot
+            that it begins with and the one before it. None where it reads none.
+        settled: Accepted snapshots that are kept where the one before them turns out to be equal.
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
         cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
@@ -102,6 +104,7 @@ class Manifest:
     limits: Limits
     publish: PublishMode = REPLACE
     base: PinnedInput | None = None
+    settled: tuple[PinnedPartition, ...] = ()
     supersedes: tuple[str, ...] = ()
     cause: RunCause = A_PERSON
     chunks: tuple[int, ...] = ()
@@ -140,6 +143,7 @@ class Manifest:
             "configuration": dict(self.configuration),
             "inputs": [_input_document(pinned) for pinned in self.inputs],
             **({"base": _input_document(self.base)} if self.base else {}),
+            **({"settled": [_pin_document(pin) for pin in self.settled]} if self.settled else {}),
             "imports": list(self.imports),
             "references": [pinned.document for pinned in self.references],
             "gates": [{"name": g.name, "demands": g.demands, "blocking": g.blocking} for g in self.gates],
@@ -223,6 +227,7 @@ class Manifest:
             configuration=document["configuration"],
             inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
             base=_parse_input(document["base"]) if "base" in document else None,
+            settled=tuple(map(_parse_pin, document.get("settled", ()))),
             imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),
@@ -244,11 +249,12 @@ def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
     return {
         "argument": pinned.argument,
         "table": pinned.table,
-        "partitions": [
-            [p.partition.isoformat(), p.version, p.digest, *([p.from_run] if p.from_run else [])]
-            for p in pinned.partitions
-        ],
+        "partitions": [_pin_document(pin) for pin in pinned.partitions],
     }
+
+
+def _pin_document(pin: PinnedPartition) -> list[str | int]:
+    return [pin.partition.isoformat(), pin.version, pin.digest, *([pin.from_run] if pin.from_run else [])]
 
 
 def _proof_document(proof: Proof) -> Mapping[str, Any]:
@@ -276,10 +282,12 @@ def _parse_input(document: Mapping[str, Any]) -> PinnedInput:
     return PinnedInput(
         argument=document["argument"],
         table=document["table"],
-        partitions=tuple(
-            PinnedPartition(
-                partition=date.fromisoformat(day), version=version, digest=digest, from_run=rest[0] if rest else None
-            )
-            for day, version, digest, *rest in document["partitions"]
-        ),
+        partitions=tuple(map(_parse_pin, document["partitions"])),
+    )
+
+
+def _parse_pin(pin: list[Any]) -> PinnedPartition:
+    day, version, digest, *rest = pin
+    return PinnedPartition(
+        partition=date.fromisoformat(day), version=version, digest=digest, from_run=rest[0] if rest else None
     )

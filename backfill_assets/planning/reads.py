@@ -59,6 +59,18 @@ def reads_of(node: TableNode, graph: Graph, partitions: Sequence[date]) -> tuple
     )
 
 
+def reads_after(reads: Sequence[Reads], start: date) -> tuple[Reads, ...]:
+    """What a call reads that continues a state: only the days from `start` on."""
+    return tuple(
+        replace(
+            read,
+            partitions=tuple(partition for partition in read.partitions if partition >= start),
+            days=DayRange(min(start, read.days.end), read.days.end),
+        )
+        for read in reads
+    )
+
+
 def reads_together(calls: Sequence[tuple[Reads, ...]]) -> tuple[Reads, ...]:
     """What one call reads in place of several: of each input all of their partitions."""
     return tuple(

@@ -34,6 +34,7 @@ from backfill_assets.planning.manifest_parts import (
     PinnedReference,
     RunCause,
 )
+from backfill_assets.planning.own_past import NO_PAST, Begins, OwnPast, begins_with, end_of
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_of_spans, spans_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
@@ -157,6 +158,7 @@ class Plan:
         dependents: What its publication would make stale.
         conflicts: Runs over some of the same partitions that could still be published.
         estimate: What it is expected to write and take.
+        skipped: Accepted snapshots that a run over snapshots does not begin with, with the reasons.
         left_out: Partitions that were asked for and are not planned, because an input is not there.
         lacks: The input partitions that these read and that do not exist, by input.
     """
@@ -169,6 +171,7 @@ class Plan:
     dependents: tuple[TablePartitions, ...]
     conflicts: tuple[str, ...]
     estimate: Estimate
+    skipped: tuple[tuple[date, str], ...] = ()
     left_out: tuple[date, ...] = ()
     lacks: tuple[TablePartitions, ...] = ()
 
@@ -220,6 +223,7 @@ def propose(
     as_of: datetime,
     upstream: Upstream = NO_UPSTREAM,
     cause: RunCause = A_PERSON,
+    past: OwnPast = NO_PAST,
 ) -> Plan:
     """The plan for a request.
 
@@ -230,6 +234,7 @@ def propose(
         state: A reader of what is accepted.
         as_of: The present instant, aware UTC.
         upstream: What is read from candidates of other runs of the set instead of accepted versions.
+        past: What is known of the accepted snapshots of a table that keeps state.
         cause: What made the run exist; the ledger refuses a follow-up that its outbox does not ask for.
 
     Raises:
@@ -242,7 +247,14 @@ def propose(
     partitions = output_of(request, graph, as_of)
     reads, pins = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
-    base = _base(node, present, state)
+    begins = Begins()
+    if node.keeps_state:
+        snapshots = tuple(state.every_claim(node.name))
+        past = past.for_run(terms.code_digest, terms.references, snapshots)
+        begins = begins_with(partitions[0], snapshots, past)
+    base = _base(node, present, state, begins)
+    if node.keeps_state:
+        reads = _continued(node, reads, begins, state)
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
     if node.only_adds and request.mode not in NEVER_PUBLISHED:
@@ -257,6 +269,9 @@ def propose(
     limits = request.limits.over(terms.limits)
     # Where keys move, one call has to see all changes of the run.
     chunks = (len(partitions),) if node.publish.keys_move else chunk_sizes(partitions, expected.rows, limits)
+    if node.keeps_state:
+        # Each snapshot is computed from the one before it.
+        chunks = (1,) * len(partitions)
     proof = None
     if terms.proof:
         proves = replace(terms.proof, partitions=len(partitions)) if node.publish.keys_move else terms.proof
@@ -287,6 +302,7 @@ def propose(
         limits=limits,
         publish=node.publish,
         base=base,
+        settled=_pins_of(present, past.settled & set(partitions)),
         policy=terms.policy,
         cause=cause,
         chunks=chunks,
@@ -299,6 +315,7 @@ def propose(
         replaced_partitions=len(present),
         replaced_rows=sum(claim.rows for claim in present.values()),
         chunks=chunks_of(manifest),
+        skipped=begins.skipped,
         dependents=dependents_of(graph, node.name, partitions),
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
@@ -352,13 +369,49 @@ def _require_nothing_accepted(node: TableNode, partitions: Sequence[date], prese
         raise AlreadyAccepted(table=node.name, partitions=Partitions.of(node.grain, present), others=others)
 
 
-def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader) -> PinnedInput | None:
-    """The accepted rows that a run merges its changes with; where keys move, those of the whole table."""
+def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader, begins: Begins) -> PinnedInput | None:
+    """The accepted rows of its own table that a run reads: the snapshots that it begins with, or what it merges its
+    changes with; where keys move, the whole table."""
+    if node.keeps_state:
+        pins = _pins_of(state.claims(node.name, begins.snapshots), begins.snapshots)
+        return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins) if pins else None
     if not node.publish.merges:
         return None
     claims = state.every_claim(node.name) if node.publish.keys_move else present
-    pins = (PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest) for p in sorted(claims))
-    return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=tuple(pins))
+    return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=_pins_of(claims, claims))
+
+
+def _pins_of(claims: Mapping[date, Claim], chosen: Iterable[date]) -> tuple[PinnedPartition, ...]:
+    return tuple(
+        PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
+        for p in sorted(chosen)
+        if p in claims
+    )
+
+
+def _continued(
+    node: TableNode, reads: Iterable[PlannedInput], begins: Begins, state: StateReader
+) -> tuple[PlannedInput, ...]:
+    """What is read of the inputs after the snapshot that a run begins with; all of it is pinned."""
+    if not begins.snapshots:
+        return tuple(reads)
+    start = end_of(node.grain, begins.snapshots[-1])
+    found: list[PlannedInput] = []
+    for read in reads:
+        partitions = tuple(partition for partition in read.partitions if partition >= start)
+        claims = state.claims(read.table, partitions)
+        found.append(
+            replace(
+                read,
+                partitions=partitions,
+                warm_up=tuple(partition for partition in read.warm_up if partition >= start),
+                staged=tuple(partition for partition in read.staged if partition >= start),
+                rows=sum(claim.rows for claim in claims.values()),
+                files=sum(claim.file_count for claim in claims.values()),
+                size_bytes=sum(claim.size_bytes for claim in claims.values()),
+            )
+        )
+    return tuple(found)
 
 
 def _read_of(node: TableNode, base: PinnedInput, output: Sequence[date], state: StateReader) -> PlannedInput:

@@ -17,10 +17,11 @@ from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Proof
+from backfill_assets.planning.own_past import end_of, starts_from
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import in_a_row, longer_reads, pinned_by, windows_touch
-from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of, reads_together
+from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_after, reads_of, reads_together
 from backfill_assets.planning.request import node_of
 
 
@@ -204,7 +205,7 @@ def stages_of(
 
 def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
     """The chunks of a run with what each reads: what staging executes."""
-    chunks, node = chunks_of(manifest), node_of(manifest)
+    chunks = chunks_of(manifest)
     return tuple(
         Compute(
             run_id=manifest.run_id,
@@ -212,10 +213,32 @@ def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
             grain=manifest.grain,
             chunk=chunk,
             chunks=len(chunks),
-            reads=reads_of(node, graph, chunk.computed),
+            reads=continuing(manifest, graph, chunk.computed, _state_before(manifest, chunk)),
         )
         for chunk in chunks
     )
+
+
+def continuing(manifest: Manifest, graph: Graph, computed: Sequence[date], state: date | None) -> tuple[Reads, ...]:
+    """What a call reads of the inputs; of a table that keeps state, what comes after the snapshot that it continues.
+
+    Args:
+        manifest: The run's.
+        graph: The tables.
+        computed: What the call computes.
+        state: The snapshot that it continues; None for a cold start, or a table without state.
+    """
+    node = node_of(manifest)
+    reads = reads_of(node, graph, computed)
+    if not node.keeps_state:
+        return reads
+    return reads_after(reads, graph.first_day if state is None else end_of(manifest.grain, state))
+
+
+def _state_before(manifest: Manifest, chunk: Chunk) -> date | None:
+    """The snapshot before a chunk: the one of the chunk before it, or the one that the run begins with."""
+    before = [partition for partition in manifest.partitions if partition < chunk.partitions[0]]
+    return before[-1] if before else starts_from(manifest)
 
 
 def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:

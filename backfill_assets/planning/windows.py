@@ -110,6 +110,29 @@ class Months(AnyWindow):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class SinceFirstDay(AnyWindow):
+    """Every input day from the first day that tables can have to the output partition: what a state rests on.
+
+    A hundred years stand for "every": the graph leaves out what lies before the first day. Counted in partitions, it is
+    more than any table has.
+    """
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return 10_000, 0
+
+    @property
+    def document(self) -> Mapping[str, int]:
+        return {"since_first_day": 1}
+
+    def widened(self, start: int, end: int, before: int, after: int) -> tuple[int, int]:
+        return max(1, start - _A_HUNDRED_YEARS) if before else start, end + _A_HUNDRED_YEARS if after else end
+
+
+_A_HUNDRED_YEARS = 36_525
+
+
 def parse_window(document: Mapping[str, int]) -> AnyWindow:
     """The window that a manifest keeps; `parse_window(window.document) == window`."""
     return _window_of(tuple(document.items()))
@@ -119,6 +142,8 @@ def parse_window(document: Mapping[str, int]) -> AnyWindow:
 def _window_of(named: tuple[tuple[str, int], ...]) -> AnyWindow:
     # Thousands of manifests of a history have the same few windows.
     document = dict(named)
+    if "since_first_day" in document:
+        return SinceFirstDay()
     if "months_back" in document:
         return Months(back=document["months_back"], ahead=document["months_ahead"])
     return Window(**document)

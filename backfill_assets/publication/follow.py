@@ -25,7 +25,7 @@ from backfill_assets.planning.manifest_parts import CauseKind, RunCause
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.request import PlanRequest, Terms, propose, require_inputs
 from backfill_assets.publication.proposals import automatic_days
-from backfill_assets.staleness.find import computed_from_other_inputs
+from backfill_assets.staleness.find import computed_from_other_inputs, own_past
 from backfill_assets.workspace import Workspace
 
 UNDER_WAY = (SetState.PUBLISHING, SetState.ROLLING_BACK)
@@ -193,7 +193,10 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
     with ws.ledger.read() as tx:
         if not _is_wanted(ws, tx, follow_up):
             return None
-        proposed = propose(request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=cause)
+        past = own_past(ws, tx, ws.domain.derived_table(follow_up.table))
+        proposed = propose(
+            request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=cause, past=past
+        )
     require_inputs(proposed, first_day=ws.graph.first_day)
     with ws.ledger.write() as tx:
         return tx.outbox.add_follow_up(proposed.manifest, actor=by)

@@ -38,7 +38,7 @@ from backfill_assets.restatements.scope import (
     require_whole,
     stale_ones,
 )
-from backfill_assets.staleness.find import partitions_with_chosen_references, stale_tables
+from backfill_assets.staleness.find import own_past, partitions_with_chosen_references, stale_tables
 from backfill_assets.workspace import Workspace
 
 TermsOf = Callable[[str], Terms]
@@ -160,7 +160,8 @@ def _plans(
             for chosen in chooser.each(tx, ws.domain.derived_table(rebuild.table), rebuild.partitions):
                 asked = _run_of(request, rebuild, chosen.partitions, set_id)
                 terms = replace(terms_of(rebuild.table), references=chosen.references)
-                plan = propose(asked, terms, graph=chosen.graph, state=state, as_of=as_of, upstream=staged)
+                past = own_past(ws, tx, ws.domain.derived_table(rebuild.table))
+                plan = propose(asked, terms, graph=chosen.graph, state=state, as_of=as_of, upstream=staged, past=past)
                 require_inputs(plan, first_day=ws.graph.first_day)
                 plans.append(plan)
                 rows, run_id = plan.estimate.rows, plan.manifest.run_id

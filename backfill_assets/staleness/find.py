@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cache, partial
+from itertools import pairwise
 from typing import Any
 
 from backfill_assets.core.errors import InvalidReference, MissingInput
@@ -23,7 +24,8 @@ from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import Grain, compress
+from backfill_assets.planning.own_past import NO_PAST, OwnPast
+from backfill_assets.planning.partitions import Grain, compress, days_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.staleness.decide import ConfiguredWith, Narrow, Narrowed, Present, find_stale
@@ -121,6 +123,66 @@ def stale_partitions(
     inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
     known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(partitions))
     return _stale(ws, tx, table, known, known.bases[table.name], known.earlier, sorted(partitions))
+
+
+def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> OwnPast:
+    """What is known of the accepted snapshots of a table that keeps state.
+
+    A snapshot is settled if its inputs since the snapshot before it are what is accepted now, both were computed from
+    the same earlier days, and nothing else has changed: from an equal snapshot before it, it is equal.
+    """
+    if table.state is None:
+        return NO_PAST
+    node = ws.graph.table(table.name)
+    inputs = [edge.table for edge in node.inputs]
+    known = tx.bases.of_accepted([table.name], inputs=inputs)
+    found = _stale(ws, tx, table, known, known.bases[table.name], known.earlier, None)
+    reasons: dict[date, set[Cause]] = {}
+    # A snapshot whose references a person chose is not stale, and not what the present references give.
+    for each in (*found.ranges, *found.kept):
+        for partition in each.partitions:
+            reasons.setdefault(partition, set()).update(why.cause for why in each.reasons)
+    basis_of = {partition: basis for basis in known.bases[table.name] for partition in basis.partitions}
+    in_order = sorted(basis_of)
+    settled = {
+        partition
+        for before, partition in pairwise(in_order)
+        if reasons.get(partition, set()) <= {Cause.INPUT_CHANGED}
+        and _same_before(basis_of[before], basis_of[partition], days_of(node.grain, before).end)
+        and _same_since(basis_of[partition], known.digests, node.grain, before, partition)
+    }
+    names = {p: ", ".join(sorted(causes)) for p, causes in reasons.items() if causes != {Cause.NEVER_BUILT}}
+    return OwnPast(
+        stale={p: why for p, why in names.items() if p in basis_of},
+        settled=frozenset(settled),
+        code_digest=ws.code.of(table, table.version).digest,
+        references=tuple(ws.references[name].pinned for name in table.references),
+    )
+
+
+def _same_before(earlier: Basis, later: Basis, end: date) -> bool:
+    """Whether two snapshots were computed from the same input days before a day."""
+    if earlier.run_id == later.run_id:
+        return True
+    then, now = (
+        [{day: digest for day, digest in read.digests.items() if day < end} for read in basis.inputs]
+        for basis in (earlier, later)
+    )
+    same = (earlier.code_digest, earlier.references, earlier.configuration, earlier.session_digest)
+    return then == now and same == (later.code_digest, later.references, later.configuration, later.session_digest)
+
+
+def _same_since(
+    basis: Basis, digests: Mapping[str, Mapping[date, str]], grain: Grain, before: date, partition: date
+) -> bool:
+    """Whether the input days from one snapshot to the next are accepted as they were read."""
+    start, end = days_of(grain, before).end, days_of(grain, partition).end
+    return all(
+        digests.get(read.edge.table, {}).get(day) == digest
+        for read in basis.inputs
+        for day, digest in read.digests.items()
+        if start <= day < end
+    )
 
 
 def changed_otherwise(found: Staleness) -> frozenset[date]:

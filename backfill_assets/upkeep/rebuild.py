@@ -163,7 +163,7 @@ def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterat
     """
     node = node_of(manifest)
     for chunk in chunks_of(manifest):
-        if whole:
+        if whole or (node.keeps_state and not set(chosen).isdisjoint(chunk.partitions)):
             yield chunk.computed, chunk.partitions
         elif manifest.publish.keys_move:
             # A change in one partition takes a row from another.

@@ -148,6 +148,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_at_no_moment_of_a_publication_does_a_reader_see_rows_without_lineage",
         "integration/publication/test_lineage.py::test_of_many_processes_each_run_is_appended_once",
     ),
+    "40": (
+        "integration/application/test_own_past.py"
+        "::test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_the_state_is_equal",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -67,6 +67,7 @@ def plan_page(plan: PlanDocument) -> Page:
         *backwards([goes_back_words(each) for each in plan.goes_back]),
         *_brings(plan.brings),
         _reads(run.inputs),
+        section("Snapshots that are not used", Items(items=tuple(f"{day}: {why}" for day, why in run.skipped))),
         facts(
             ("gates", ", ".join(gate.name + ("" if gate.blocking else " (informs)") for gate in manifest.gates)),
             ("proof of the window", next((proof_words(each) for each in plan.stages if isinstance(each, Prove)), None)),

@@ -9,7 +9,7 @@ from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Stage, Swap, compared_by
-from backfill_assets.planning.windows import AnyWindow, Months
+from backfill_assets.planning.windows import AnyWindow, Months, SinceFirstDay
 from backfill_assets.publication.errors import members
 
 NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"
@@ -74,6 +74,8 @@ def _sides(more: MoreDays) -> str:
 
 def window_words(window: AnyWindow) -> str:
     """Such as `27 days back and 1 ahead`."""
+    if isinstance(window, SinceFirstDay):
+        return "every day since the first one"
     back, ahead = window.counts
     return f"{count_of(back, 'month' if isinstance(window, Months) else 'day')} back and {ahead:,} ahead"
 

@@ -44,6 +44,12 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return _adds_only_words(seen)
         case Finding.MERGED:
             return _merged_words(seen)
+        case Finding.STATE_AGAIN:
+            start = f"from the snapshot of {seen['earlier']}" if seen["earlier"] else "from a cold start"
+            same = "is the same" if result.passed else "differs"
+            return f"{seen['partition']} {same} {start} as from that of {seen['snapshot']}"
+        case Finding.COLD_START:
+            return "computed from a cold start, with no snapshot to compare"
         case Finding.NOT_ASKED:
             return "not asked for when the run was planned"
         case Finding.NOTHING_TO_COMPARE:

@@ -19,6 +19,7 @@ from backfill_assets.core.errors import InvalidDeclaration, UnknownName
 from backfill_assets.domain import (
     Gate,
     PublishMode,
+    Window,
     accepted,
     daily,
     days,
@@ -26,7 +27,9 @@ from backfill_assets.domain import (
     merge,
     not_null,
     reads,
+    reads_self,
     unique_key,
+    warm_up_proof,
 )
 from backfill_assets.domain.declarations import check_conditions
 from backfill_assets.domain.domain import load_domain
@@ -56,7 +59,32 @@ def merged(mode: PublishMode) -> object:
     return derived(source(), key=("name",), schema=KEYED, publish=mode)
 
 
+def stateful(**changed: object) -> object:
+    events = source()
+    return derived(events, **{"inputs": {"state": reads_self(), "events": events}, **changed})
+
+
 MISTAKES: Mistakes = {
+    "a state that is not the first argument": (
+        lambda: stateful(),
+        "the function of version 1.0.0 takes (events, ctx) where its inputs ask for (state, events, ctx)",
+    ),
+    "a state with a window": (
+        lambda: stateful(window=Window(days_back=1)),
+        "silver.daily: it keeps state, so that its inputs are read since the first day, without a window",
+    ),
+    "a state that is merged": (
+        lambda: stateful(schema=KEYED, key=("name",), publish=merge(on=("name",))),
+        "silver.daily: it keeps state and merges changes; a state is replaced as a whole",
+    ),
+    "a state that is proven by a longer window": (
+        lambda: stateful(gates=(warm_up_proof(3),)),
+        "silver.daily: it keeps state, which is proven from an earlier snapshot, not by a longer window",
+    ),
+    "a state twice": (
+        lambda: stateful(inputs={"state": reads_self(), "other": reads_self(), "events": source()}),
+        "silver.daily: it reads its own state as 'state' and as 'other'",
+    ),
     "a publish mode that is none": (
         lambda: derived(source(), publish="append"),
         "silver.daily: its publish is 'append' (str), and has to be replace(), append() or merge(on=...)",

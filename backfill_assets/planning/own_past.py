@@ -1,0 +1,86 @@
+"""Own past: from which earlier snapshot of its own table a run computes, and what it need not compute again.
+
+A partition of a table that keeps state is a snapshot. It rests on every input day before its end, and can be computed
+from any earlier snapshot that is up to date and the input days after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedPartition, PinnedReference
+from backfill_assets.planning.partitions import Grain, days_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnPast:
+    """What is known of the accepted snapshots of a table.
+
+    Attributes:
+        stale: The reasons why snapshots are not up to date, by partition.
+        settled: Accepted snapshots that are stale only because earlier ones may be: with the same snapshot before them
+            they are the same.
+        code_digest, references: With which code and references this is so. For a run with others, none is valid.
+    """
+
+    stale: Mapping[date, str]
+    settled: frozenset[date] = frozenset()
+    code_digest: str = ""
+    references: tuple[PinnedReference, ...] = ()
+
+    def for_run(self, code_digest: str, references: tuple[PinnedReference, ...], accepted: Iterable[date]) -> OwnPast:
+        """What is known for a run with this code and these references."""
+        if (code_digest, references) == (self.code_digest, self.references):
+            return self
+        return OwnPast(stale=dict.fromkeys(accepted, "computed with another release or other references"))
+
+
+NO_PAST = OwnPast(stale={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begins:
+    """Where a run over snapshots begins.
+
+    Attributes:
+        snapshots: The accepted snapshots that it pins: the one that it begins with, and before it, where there is one,
+            the one from which that is proven. Empty for a cold start from the first day.
+        skipped: Accepted snapshots between the one it begins with and its first partition, with the reasons.
+    """
+
+    snapshots: tuple[date, ...] = ()
+    skipped: tuple[tuple[date, str], ...] = ()
+
+
+def begins_with(first: date, accepted: Sequence[date], past: OwnPast) -> Begins:
+    """The newest valid snapshot before a partition. A snapshot after a stale one is not trusted either.
+
+    Args:
+        first: The first partition of the run.
+        accepted: The accepted snapshots of the table.
+        past: What is known of them.
+    """
+    before = sorted(partition for partition in accepted if partition < first)
+    broken = min((partition for partition in before if partition in past.stale), default=first)
+    valid = [partition for partition in before if partition < broken]
+    reason = past.stale.get(broken, "")
+    skipped = tuple((p, past.stale.get(p, f"{broken} before it is stale: {reason}")) for p in before if p >= broken)
+    return Begins(snapshots=tuple(valid[-2:]), skipped=skipped)
+
+
+def starts_from(manifest: Manifest) -> date | None:
+    """The accepted snapshot that a run begins with; None for a cold start."""
+    return manifest.base.partitions[-1].partition if manifest.base and manifest.base.partitions else None
+
+
+def end_of(grain: Grain, snapshot: date) -> date:
+    """The first day that a snapshot does not cover."""
+    return days_of(grain, snapshot).end
+
+
+def settled_pins(manifest: Manifest) -> Mapping[date, PinnedPartition]:
+    """The accepted snapshots that are kept where the one before them turns out to be equal, by partition."""
+    return {pin.partition: pin for pin in manifest.settled}

@@ -1,0 +1,317 @@
+"""A table that keeps state: computed from the newest valid snapshot, and what that gives is what a cold start gives."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.settings import Settings
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.domains.states import due, open_cases
+from backfill_assets_tests.faults.scenario import Stopped, stopping_at
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.shop import shop_environment, ticking_clock
+
+CASES, DUE = "silver.open_cases", "gold.due"
+JANUARY, FEBRUARY, MARCH, APRIL = (date(2026, month, 1) for month in range(1, 5))
+LAST = date(2026, 4, 30)
+
+
+def move(day: date, case: str, amount: int = 10, *, closes: bool = False, name: str = "") -> Mapping[str, Any]:
+    """Something that happens to a case at noon of a day."""
+    return {
+        "move_id": name or f"{case}-{day}",
+        "at": f"{day}T12:00:00Z",
+        "case_id": case,
+        "amount": amount,
+        "closes": int(closes),
+    }
+
+
+USUAL = [
+    move(JANUARY, "a"),
+    move(JANUARY, "b", 20),
+    move(date(2026, 2, 10), "a", 5),
+    move(date(2026, 3, 10), "b", closes=True),
+    move(date(2026, 3, 20), "c", 7),
+    move(date(2026, 1, 20), "z", closes=True),
+    move(date(2026, 4, 10), "z", closes=True),
+    move(LAST, "a", 1),
+]
+LATE = move(date(2026, 2, 20), "b", 100, name="late")
+"""Of a case that is closed in March: from then on it makes no difference."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Office:
+    """The domain in a home."""
+
+    ws: Workspace
+
+    def land(self, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
+        path = self.ws.settings.home / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(each) + "\n" for each in moves), encoding="utf-8")
+        operations.land(self.ws, "moves", path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+        run = operations.plan_load(self.ws, "moves", partitions=None, by="ana", reason="landed")
+        assert run is not None
+        operations.stage(self.ws, run.run_id, actor="ana")
+        operations.gate(self.ws, run.run_id, actor="ana")
+        operations.publish(self.ws, run.run_id, by="ana")
+
+    def planned(self, first: date, last: date, *, table: str = CASES, version: str | None = None) -> Plan:
+        days = DayRange.inclusive(first, last)
+        return operations.plan(
+            self.ws, PlanRequest(table=table, days=days, reason="why not", by="ana", transform_version=version)
+        )
+
+    def gated(self, run_id: str) -> RunState:
+        operations.stage(self.ws, run_id, actor="ana")
+        operations.gate(self.ws, run_id, actor="ana")
+        return operations.run_named(self.ws, run_id).state
+
+    def through(self, planned: Plan) -> PublicationRecord:
+        run_id = planned.manifest.run_id
+        assert self.gated(run_id) is RunState.PASSED
+        operations.approve(self.ws, run_id, by="ben")
+        return operations.publish(self.ws, run_id, by="ben")
+
+    def restated(self) -> tuple[PlannedSet, list[PublicationRecord]]:
+        """Everything stale, published."""
+        planned = operations.plan_set(self.ws, SetRequest(reason="late", by="ana", stale=True))
+        assert isinstance(planned, PlannedSet)
+        for member in planned.manifest.members:
+            assert self.gated(member.run_id) is RunState.PASSED
+        operations.approve_set(self.ws, planned.manifest.set_id, by="ben")
+        operations.publish_set(self.ws, planned.manifest.set_id, by="ben")
+        with self.ws.ledger.read() as tx:
+            records = [tx.publications.records(run_id=m.run_id)[-1] for m in planned.manifest.members]
+        return planned, records
+
+    def checksums(self) -> Mapping[date, str]:
+        with self.ws.ledger.read() as tx:
+            return {day: version.checksum for day, version in tx.versions.accepted(CASES).items()}
+
+    def rows(self) -> list[tuple[date, str, int, int]]:
+        found = self.ws.lake.open(CASES).to_pyarrow_table(columns=["month", "case_id", "due", "events"]).to_pylist()
+        return sorted(tuple(row.values()) for row in found)
+
+    def verdict(self, run_id: str) -> str:
+        with self.ws.ledger.read() as tx:
+            found = [each for each in tx.candidates.gate_results(run_id) if each.gate == "same_state"]
+        (said,) = {verdict_words(each) for each in found}
+        return said
+
+
+def open_office(home: Path, spark: SparkSession, *, first_day: date = JANUARY) -> Office:
+    environment = {
+        **shop_environment(home),
+        "BACKFILL_DOMAIN": "backfill_assets_tests.domains.states",
+        "BACKFILL_FIRST_DAY": str(first_day),
+    }
+    home.mkdir(parents=True, exist_ok=True)
+    clock = ticking_clock(datetime(2026, 6, 1, 12, tzinfo=UTC))
+    settings = Settings.from_environment(environment)
+    return Office(ws=Workspace.open(settings, clock=clock, open_session=lambda: spark))
+
+
+@pytest.fixture
+def office(tmp_path: Path, spark: SparkSession) -> Iterator[Office]:
+    opened = open_office(tmp_path / "office", spark)
+    opened.land("usual", USUAL)
+    yield opened
+    opened.ws.close()
+
+
+def test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_the_state_is_equal(
+    office: Office, tmp_path: Path, spark: SparkSession
+) -> None:
+    cold = office.planned(JANUARY, date(2026, 3, 31))
+    assert (cold.manifest.base, cold.manifest.chunks) == (None, (1, 1, 1))
+    office.through(cold)
+    assert office.verdict(cold.manifest.run_id) == "computed from a cold start, with no snapshot to compare"
+    newest = office.planned(APRIL, LAST)
+    assert newest.manifest.base is not None
+    assert [pin.partition for pin in newest.manifest.base.partitions] == [FEBRUARY, MARCH]
+    assert newest.inputs[0].partitions[0] == APRIL
+    office.through(newest)
+    assert office.verdict(newest.manifest.run_id) == (
+        "2026-04-01 is the same from the snapshot of 2026-02-01 as from that of 2026-03-01"
+    )
+    assert office.rows() == [
+        (JANUARY, "a", 10, 1),
+        (JANUARY, "b", 20, 1),
+        (FEBRUARY, "a", 15, 2),
+        (FEBRUARY, "b", 20, 1),
+        (MARCH, "a", 15, 2),
+        (MARCH, "c", 7, 1),
+        (APRIL, "a", 16, 3),
+        (APRIL, "c", 7, 1),
+    ]
+
+    office.land("late", [LATE])
+    (stale,) = [found for found in operations.stale_tables(office.ws) if found.table == CASES]
+    assert stale.partitions == (FEBRUARY, MARCH, APRIL)
+    # A snapshot that may be wrong is not begun with, and neither is one after it.
+    alone = office.planned(APRIL, LAST)
+    assert alone.manifest.base is not None
+    assert alone.manifest.base.partitions[-1].partition == JANUARY
+    assert [day for day, _ in alone.skipped] == [FEBRUARY, MARCH]
+
+    planned, (published, *_) = office.restated()
+    (manifest,) = [plan.manifest for plan in planned.plans if plan.manifest.table == CASES]
+    assert manifest.partitions == (FEBRUARY, MARCH, APRIL)
+    assert [pin.partition for pin in manifest.settled] == [MARCH, APRIL]
+    assert [change.partition for change in published.intent.changes] == [FEBRUARY]
+    with office.ws.ledger.read() as tx:
+        staged, accepted = tx.candidates.of_run(manifest.run_id), tx.versions.accepted(CASES)
+    # March was computed, and found equal; April was not computed.
+    assert staged[MARCH].files != accepted[MARCH].files
+    assert staged[APRIL].files == accepted[APRIL].files
+    assert [found.partitions for found in operations.stale_tables(office.ws) if found.table == CASES] == [()]
+    assert audit(office.ws).problems == ()
+    assert operations.reproduce(office.ws, newest.manifest.run_id, by="ana").identical
+
+    fresh = open_office(tmp_path / "fresh", spark)
+    fresh.land("all", [*USUAL, LATE])
+    fresh.through(fresh.planned(JANUARY, LAST))
+    assert (fresh.checksums(), fresh.rows()) == (office.checksums(), office.rows())
+    fresh.ws.close()
+
+
+@pytest.mark.long
+def test_a_state_for_which_it_matters_where_it_begins_is_blocked(office: Office) -> None:
+    wrong_table = replace(open_cases, releases=tuple(reversed(open_cases.releases)))
+    readers = replace(due, inputs={"cases": wrong_table})
+    domain = replace(office.ws.domain, derived=(wrong_table, readers))
+    office = replace(office, ws=replace(office.ws, domain=domain))
+    assert wrong_table.version == "0.8.0"
+    office.through(office.planned(JANUARY, date(2026, 3, 31)))
+    wrong = office.planned(APRIL, LAST)
+    assert wrong.manifest.base is not None
+    assert office.gated(wrong.manifest.run_id) is RunState.BLOCKED
+    assert office.verdict(wrong.manifest.run_id) == (
+        "2026-04-01 differs from the snapshot of 2026-02-01 as from that of 2026-03-01"
+    )
+
+
+@pytest.mark.long
+def test_a_new_release_makes_every_snapshot_stale_and_starts_cold(office: Office) -> None:
+    office.through(office.planned(JANUARY, date(2026, 2, 28)))
+    office.through(office.planned(JANUARY, LAST, version="0.9.0"))
+    # Neither does another release begin with a snapshot of this one.
+    earlier = office.planned(APRIL, LAST, version="0.9.0")
+    assert (earlier.manifest.base, len(earlier.skipped)) == (None, 3)
+    planned, (published, *_) = office.restated()
+    (manifest,) = [plan.manifest for plan in planned.plans if plan.manifest.table == CASES]
+    assert (manifest.base, manifest.settled, len(manifest.partitions)) == (None, (), 4)
+    assert len(published.intent.changes) == 4
+    assert [row[2] for row in office.rows() if row[0] == JANUARY] == [10, 20]
+
+
+@pytest.mark.long
+def test_a_run_that_stopped_goes_on_at_its_first_unfinished_snapshot(office: Office) -> None:
+    planned = office.planned(JANUARY, LAST)
+    run_id = planned.manifest.run_id
+    for _ in range(2):
+        with suppress(Stopped):
+            operations.stage(stopping_at(office.ws, Point.STAGE_CHUNK_FINISHED), run_id, actor="ana")
+        operations.recover(office.ws, by="ops", only=run_id, now=True)
+    with office.ws.ledger.read() as tx:
+        kept = {day: each.files for day, each in tx.candidates.of_run(run_id).items()}
+    assert list(kept) == [JANUARY, FEBRUARY]
+    office.through(planned)
+    with office.ws.ledger.read() as tx:
+        staged = tx.candidates.of_run(run_id)
+    assert {day: staged[day].files for day in kept} == kept
+    assert [row for row in office.rows() if row[0] == APRIL] == [(APRIL, "a", 16, 3), (APRIL, "c", 7, 1)]
+
+
+TWO_YEARS = DayRange.inclusive(date(2006, 1, 1), date(2007, 12, 31))
+ONE_IN = 20
+"""Of so many cases of the log one is taken."""
+
+
+def fines(log: Path) -> list[Mapping[str, Any]]:
+    """A part of the traffic fines: what is added to a fine, and what closes it."""
+    first, end = datetime(2006, 1, 1, tzinfo=UTC), datetime(2008, 1, 1, tzinfo=UTC)
+    between = [("event_time", ">=", first), ("event_time", "<", end)]
+    events = pq.read_table(log, filters=between).to_pylist()
+    edges = [move(day, "edge", closes=True) for day in (TWO_YEARS.start, TWO_YEARS.last)]
+    return edges + [
+        {
+            "move_id": each["event_id"],
+            "at": each["event_time"].isoformat(),
+            "case_id": each["case_id"],
+            "amount": round(float(json.loads(each["attributes"]).get("amount", 1)) * 100),
+            "closes": int(each["event_type"] in ("Payment", "Send for Credit Collection")),
+        }
+        for each in events
+        if zlib.crc32(each["case_id"].encode()) % ONE_IN == 0
+    ]
+
+
+@pytest.mark.long
+def test_of_the_traffic_fines_a_late_event_gives_what_a_cold_start_gives(
+    traffic_fines: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    moves = fines(traffic_fines / "events.parquet")
+    # A case that begins in May 2006 and is closed within the year: from then on the late event makes no difference.
+    opened = {each["case_id"]: each["at"] for each in reversed(moves) if not each["closes"]}
+    closed = {each["case_id"]: each["at"] for each in moves if each["closes"]}
+    case = min(c for c, at in opened.items() if at[:7] == "2006-05" and "2006-07" <= closed.get(c, "")[:7] <= "2006-10")
+    late = move(date(2006, 5, 31), case, 1_000, name="late")
+
+    office = open_office(tmp_path / "office", spark, first_day=TWO_YEARS.start)
+    office.land("log", moves)
+    began = time.monotonic()
+    office.through(office.planned(TWO_YEARS.start, TWO_YEARS.last))
+    cold_s = time.monotonic() - began
+    office.land("late", [late])
+    began = time.monotonic()
+    planned, (published, *_) = office.restated()
+    late_s = time.monotonic() - began
+    (manifest,) = [plan.manifest for plan in planned.plans if plan.manifest.table == CASES]
+    assert manifest.base is not None
+    assert manifest.base.partitions[-1].partition == date(2006, 4, 1)
+    assert len(manifest.partitions) == 20
+    last = date.fromisoformat(closed[case][:7] + "-01")
+    assert [change.partition for change in published.intent.changes] == [
+        month for month in manifest.partitions if month < last
+    ]
+    with office.ws.ledger.read() as tx:
+        staged, accepted = tx.candidates.of_run(manifest.run_id), tx.versions.accepted(CASES)
+    # The month in which the case is closed is computed and found equal; those after it are not computed.
+    assert staged[last].files != accepted[last].files
+    assert all(staged[month].files == accepted[month].files for month in manifest.partitions if month > last)
+
+    fresh = open_office(tmp_path / "fresh", spark, first_day=TWO_YEARS.start)
+    fresh.land("all", [*moves, late])
+    fresh.through(fresh.planned(TWO_YEARS.start, TWO_YEARS.last))
+    assert fresh.checksums() == office.checksums()
+    assert fresh.rows() == office.rows()
+    measured = f"cold {cold_s:.1f} s, restated {late_s:.1f} s, {len(moves)} events, {len(office.rows())} rows"
+    assert late_s < cold_s, measured
+    sys.stderr.write(f"{measured}\n")
+    fresh.ws.close()
+    office.ws.close()
