@@ -20,6 +20,7 @@ from backfill_assets.workspace import Workspace
 if TYPE_CHECKING:
     from backfill_assets.application.metrics import MetricsDocument
     from backfill_assets.core.progress import Listener
+    from backfill_assets.ledger.findings import GateResult
     from backfill_assets.ledger.records import CandidatePartition, EventRecord
     from backfill_assets.report.at_work import WorkInProgress
     from backfill_assets.report.calendar import Calendar
@@ -215,6 +216,18 @@ def trace(ws: Workspace, table: str, day: date, key: Mapping[str, str], at: date
     from backfill_assets.report.trace import trace_of
 
     return trace_of(ws, table, day, key, at)
+
+
+def gate_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:
+    """The results of every gate of a run."""
+    with ws.ledger.read() as tx:
+        return tx.candidates.gate_results(run_id)
+
+
+def accepted_rows(ws: Workspace, table: str) -> int:
+    """How many rows readers see of a table."""
+    with ws.ledger.read() as tx:
+        return sum(claim.rows for claim in tx.versions.claims(table).values())
 
 
 def staged_partitions(ws: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:

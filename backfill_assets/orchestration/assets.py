@@ -150,7 +150,14 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
                 context,
                 key,
                 run.manifest.partitions,
-                described.published(record, staged, run.manifest, _url(context, table), links=_links(session, run)),
+                described.published(
+                    record,
+                    staged,
+                    run.manifest,
+                    _url(context, table),
+                    rows=look.accepted_rows(workspace, table.name),
+                    links=_links(session, run),
+                ),
             )
         yield from summaries(key, table.partition.grain, results, links=_links(session, run))
         yield from ended_checks(key, table.gates)
@@ -257,6 +264,7 @@ def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
         partitions_def=partitions_definition(table.partition.grain, first_day),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `recorded.materialized`
+        check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         group_name=layer_of(table),
         kinds=described.kinds(table),
@@ -273,6 +281,7 @@ def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
             record = _published_or_waiting(session, run, by=by)
         if isinstance(record, NotApproved):
             yield waits(context, key, run, record, links=_links(session, run))
+            yield from ended_checks(key, table.gates)
             return
         staged = look.staged_partitions(session.workspace, run.run_id)
         numbers = described.published(
@@ -280,10 +289,15 @@ def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
             staged,
             run.manifest,
             _url(context, table),
+            rows=look.accepted_rows(session.workspace, table.name),
             links=_links(session, run),
             validation=validation_key(table),
         )
         yield from materialized(context, key, run.manifest.partitions, numbers)
+        # What the candidate was measured to be is what readers see now.
+        results = look.gate_results(session.workspace, run.run_id)
+        yield from summaries(key, table.partition.grain, results, links=_links(session, run))
+        yield from ended_checks(key, table.gates)
 
     return swap
 

@@ -81,7 +81,7 @@ def kinds(table: Table, *more: str) -> set[str]:
 
 def prose(text: str) -> str:
     """A docstring without its lists of arguments, results and errors, which are for the author's colleagues."""
-    return CODE_SECTION.split(text, maxsplit=1)[0].strip()
+    return CODE_SECTION.split(inspect.cleandoc(text), maxsplit=1)[0].strip()
 
 
 def source(table: SourceTable) -> str:
@@ -114,9 +114,10 @@ def validation(table: DerivedTable) -> str:
 def published_table(table: DerivedTable) -> str:
     """The description of the asset that readers know."""
     return (
-        f"Materializing a range publishes the staged run over exactly that range, in one commit. It is refused "
-        f"unless every blocking gate has passed and the run is approved.\n\n{prose(table.description)}"
-    )
+        f"{prose(table.description)}\n\nMaterializing a range publishes the staged run over exactly that range, in one "
+        f"commit. It is refused unless every blocking gate has passed and the run is approved. Its checks are the "
+        f"gates of the run that was published last."
+    ).strip()
 
 
 def table_metadata(table: Table) -> Mapping[str, Any]:
@@ -283,16 +284,28 @@ def published(
     manifest: Manifest,
     url: str,
     *,
+    rows: int,
     links: Links,
     validation: AssetKey | None = None,
 ) -> Numbers:
-    """What a publication changed; a partition it left alone already held the same rows."""
+    """What a publication changed; a partition it left alone already held the same rows.
+
+    Args:
+        record: The publication.
+        staged_partitions: What its run has staged.
+        manifest: Of its run.
+        url: Where readers find the table.
+        rows: How many rows they see in all partitions of it.
+        links: To where the whole report is.
+        validation: Where its gates were measured; None for a source table.
+    """
     changed = {change.partition: change for change in record.intent.changes}
     return Numbers(
         of_run={
             "run_id": record.intent.run_id,
             "publication_id": record.intent.publication_id,
             "table version": record.delta_version,
+            "dagster/row_count": rows,
             "dagster/uri": url,
             **_references(manifest),
             **links,
@@ -313,7 +326,7 @@ def _references(manifest: Manifest) -> Mapping[str, str]:
 def _counted(partition: CandidatePartition) -> Mapping[str, Any]:
     """The rows of a partition, which pages plot, and the checksum of their content."""
     checksum = {"checksum": partition.checksum} if partition.checksum else {}
-    return {"rows": partition.rows, "dagster/row_count": partition.rows, **checksum}
+    return {"rows": partition.rows, "dagster/partition_row_count": partition.rows, **checksum}
 
 
 def _run_id(partitions: Iterable[CandidatePartition]) -> Mapping[str, Any]:

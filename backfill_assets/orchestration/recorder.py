@@ -169,7 +169,7 @@ def _there(key: AssetKey, said: str, found: PartitionChange | PartitionVersion, 
         key,
         description=said,
         partition=key_of(found.partition),
-        metadata={"rows": found.rows, "dagster/row_count": found.rows, "checksum": found.checksum, **facts},
+        metadata={"rows": found.rows, "dagster/partition_row_count": found.rows, "checksum": found.checksum, **facts},
         tags={DATA_VERSION_TAG: found.checksum} if found.checksum else None,
     )
 

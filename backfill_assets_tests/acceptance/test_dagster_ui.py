@@ -212,5 +212,5 @@ def test_the_numbers_of_a_partition_are_numbers_that_pages_plot(url: str) -> Non
     (last,) = found["assetMaterializations"]
     numbers = {entry["label"]: entry["intValue"] for entry in last["metadataEntries"] if "intValue" in entry}
     # One row breaks two gates.
-    of_a_new_day = {"rows": 1, "dagster/row_count": 1, "added": 1, "changed": 0, "removed": 0, "unchanged": 0}
+    of_a_new_day = {"rows": 1, "dagster/partition_row_count": 1, "added": 1, "changed": 0, "removed": 0, "unchanged": 0}
     assert numbers == {**of_a_new_day, "violations": 2}

@@ -20,6 +20,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionRecordStatus
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.resources import Session
 from backfill_assets_tests.faults.painted import Painter
@@ -104,6 +105,14 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     assert launchpad.newest().state is RunState.PUBLISHED
     key = published_key(launchpad.painter.ws.domain.table(TABLE))
     assert DAY in launchpad.painter.instance.get_materialized_partitions(key)
+    # The table carries the gates that let it be published, and the number of its rows.
+    gates = {gate.name: AssetCheckKey(key, gate.name) for gate in launchpad.painter.ws.domain.table(TABLE).gates}
+    checked = launchpad.painter.instance.event_log_storage.get_latest_asset_check_execution_by_key([*gates.values()])
+    assert set(checked) == set(gates.values())
+    assert {each.status for each in checked.values()} == {AssetCheckExecutionRecordStatus.SUCCEEDED}
+    (shown,) = launchpad.painter.instance.fetch_materializations(AssetRecordsFilter(asset_key=key), limit=1).records
+    assert shown.asset_materialization is not None
+    assert "dagster/row_count" in shown.asset_materialization.metadata
 
     assert launchpad.launch("roll_back", id=run.run_id, by="ben", reason="second thoughts").success
     assert launchpad.newest().state is RunState.ROLLED_BACK
@@ -115,7 +124,7 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     with launchpad.painter.ws.ledger.read() as reader:
         accepted = reader.versions.accepted(TABLE)[BUILT[2]]
     assert (back.asset_materialization.tags or {})["dagster/data_version"] == accepted.checksum
-    assert back.asset_materialization.metadata["dagster/row_count"].value == accepted.rows
+    assert back.asset_materialization.metadata["dagster/partition_row_count"].value == accepted.rows
     assert back.asset_materialization.metadata["dagster/uri"].value == launchpad.painter.ws.lake.url(TABLE)
 
 

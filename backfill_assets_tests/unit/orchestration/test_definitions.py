@@ -95,7 +95,13 @@ def test_gates_are_checks_with_a_status_per_partition_where_people_review_and_pe
         "unique_key": (True, False),
         "compared_with_accepted": (True, False),
     }
-    assert {asset for asset, _ in specs} == {"bronze/sales", "validation/recent_sales", "validation/sales_monthly"}
+    published = {"silver/recent_sales", "gold/sales_monthly"}
+    assert {asset for asset, _ in specs} == {
+        "bronze/sales",
+        "validation/recent_sales",
+        "validation/sales_monthly",
+        *published,
+    }
 
 
 def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -> None:
@@ -149,6 +155,23 @@ def test_the_settings_that_commands_write_are_those_of_the_checkout() -> None:
     assert shipped.read_text() == (PROJECT_ROOT / "dagster.yaml").read_text()
 
 
+def test_the_table_that_readers_know_carries_the_gates_that_let_it_be_published(definitions: Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    gates = {
+        asset: {key.name for key in graph.asset_check_keys if key.asset_key.to_user_string() == asset}
+        for asset in ("silver/recent_sales", "validation/recent_sales")
+    }
+    assert gates["silver/recent_sales"] == gates["validation/recent_sales"] != set()
+
+
+def test_a_description_begins_with_what_the_table_is(definitions: Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    for table in DOMAIN.tables.values():
+        said = graph.get(AssetKey(table.name.split("."))).description or ""
+        assert said.startswith(described.prose(table.description)[:40]), table.name
+        assert "\n    " not in said
+
+
 def test_an_asset_says_what_it_is_who_owns_it_and_where_its_code_is(definitions: Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     parts = {key.to_user_string(): graph.get(key).tags["backfill/part"] for key in graph.get_all_asset_keys()}
@@ -173,6 +196,7 @@ def test_columns_are_described_by_the_comments_of_the_schema_and_owners_are_the_
     assert (first.name, first.description) == ("day", "UTC day of the sale.")
     owned = replace(DOMAIN.sources[0], policy=Policy(approvers=("finance team",)))
     assert described.owners(owned) == ["team:finance_team"]
+    assert described.prose("What.\n\n    Grain: a row.\n    ") == "What.\n\nGrain: a row."
     assert described.prose("What.\n\nGrain: a row.\n\nArgs:\n    x: y\n\nReturns:\n    z") == "What.\n\nGrain: a row."
 
 
