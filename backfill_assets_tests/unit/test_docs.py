@@ -18,7 +18,7 @@ from backfill_assets.main import app
 
 README = PROJECT_ROOT / "README.md"
 DOCS = PROJECT_ROOT / "docs"
-PAGES = (README, *sorted(DOCS.glob("*.md")))
+PAGES = (README, *(PROJECT_ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md")), *sorted(DOCS.glob("*.md")))
 COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
 TITLES = {each: set(re.findall(r"^#+ (.*)$", each.read_text(encoding="utf-8"), flags=re.MULTILINE)) for each in PAGES}
 
@@ -129,7 +129,11 @@ def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
 
 def test_every_page_is_in_the_table_of_contents() -> None:
     contents = text_of(DOCS / "README.md")
-    assert [page.name for page in PAGES if page.name != "README.md" and f"({page.name})" not in contents] == []
+    assert [
+        page.name
+        for page in PAGES
+        if page.parent == DOCS and page != DOCS / "README.md" and f"({page.name})" not in contents
+    ] == []
 
 
 def test_no_two_pages_have_a_sentence_in_common() -> None:
