@@ -135,6 +135,14 @@ class CommitUnknown(OutcomeUnknown):
 
 
 @sentence
+class NotAppended(Retryable):
+    """rows could not be appended to {table}: {why}."""
+
+    table: str
+    why: str
+
+
+@sentence
 class LineageNotWritten(Retryable):
     """the lineage of run {run_id} could not be written to {table}, so nothing was published: {why}."""
 

@@ -11,14 +11,13 @@ from dataclasses import asdict, dataclass
 from datetime import date
 
 import pyarrow as pa
-from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import DataFrame
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
-from backfill_assets.files.admission import require_admitted
+from backfill_assets.lake.append import AppendedTable
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.swap import Exchange, SwapOrder, swap
-from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, live_files
+from backfill_assets.lake.tables import Lake, live_files
 
 VALIDATION_PARTITION = "partition"
 
@@ -59,22 +58,17 @@ def validation_table(table: str) -> str:
 
 
 def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, app_id: str) -> None:
-    """Appends gate results to the date-partitioned table behind `validation/<name>`, once per application id."""
-    name = validation_table(table)
-    if lake.exists(name) and lake.open(name).transaction_version(app_id) is not None:
-        return
-    require_admitted(lake.root, lake.access)
-    batch = pa.Table.from_pylist([asdict(row) for row in rows], schema=_VALIDATION_SCHEMA)
-    with lake.answering(name):
-        write_deltalake(
-            lake.url(name),
-            batch,
-            mode="append",
-            partition_by=[VALIDATION_PARTITION],
-            configuration=dict(TABLE_CONFIGURATION),
-            storage_options=lake.storage_options,
-            commit_properties=CommitProperties(app_transactions=[Transaction(app_id, 1)]),
-        )
+    """Appends gate results to the date-partitioned table behind `validation/<name>`, once per application id.
+
+    Raises:
+        UnreadableTable: The table is damaged.
+        NotAppended: They could not be written.
+        StoreRefused, StoreAway: The store of the lake cannot be used.
+    """
+    evidence = AppendedTable(
+        name=validation_table(table), schema=_VALIDATION_SCHEMA, partition_by=(VALIDATION_PARTITION,)
+    )
+    evidence.append_once(lake, [asdict(row) for row in rows], app_id=app_id)
 
 
 def replace_quarantined(

@@ -104,7 +104,7 @@ def test_a_run_whose_lineage_cannot_be_written_is_not_published(shop: Shop, monk
 
     run_id = shop.ready(MIDDLE)
     with monkeypatch.context() as broken, pytest.raises(LineageNotWritten, match="No space left") as no:
-        broken.setattr("backfill_assets.lake.lineage.write_deltalake", full)
+        broken.setattr("backfill_assets.lake.append.write_deltalake", full)
         shop.publish(run_id)
     assert f"the lineage of run {run_id} could not be written to lineage.runs" in no.value.message
     assert f"backfill publish {run_id}" in advised(no.value)
