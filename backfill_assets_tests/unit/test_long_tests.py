@@ -152,6 +152,11 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/application/test_own_past.py"
         "::test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_the_state_is_equal",
     ),
+    "41": (
+        "integration/capture/test_kafka.py::test_what_was_written_is_landed_and_built_once_and_the_same_again",
+        "unit/capture/test_streams.py"
+        "::test_pieces_are_what_is_not_captured_in_order_each_once_and_cut_where_every_capture_cuts",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

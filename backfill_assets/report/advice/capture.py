@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.capture import errors
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.report.requests import Advice
+from backfill_assets.report.requests import Advice, Option, step
 
 _AGAIN = "give the same command again: it goes on behind what was captured"
 
@@ -34,7 +34,7 @@ def of_capture(error: BackfillError) -> Advice | None:
         case errors.OtherBytes():
             return "look whether the stream was compacted or replaced meanwhile; the file that is there stays"
         case errors.NothingCaptured():
-            return "say where to begin"
+            return step("say where to begin: ", Option("first", "DAY"))
         case errors.NotAsCaptured():
             return "bring the file back from a copy"
         case _:
