@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -11,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, DiskFull
 from backfill_assets.files.admission import require_admitted
 from backfill_assets.lake.errors import NotAppended
 from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, in_one_line
@@ -61,6 +62,7 @@ class AppendedTable:
         Raises:
             UnreadableTable: The table is damaged.
             NotAppended: The rows could not be written; nothing was appended.
+            DiskFull: There is no space for them.
             StoreRefused, StoreAway: The store of the lake cannot be used.
         """
         require_admitted(lake.root, lake.access)
@@ -82,6 +84,8 @@ class AppendedTable:
                 raise
             except Exception as error:
                 # Another process may have been first, or a store may have taken a commit whose answer was lost.
+                if f"(os error {errno.ENOSPC})" in str(error) or getattr(error, "errno", None) == errno.ENOSPC:
+                    raise DiskFull(holds=str(lake.root)) from error
                 if attempt == MOST_ATTEMPTS - 1:
                     if not isinstance(lake.root, Path):
                         lake.files(self.name).stat("_delta_log")

@@ -40,6 +40,7 @@ def append_run(lake: Lake, row: Mapping[str, str]) -> None:
     Raises:
         UnreadableTable: The table is damaged.
         LineageNotWritten: It could not be appended.
+        DiskFull: There is no space for it.
         StoreRefused, StoreAway: The store of the lake cannot be used.
     """
     try:

@@ -124,6 +124,7 @@ def derived_rows(
     partitions: Sequence[date],
     reads: Sequence[Reads],
     files: PinnedFiles,
+    _state: object = None,
 ) -> Frame:
     """The rows of some partitions, from exactly the files that the real code has chosen to read."""
     read = {each.argument: _read(ws.lake, each.table, files_read(each, files)) for each in reads}

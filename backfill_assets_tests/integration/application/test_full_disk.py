@@ -64,7 +64,8 @@ def test_a_home_on_a_full_disk_is_read_and_refuses_what_has_to_write(tmp_path: P
                 assert code == 200, what
             case _:
                 assert code == 1, (what, said)
-                holds = folder / "home" if what in ("write landed", "write publish") else f"the ledger {ledger}"
+                places = {"write landed": folder / "home", "write publish": folder / "home" / "lake"}
+                holds = places.get(what, f"the ledger {ledger}")
                 assert f"stopped: no space is left on the disk that holds {holds}" in said
                 assert FREE_SOME in said
                 assert "Traceback" not in said

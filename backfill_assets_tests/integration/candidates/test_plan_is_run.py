@@ -9,7 +9,7 @@ from datetime import date, timedelta
 import pytest
 from pyspark.sql import DataFrame
 
-from backfill_assets.candidates.compute import derived_rows
+from backfill_assets.candidates.compute import State, derived_rows
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.core.errors import ContractBroken, IllegalTransition
 from backfill_assets.domain import DerivedTable, Domain, Policy, expression
@@ -50,9 +50,10 @@ def test_staging_computes_the_chunks_of_the_printed_list_from_its_reads(
         partitions: Sequence[date],
         reads: Sequence[Reads],
         files: PinnedFiles,
+        state: State | None,
     ) -> DataFrame:
         called.append((tuple(partitions), reads))
-        return derived_rows(ws, manifest, table, partitions, reads, files)
+        return derived_rows(ws, manifest, table, partitions, reads, files, state)
 
     monkeypatch.setattr("backfill_assets.candidates.stage.derived_rows", watched)
     operations.stage(shop.ws, run_id, actor="ana")

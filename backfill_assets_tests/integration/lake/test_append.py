@@ -49,15 +49,15 @@ def test_of_many_processes_that_append_the_same_results_one_does(tmp_path: Path)
 def test_results_that_cannot_be_written_are_refused_in_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object, **_named: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def failing(*_: object, **_named: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
 
     lake = Lake(root=tmp_path / "lake")
     with (
         monkeypatch.context() as broken,
-        pytest.raises(NotAppended, match=r"to validation\.numbers: .*No space"),
+        pytest.raises(NotAppended, match=r"to validation\.numbers: .*Input"),
     ):
-        broken.setattr("backfill_assets.lake.append.write_deltalake", full)
+        broken.setattr("backfill_assets.lake.append.write_deltalake", failing)
         broken.setattr("backfill_assets.lake.append._FIRST_WAIT_S", 0)
         append_validation(lake, TABLE, found_by("bf-0"), app_id="bf-0")
     append_validation(lake, TABLE, found_by("bf-0"), app_id="bf-0")

@@ -99,12 +99,12 @@ def test_wherever_a_publication_stops_its_lineage_is_there_once_and_explained(sh
 
 
 def test_a_run_whose_lineage_cannot_be_written_is_not_published(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object, **_named: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    def failing(*_: object, **_named: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
 
     run_id = shop.ready(MIDDLE)
-    with monkeypatch.context() as broken, pytest.raises(LineageNotWritten, match="No space left") as no:
-        broken.setattr("backfill_assets.lake.append.write_deltalake", full)
+    with monkeypatch.context() as broken, pytest.raises(LineageNotWritten, match="Input/output error") as no:
+        broken.setattr("backfill_assets.lake.append.write_deltalake", failing)
         shop.publish(run_id)
     assert f"the lineage of run {run_id} could not be written to lineage.runs" in no.value.message
     assert f"backfill publish {run_id}" in advised(no.value)
