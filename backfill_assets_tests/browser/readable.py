@@ -24,6 +24,16 @@ _CUT_OFF = """() => [...document.querySelectorAll("html, html *")]
   .map((each) => `${each.tagName.toLowerCase()}.${each.className} ${each.scrollWidth} > ${each.clientWidth}: `
     + each.textContent.trim().slice(0, 60))"""
 
+_CUT_LABELS = """() => [...document.querySelectorAll("td[data-column]")].flatMap((cell) => {
+  const label = getComputedStyle(cell, "::before"), own = getComputedStyle(cell);
+  const box = cell.getBoundingClientRect();
+  if (label.content === "none" || !box.width) return [];
+  const left = parseFloat(own.borderLeftWidth) + parseFloat(own.paddingLeft) + parseFloat(label.marginLeft);
+  return left < -1 || left + parseFloat(label.width) > box.width + 1
+    ? [`label ${cell.dataset.column}: ${left} + ${label.width} in ${box.width}`] : [];
+})"""
+"""A label is no element: where it stands follows from the cell around it. Left of the cell nobody sees it."""
+
 _CONTRAST = """async () => {
   const found = await axe.run(document, { runOnly: ["color-contrast", "link-name", "document-title", "label"] });
   return found.violations.flatMap((each) => each.nodes.map((one) => `${each.id}: ${one.html} ${one.failureSummary}`));
@@ -43,10 +53,10 @@ def axe() -> str:
 
 
 def cut_off(page: Page, width: int) -> Sequence[str]:
-    """What is wider than its place on the page that is shown, in a window of some width."""
+    """What is wider than its place on the page that is shown, or beside it, in a window of some width."""
     page.set_viewport_size({"width": width, "height": 800})
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    return list(page.evaluate(_CUT_OFF))
+    return [*page.evaluate(_CUT_OFF), *page.evaluate(_CUT_LABELS)]
 
 
 def cut_off_on_paper(page: Page) -> Sequence[str]:
