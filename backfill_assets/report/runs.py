@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from backfill_assets.core.errors import Interrupted
-from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.records import Action, RunRecord
+from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.report.documents import INLINE
@@ -14,6 +15,23 @@ from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.report.what_next import next_step
 from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithdrawnApproval:
+    """The approval of a run that a rollback withdrew, while no other has taken its place.
+
+    Attributes:
+        approved_by: Who had approved: a person, or a policy.
+        by: Who rolled the run back.
+        at: When.
+        reason: Why.
+    """
+
+    approved_by: str
+    by: str
+    at: datetime
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,10 +43,13 @@ class RunSummary:
         next_step: What a person can do next, by what publication would ask for now: an approval that is not valid any
             more needs a further one. Of a run of a set that has passed, what moves the set on. Null when there is
             nothing.
+        withdrawn: The approval that its last rollback withdrew, if it is not approved again; a run that is staged again
+            after a rollback has a state that no longer shows it.
     """
 
     record: RunRecord = field(metadata=INLINE)
     next_step: NextStep | None
+    withdrawn: WithdrawnApproval | None = None
 
     @property
     def manifest(self) -> Manifest:
@@ -48,7 +69,26 @@ def run_document(ws: Workspace, run_id: str) -> RunSummary:
 
 def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummary:
     """The same, inside an open transaction."""
-    return RunSummary(record=run, next_step=next_step(ws, tx, run))
+    return RunSummary(record=run, next_step=next_step(ws, tx, run), withdrawn=_withdrawn(tx, run))
+
+
+def _withdrawn(tx: ReadTransaction, run: RunRecord) -> WithdrawnApproval | None:
+    if run.approval is ApprovalState.APPROVED:
+        return None
+    made = tx.publications.headers(run_id=run.run_id, states=[PublicationState.PUBLISHED])
+    rollback = next((each for each in made if each.action is Action.ROLLBACK), None)
+    if rollback is None:
+        return None
+    events = tx.events.entries(entity_id=run.run_id, actions=["approved"])
+    approvers = [event.actor for event in events if event.sequence < rollback.sequence]
+    if not approvers:  # removed from the database, which an audit finds
+        return None
+    return WithdrawnApproval(
+        approved_by=approvers[-1],
+        by=rollback.by,
+        at=rollback.finished_at or rollback.started_at,
+        reason=rollback.reason,
+    )
 
 
 def interrupted(ws: Workspace, run_id: str) -> Interrupted:

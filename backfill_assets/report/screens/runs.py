@@ -118,9 +118,15 @@ def run_ids(ids: Sequence[str]) -> str:
 
 def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
     """Who approved, and in which groups that person may."""
+    if run.withdrawn:
+        undone = run.withdrawn
+        return words(
+            f"DRAFT: {undone.by} rolled the run back on ",
+            undone.at,
+            f" ({undone.reason}), which withdrew the approval by {undone.approved_by}",
+        )
     if not run.record.approved_by:
-        was_withdrawn = run.record.state is RunState.ROLLED_BACK
-        return f"DRAFT: {'the rollback withdrew the approval' if was_withdrawn else 'no other person has agreed yet'}"
+        return "DRAFT: no other person has agreed yet"
     groups = f", for {', '.join(grounds.groups)} (approvers.yaml {grounds.approvers_version})" if grounds else ""
     at = words(" on ", run.record.approved_at) if run.record.approved_at else ""
     return words(f"APPROVED by {run.record.approved_by}", at, groups)

@@ -27,6 +27,7 @@ from backfill_assets.publication.verdict import changes_for, require_publishable
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.history import partition_page
+from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
@@ -109,6 +110,20 @@ def test_a_rolled_back_run_needs_a_new_approval_and_can_then_be_published_again(
     shop.publish(run_id)
     assert shop.live_paths() == after
     assert audit(shop.ws).problems == ()
+
+
+def test_a_rolled_back_run_that_is_measured_again_shows_who_undid_it_and_whose_approval_is_gone(shop: Shop) -> None:
+    run_id = shop.published()
+    operations.rollback(shop.ws, run_id, by="cara", reason="was wrong")
+    shop.staged(run_id)
+    assert run_state(shop, run_id) is RunState.PASSED
+    shown = io.StringIO()
+    show(Console(file=shown, width=250), run_page(run_report(shop.ws, run_id)))
+    said = " ".join(shown.getvalue().split())
+    assert "DRAFT: cara rolled the run back on " in said
+    assert "(was wrong), which withdrew the approval by ben" in said
+    operations.approve(shop.ws, run_id, by="ben")
+    assert run_report(shop.ws, run_id).run.withdrawn is None
 
 
 def test_a_rollback_under_a_later_publication_is_refused(shop: Shop) -> None:
