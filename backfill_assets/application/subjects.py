@@ -66,7 +66,11 @@ class Run:
         return run_report(self.ws, self.run_id)
 
     def approve(self, *, by: str, note: str, place: str = "") -> RunSummary:
-        """Records that another person approves exactly this manifest; see `publication.authority.approve_run`."""
+        """Records that another person approves exactly this manifest; see `publication.authority.approve_run`.
+
+        A run may be approved before it is measured, but not while its gates block it.
+        """
+        _require_not_blocked(self.record)
         approve_run(self.ws, self.run_id, by=by, note=note, place=place)
         return self.document()
 
@@ -200,7 +204,12 @@ class RestatementSet:
         return set_report(self.ws, self.set_id)
 
     def approve(self, *, by: str, note: str, place: str = "") -> SetDocument:
-        """Records that another person approves every run of the set; see `publication.authority.approve_set`."""
+        """Records that another person approves every run of the set; see `publication.authority.approve_set`.
+
+        Refused while the gates of one of them block it.
+        """
+        for member in self.members:
+            _require_not_blocked(member)
         approve_set(self.ws, self.set_id, by=by, note=note, place=place)
         return self.document()
 
@@ -274,6 +283,13 @@ class RestatementSet:
 
 Subject = Run | RestatementSet
 """What an id names: both accept the same requests."""
+
+
+def _require_not_blocked(run: RunRecord) -> None:
+    """Refuses early what publication refuses whoever has approved it, so that no reviewer agrees to it by mistake."""
+    if run.state is RunState.BLOCKED:
+        why = f"{run.note or 'blocked by a gate'}, so nothing of it can be published and no approval is recorded"
+        raise UnfitState(name=run.run_id, state=run.state, why=why)
 
 
 def subject_of(ws: Workspace, name: str) -> Subject:

@@ -1,0 +1,57 @@
+"""Runs that their gates block: what a reviewer is refused, and what they are advised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from backfill_assets.application.subjects import subject_of
+from backfill_assets.core.errors import IllegalTransition
+from backfill_assets.core.settings import Settings
+from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.report.command_line import explained
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.support import ledger_examples as examples
+
+
+@pytest.fixture
+def ws(settings: Settings) -> Iterator[Workspace]:
+    opened = Workspace.open(replace(settings, domain="backfill_assets_tests.domains.example"))
+    yield opened
+    opened.close()
+
+
+TABLE = "silver.recent_sales"
+
+
+def block(ws: Workspace, run_id: str) -> None:
+    examples.plan(ws.ledger, run_id, table=TABLE)
+    examples.stage(ws.ledger, run_id)
+    results = [replace(each, passed=False) for each in examples.results_for(run_id)]
+    with ws.ledger.write() as tx:
+        tx.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
+        tx.candidates.record_gates(run_id, examples.staged(run_id), results, actor="runner", attempt="a1")
+        tx.runs.move(run_id, RunState.BLOCKED, actor="runner", attempt="a1", note="blocked by unique")
+
+
+def approval_of(ws: Workspace, run_id: str) -> ApprovalState:
+    with ws.ledger.read() as tx:
+        return tx.runs.get(run_id).approval
+
+
+def test_a_run_that_its_gates_block_cannot_be_approved_and_the_refusal_names_them(ws: Workspace) -> None:
+    block(ws, "bf-1")
+    with pytest.raises(IllegalTransition) as refusal:
+        subject_of(ws, "bf-1").approve(by="Bob", note="fine")
+    said = explained(refusal.value)
+    assert "run bf-1 is BLOCKED; blocked by unique, so nothing of it can be published" in said
+    assert said.endswith("Next: backfill report bf-1")
+    assert approval_of(ws, "bf-1") is ApprovalState.DRAFT
+
+
+def test_a_run_can_be_approved_before_its_gates_are_measured(ws: Workspace) -> None:
+    examples.plan(ws.ledger, "bf-1", table=TABLE)
+    subject_of(ws, "bf-1").approve(by="Bob", note="fine")
+    assert approval_of(ws, "bf-1") is ApprovalState.APPROVED
