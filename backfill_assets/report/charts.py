@@ -18,6 +18,9 @@ from backfill_assets.report.measured import PartitionMoves, total_moves
 WIDTH = 760
 _LABEL = 250
 _ROW = 20
+_HEAD = 20
+"""The room for a text above a chart, whose letters are larger on a narrow screen."""
+
 _MOST_LABEL = 38
 
 
@@ -80,20 +83,20 @@ def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, heigh
         return Markup()
     most = max(sum(bar.value for bar in row.bars) for row in rows) or 1
     step = WIDTH / len(rows)
-    shapes: list[Markup] = [text(0, 10, f"{most:,.0f} {unit}"), line(0, height + 14, WIDTH)]
+    shapes: list[Markup] = [text(0, 14, f"{most:,.0f} {unit}"), line(0, height + _HEAD, WIDTH)]
     for place, row in enumerate(rows):
-        y = float(height + 14)
+        y = float(height + _HEAD)
         for bar in row.bars:
             if bar.value:
                 tall = bar.value / most * height
                 y -= tall
                 gap = min(step * 0.15, 2)
                 shapes.append(rect(place * step + gap, y, step - 2 * gap, tall, bar.style, bar.title))
-    shapes.append(text(0, height + 30, rows[0].label))
-    shapes.append(text(WIDTH / 2, height + 30, axis, anchor="middle"))
+    shapes.append(text(0, height + _HEAD + 16, rows[0].label))
+    shapes.append(text(WIDTH / 2, height + _HEAD + 16, axis, anchor="middle"))
     if len(rows) > 1:
-        shapes.append(text(WIDTH, height + 30, rows[-1].label, anchor="end"))
-    return svg(title, height + 36, shapes)
+        shapes.append(text(WIDTH, height + _HEAD + 16, rows[-1].label, anchor="end"))
+    return svg(title, height + _HEAD + 22, shapes)
 
 
 def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], ends: tuple[str, str]) -> Markup:

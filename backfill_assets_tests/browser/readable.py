@@ -34,6 +34,14 @@ _CUT_LABELS = """() => [...document.querySelectorAll("td[data-column]")].flatMap
 })"""
 """A label is no element: where it stands follows from the cell around it. Left of the cell nobody sees it."""
 
+_CUT_TEXTS = """() => [...document.querySelectorAll("svg text")].flatMap((text) => {
+  const size = parseFloat(getComputedStyle(text).fontSize), line = parseFloat(text.getAttribute("y"));
+  const height = text.ownerSVGElement.viewBox.baseVal.height;
+  return line - 0.74 * size < 0 || line + 0.22 * size > height
+    ? [`text ${text.textContent}: ${size} high at ${line} of ${height}`] : [];
+})"""
+"""The box of a text has room for accents: what is measured is how high a capital letter is, and how deep a `g`."""
+
 _CONTRAST = """async () => {
   const found = await axe.run(document, { runOnly: ["color-contrast", "link-name", "document-title", "label"] });
   return found.violations.flatMap((each) => each.nodes.map((one) => `${each.id}: ${one.html} ${one.failureSummary}`));
@@ -56,7 +64,7 @@ def cut_off(page: Page, width: int) -> Sequence[str]:
     """What is wider than its place on the page that is shown, or beside it, in a window of some width."""
     page.set_viewport_size({"width": width, "height": 800})
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    return [*page.evaluate(_CUT_OFF), *page.evaluate(_CUT_LABELS)]
+    return [*page.evaluate(_CUT_OFF), *page.evaluate(_CUT_LABELS), *page.evaluate(_CUT_TEXTS)]
 
 
 def cut_off_on_paper(page: Page) -> Sequence[str]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.report.html import html_file
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
+from backfill_assets.report.calendar import Calendar, TableCalendar
+from backfill_assets.report.html import html_file, no_links
 from backfill_assets.report.report import Level, RunReport
+from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.run_report import run_page, set_page
 from backfill_assets.report.set_report import SetReport, totals_by_table
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, unreadable
@@ -57,6 +61,34 @@ def test_nothing_is_cut_off_on_a_wide_and_a_narrow_screen_and_on_paper(opened: P
     assert cut_off(opened, WIDE) == []
     assert cut_off(opened, NARROW) == []
     assert cut_off_on_paper(opened) == []
+
+
+def test_a_calendar_shows_the_names_of_its_months_on_a_wide_and_a_narrow_screen(
+    browsing: BrowserContext, tmp_path: Path
+) -> None:
+    tables = tuple(
+        TableCalendar(
+            table=f"a.{grain}",
+            partitions=Partitions.of(
+                grain, partitions_over(grain, DayRange.inclusive(FIRST, date(FIRST.year, 12, 31)))
+            ),
+            accepted={},
+            stale=(),
+            blocked=frozenset(),
+            waiting=Partitions.of(grain, ()),
+        )
+        for grain in Grain
+    )
+    year = Calendar(year=FIRST.year, years=(FIRST.year,), as_of=datetime(2030, 1, 1, tzinfo=UTC), tables=tables)
+    drawn = calendar_page(year, Colouring.STATE, no_links, stale_as_of=None, is_current=True, problem=None)
+    file = tmp_path / "calendar.html"
+    file.write_text(html_file(drawn), encoding="utf-8")
+    page = browsing.new_page()
+    page.goto(file.as_uri())
+    assert page.locator("svg text").count() > 12 * len(tables)
+    assert cut_off(page, WIDE) == []
+    assert cut_off(page, NARROW) == []
+    page.close()
 
 
 def test_text_stands_out_in_light_and_in_dark(opened: Page) -> None:

@@ -35,6 +35,9 @@ from backfill_assets.report.words.staleness import stale_words
 _CELL = 13
 """The width and height of a day, with the gap between two."""
 
+_HEAD = 23
+"""The room for the names of the months, whose letters are larger on a narrow screen."""
+
 _AGES = ((1, "within a day"), (7, "within a week"), (31, "within a month"), (366, "within a year"))
 _MOST_RELEASES = 8
 """How many colours the style sheet has for releases."""
@@ -169,14 +172,14 @@ def _drawn(table: TableCalendar, calendar: Calendar, colours: _Colours, linked: 
 
     def place(day: date) -> tuple[int, int]:
         weeks = (day - monday).days // 7
-        return (weeks * _CELL, 16 + day.weekday() * _CELL) if is_daily else ((day.month - 1) * _CELL * 4, 16)
+        return (weeks * _CELL, _HEAD + day.weekday() * _CELL) if is_daily else ((day.month - 1) * _CELL * 4, _HEAD)
 
     width, stale = (_CELL if is_daily else _CELL * 4) - 2, table.stale_partitions
     months = (date(calendar.year, month, 1) for month in range(1, 13))
-    shapes = [charts.text(place(month)[0], 11, f"{month:%b}") for month in months]
+    shapes = [charts.text(place(month)[0], _HEAD - 6, f"{month:%b}") for month in months]
     if is_daily:
         names = ((0, "Mon"), (3, "Thu"), (6, "Sun"))
-        shapes += [charts.text(54 * _CELL + 4, 26 + row * _CELL, name) for row, name in names]
+        shapes += [charts.text(54 * _CELL + 4, _HEAD + 9 + row * _CELL, name) for row, name in names]
     for day in table.partitions:
         x, y = place(day)
         label = _label(table, day, calendar.as_of, is_stale=day in stale)
@@ -184,7 +187,7 @@ def _drawn(table: TableCalendar, calendar: Calendar, colours: _Colours, linked: 
         if day in stale:
             parts += charts.path(f"M{x + 1} {y + 10}l{min(width - 2, 9)} -9", "slash")
         shapes.append(charts.link(linked(partition_ref(table.table, day)), label, parts))
-    height = 16 + (7 if is_daily else 1) * _CELL
+    height = _HEAD + (7 if is_daily else 1) * _CELL
     return charts.svg(f"{table.table} in {calendar.year}", height, shapes, has_links=True)
 
 
