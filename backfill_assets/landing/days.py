@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -12,7 +13,7 @@ from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, Partitions, compress, plausible_gaps
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress, plausible_gaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +57,8 @@ def _missing(touched: Iterable[ImportDay], built: Collection[date]) -> tuple[dat
 
 
 def _filled(source: SourceTable, files: Iterable[ImportDay], touched: Iterable[ImportDay]) -> frozenset[date]:
-    """The days of plausible gaps in files, among the events of all files."""
-    return plausible_gaps(_spans(files), _event_days(touched), plausible_days=source.plausible_gap_days)
+    """The days of plausible gaps in these files on which no file has events."""
+    return plausible_gaps(_by_file(files), plausible_days=source.plausible_gap_days) - _event_days(touched)
 
 
 def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
@@ -80,15 +81,13 @@ def _event_days(touched: Iterable[ImportDay]) -> set[date]:
     return {day.event_date for day in touched if day.events}
 
 
-def _spans(touched: Iterable[ImportDay]) -> Sequence[DayRange]:
-    """Per import, the days from its first event to its last."""
-    spans: dict[str, DayRange] = {}
+def _by_file(touched: Iterable[ImportDay]) -> Iterable[Collection[date]]:
+    """Per import, the days with events."""
+    found: defaultdict[str, set[date]] = defaultdict(set)
     for day in touched:
-        if not day.events:
-            continue
-        known = spans.get(day.import_id, DayRange(day.event_date, day.event_date))
-        spans[day.import_id] = DayRange(min(known.start, day.event_date), max(known.end, day.event_date + ONE_DAY))
-    return tuple(spans.values())
+        if day.events:
+            found[day.import_id].add(day.event_date)
+    return found.values()
 
 
 def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[date], declared: frozenset[date]) -> None:

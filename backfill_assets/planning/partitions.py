@@ -286,29 +286,19 @@ def _days_text(grain: Grain, days: DayRange) -> str:
             return first if first == last else f"{first}..{last}"
 
 
-def plausible_gaps(spans: Iterable[DayRange], event_days: Iterable[date], *, plausible_days: int) -> frozenset[date]:
-    """The days of plausible gaps between events that lie in one of these spans.
+def plausible_gaps(files: Iterable[Iterable[date]], *, plausible_days: int) -> frozenset[date]:
+    """The days of plausible gaps of files.
+
+    A gap is as long as it is in its file: what other files have of its days does not make it shorter.
 
     Args:
-        spans: Per file, from its first event to its last.
-        event_days: Every day with an event in any file.
+        files: The days with events, per file.
         plausible_days: The length of the longest plausible gap.
     """
-    merged = _merged(spans)
-    found: set[date] = set()
-    for before, after in pairwise(sorted(set(event_days))):
-        gap = DayRange(before + ONE_DAY, after)
-        if len(gap) <= plausible_days and any(span.start <= before and after < span.end for span in merged):
-            found.update(gap)
-    return frozenset(found)
-
-
-def _merged(spans: Iterable[DayRange]) -> list[DayRange]:
-    """The spans with overlapping ones merged."""
-    found: list[DayRange] = []
-    for span in sorted(spans):
-        if found and span.start < found[-1].end:
-            found[-1] = DayRange(found[-1].start, max(found[-1].end, span.end))
-        else:
-            found.append(span)
-    return found
+    gaps = {
+        (before + 1, after)
+        for days in files
+        for before, after in pairwise(sorted({day.toordinal() for day in days}))
+        if 1 < after - before <= plausible_days + 1
+    }
+    return frozenset(partitions_of_spans(Grain.DAILY, merged(sorted(gaps))))

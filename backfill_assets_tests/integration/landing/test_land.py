@@ -259,6 +259,16 @@ def test_days_of_an_import_whose_reprocessing_stopped_cannot_be_built(room: Land
 
 
 @pytest.mark.long
+def test_a_long_gap_of_a_file_is_asked_about_though_another_file_has_most_of_its_days(room: LandingRoom) -> None:
+    source = replace(room.source, plausible_gap_days=5)
+    room.land(json_lines(*(on(day, f"e{day}") for day in range(1, 8))))
+    room.land(json_lines(on(1, "e1", "corrected"), on(9, "e9"), on(12, "e12")))
+    with room.ledger.read() as reader:
+        pending = pending_days(reader, source)
+    assert pending.days == tuple(date(2024, 5, day) for day in (*range(1, 8), 9, 10, 11, 12))
+    assert [str(gap) for gap in pending.asked] == ["2024-05-08..2024-05-08"]
+
+
 def test_pending_days_are_those_that_landed_files_touch_and_the_gaps_between(room: LandingRoom) -> None:
     def pending(source: SourceTable = EVENTS) -> tuple[date, ...]:
         with room.ledger.read() as reader:
