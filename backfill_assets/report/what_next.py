@@ -52,7 +52,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.PASSED:
             return _of_whole_set(ws, tx, run) or _publish_or_approve(ws, tx, named, [run])
         case RunState.BLOCKED:
-            return step("fix the cause and plan again")
+            return None if _is_covered_since(tx, run) else _fix_and_plan_again(run)
         case RunState.PUBLISHED:
             return step("to undo it: ", how_to_undo(tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
@@ -80,7 +80,7 @@ def next_step_of_set(
         return wait_or_take_over(at_work[0].run_id)
     blocked = [member for member in members if member.state is RunState.BLOCKED]
     if blocked:
-        return step(do(Act.REPORT, blocked[0].run_id), "; then fix the cause and plan again")
+        return _fix_and_plan_again(blocked[0])
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
     if any(member.state not in ready or outdated_partitions(ws, tx, member) for member in members):
         return step(do(Act.RUN, set_id))
@@ -156,12 +156,20 @@ def is_built_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
 
     A load reads whatever has landed for its days, so a later one has read what this one would have, and possibly more.
     """
-    table = run.manifest.table
     if run.state not in UNPUBLISHED or run.lease is not None:
         return False
-    if not isinstance(ws.domain.tables.get(table), SourceTable):
+    if not isinstance(ws.domain.tables.get(run.manifest.table), SourceTable):
         return False
-    left = set(run.manifest.partitions)
-    for later in tx.runs.records(table=table, states=_BUILT, after=run.sequence, over=run.manifest.partitions):
+    return _is_covered_since(tx, run)
+
+
+def _is_covered_since(tx: ReadTransaction, run: RunRecord) -> bool:
+    """Whether runs of the table that were planned later have published every partition of a run."""
+    left, partitions = set(run.manifest.partitions), run.manifest.partitions
+    for later in tx.runs.records(table=run.manifest.table, states=_BUILT, after=run.sequence, over=partitions):
         left.difference_update(later.manifest.partitions)
     return not left
+
+
+def _fix_and_plan_again(blocked: RunRecord) -> NextStep:
+    return step(do(Act.REPORT, blocked.run_id), "; then fix the cause and plan again")

@@ -11,7 +11,7 @@ from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import ApprovalState, RunState
-from backfill_assets.report.command_line import explained
+from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import ledger_examples as examples
 
@@ -55,3 +55,24 @@ def test_a_run_can_be_approved_before_its_gates_are_measured(ws: Workspace) -> N
     examples.plan(ws.ledger, "bf-1", table=TABLE)
     subject_of(ws, "bf-1").approve(by="Bob", note="fine")
     assert approval_of(ws, "bf-1") is ApprovalState.APPROVED
+
+
+def advice_on(ws: Workspace, run_id: str) -> str | None:
+    following = subject_of(ws, run_id).document().next_step
+    return words_of(following) if following else None
+
+
+def test_a_blocked_run_advises_to_plan_again_until_a_later_run_has_published_its_partitions(ws: Workspace) -> None:
+    again = "backfill report bf-2; then fix the cause and plan again"
+    examples.make_publishable(ws.ledger, "bf-1", table=TABLE)
+    block(ws, "bf-2")
+    examples.publish(ws.ledger, "bf-1", table=TABLE)
+    assert advice_on(ws, "bf-2") == again
+    examples.make_publishable(ws.ledger, "bf-3", table=TABLE, days=examples.DAYS[:1])
+    examples.publish(ws.ledger, "bf-3", table=TABLE, days=examples.DAYS[:1], at=2)
+    assert advice_on(ws, "bf-2") == again
+    examples.make_publishable(ws.ledger, "bf-4", table=TABLE)
+    publication_id = examples.publish(ws.ledger, "bf-4", table=TABLE, at=3)
+    assert advice_on(ws, "bf-2") is None
+    examples.roll_back(ws.ledger, publication_id)
+    assert advice_on(ws, "bf-2") == again
