@@ -9,7 +9,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.java_classes import compute
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.core.settings import Settings
-from backfill_assets.core.spark import open_spark, require_meaning, spark_conf
+from backfill_assets.core.spark import found_server, open_spark, require_meaning, spark_conf
 from backfill_assets.core.spark_server import FOLDER, Found, start, stop
 from backfill_assets.report.server import ServerDown, ServerUp, server_document
 
@@ -27,7 +27,10 @@ def up(settings: Settings, *, clock: Clock, listener: Listener) -> ServerUp:
             case the server is ended.
     """
     began = time.monotonic()
-    listener(Progress(step="start", done=0, total=2, line="starting a Spark server"))
+    found = found_server(settings)
+    is_there = found is not None and found.fit is not None
+    if not is_there:
+        listener(Progress(step="start", done=0, total=2, line="starting a Spark server"))
     server, is_new = start(settings, spark_conf(settings), clock=clock)
     if is_new:
         listener(Progress(step="start", done=1, total=2, line="warming it up with a small computation"))
@@ -39,7 +42,8 @@ def up(settings: Settings, *, clock: Clock, listener: Listener) -> ServerUp:
         except BaseException:
             stop(settings)
             raise
-    listener(Progress(step="start", done=2, total=2, line="ready"))
+    if is_new or not is_there:
+        listener(Progress(step="start", done=2, total=2, line="ready"))
     document = server_document(Found(server=server, unfit=None))
     assert document is not None
     return ServerUp(server=document, is_new=is_new, elapsed_s=round(time.monotonic() - began, 1))

@@ -14,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.application.spark_server import up
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.lease import mark_of
+from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import spark_conf
 from backfill_assets.core.spark_server import (
     FOLDER,
     Found,
@@ -145,3 +148,11 @@ def test_up_starts_no_server_in_place_of_a_cluster(tmp_path: Path, elsewhere: di
     with pytest.raises(NotOfThisMachine) as refused:
         start(settings, CONF, clock=lambda: NOW)
     assert "token" not in str(refused.value)
+
+
+def test_a_server_that_runs_already_is_not_announced_as_starting(tmp_path: Path) -> None:
+    own, heard = settings_of(tmp_path), list[Progress]()
+    with listening() as (number, port):
+        write(own, number, port, settings=document_digest(dict(spark_conf(own))))
+        answer = up(own, clock=lambda: NOW, listener=heard.append)
+    assert (answer.is_new, heard) == (False, [])
