@@ -59,8 +59,13 @@ def show(console: Console, *parts: Page | Value) -> None:
 
 
 def view(page: Page) -> RenderableType:
-    """The blocks of a page, a blank line between them; its title is what was typed."""
-    parts = [part for found in _printed(page.blocks) for part in (found, "")]
+    """The blocks of a page, a blank line between them; its title is what was typed.
+
+    What a section far above says to do next is said again at the end, where a reader of a terminal looks.
+    """
+    above = (block for block in page.blocks[:-1] if isinstance(block, Section) and not block.folded)
+    again = [each for block in above for each in block.blocks if isinstance(each, Steps)]
+    parts = [part for found in _printed([*page.blocks, *again]) for part in (found, "")]
     return Group(*parts[:-1])
 
 

@@ -403,6 +403,16 @@ def test_some_partitions_are_added_up() -> None:
     assert moves_of_some(Grain.DAILY, ()) is None
 
 
+def test_the_next_step_of_a_long_report_is_also_its_last_line_on_the_terminal() -> None:
+    console = Console(record=True, width=200, file=StringIO())
+    show(console, run_page(report(31)))
+    lines = console.export_text().splitlines()
+    following = "next: backfill approve bf-1 --by ANOTHER_PERSON"
+    assert lines.count(following) == 2
+    assert lines[-1] == following
+    assert lines.index("Verdict") < lines.index(following) < len(lines) - 50
+
+
 @pytest.mark.parametrize(("grain", "partition"), [("monthly", "2006-07"), ("daily", "2006-07-01")])
 def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str) -> None:
     console = Console(record=True, width=200, file=StringIO())
