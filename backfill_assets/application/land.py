@@ -31,7 +31,14 @@ from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.errors import OutsideDays
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
-from backfill_assets.report.landed import LandReport, NothingToLoad, StatedExtract, landed_import, questions
+from backfill_assets.report.landed import (
+    LandReport,
+    NothingToLoad,
+    StatedExtract,
+    days_filled,
+    landed_import,
+    questions,
+)
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.transforms.schemas import former_columns, stored_schema
@@ -134,13 +141,14 @@ def landed_report(
 ) -> LandReport:
     """Builds the days that landed imports touch, if that is wanted, and reports on all of it."""
     next_steps: tuple[NextStep, ...] = ()
-    built = None
+    built = without_events = None
     if builds:
         resolve_outcomes_at(ws, table.name, acting)
         next_steps = tuple(questions(ws, table))
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
             built = build(ws, run, acting)
+            without_events = days_filled(ws, table, run)
             if built.is_blocked:
                 next_steps = (*next_steps, step(do(Act.REPORT, run.run_id)))
     imports = tuple(landed_import(ws, table, outcome) for outcome in landed)
@@ -150,6 +158,7 @@ def landed_report(
         extract=extract,
         quarantine=str(ws.lake.place(table.quarantine)),
         load=built,
+        without_events=without_events,
         mostly_rejected=tuple(each.record.import_id for each in imports if each.record.counts.are_mostly_rejected),
         next_steps=next_steps,
     )

@@ -231,10 +231,15 @@ def describe(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
     chosen = sorted(set(partitions))
     if not chosen:
         return f"no {grain.noun}s"
-    ranges = compress(grain, chosen)
+    return f"{describe_ranges(grain, chosen, most=most)}, {count_of(len(chosen), grain.noun)}"
+
+
+def describe_ranges(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
+    """The same without the count of all: `2006-07-01..2006-09-30`."""
+    ranges = compress(grain, partitions)
     shown = ", ".join(_days_text(grain, days) for days in ranges[:most])
     rest = f" and {count_of(len(ranges) - most, 'more range')}" if len(ranges) > most else ""
-    return f"{shown}{rest}, {count_of(len(chosen), grain.noun)}"
+    return f"{shown}{rest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts, few_rows
-from backfill_assets.landing.days import pending_days
+from backfill_assets.landing.days import landed_days, pending_days
 from backfill_assets.landing.extract import Withdrawn
 from backfill_assets.landing.land import Landed
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.report import RunReport
@@ -57,6 +58,7 @@ class LandReport:
         extract: What was withdrawn, if the files were a complete extract; null otherwise.
         quarantine: Where the Delta table of all rejected records is.
         load: The report of the run that built bronze from them; null when nothing had to be built.
+        without_events: The days of this run on which no file has events: plausible gaps of files. Null without a run.
         mostly_rejected: The imports of which more than half of the records are rejected; then the exit code is 1.
         next_steps: What a person has to decide: about days without events between those of the source.
     """
@@ -66,6 +68,7 @@ class LandReport:
     extract: StatedExtract | None
     quarantine: str
     load: RunReport | None
+    without_events: Partitions | None
     mostly_rejected: tuple[str, ...]
     next_steps: tuple[NextStep, ...]
 
@@ -114,6 +117,13 @@ def landed_import(ws: Workspace, table: SourceTable, landed: Landed) -> LandedIm
     of_it, shown = ("import_id", record.import_id), ["row_number", "reason"]
     rejected = few_rows(ws.lake, table.quarantine, shown, where=of_it) if record.counts.rejected else ()
     return LandedImport(record=record, is_new=landed.is_new, rejected=tuple(rejected))
+
+
+def days_filled(ws: Workspace, table: SourceTable, load: RunRecord) -> Partitions:
+    """The days of a load on which no landed file has events."""
+    with ws.ledger.read() as tx:
+        landed = landed_days(tx, table, load.manifest.partitions)
+    return Partitions.of(Grain.DAILY, set(load.manifest.partitions).difference(landed))
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:

@@ -10,7 +10,7 @@ from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.planning.partitions import DayRange, Partitions, count_of, describe_ranges
 from backfill_assets.report.captured_so_far import CapturedSource
 from backfill_assets.report.page import (
     Note,
@@ -46,7 +46,7 @@ def landed_page(landed: LandReport) -> Page:
         section("landed files", imports_table([each.record for each in landed.imports])),
         *(Note(text=said) for each in landed.imports for said in _about(each, landed.quarantine)),
         *(Note(text=said) for said in (_extract(landed) if landed.extract else ())),
-        Note(text=_built(landed.source, landed.load)) if landed.load else None,
+        Note(text=_built(landed.source, landed.load, landed.without_events)) if landed.load else None,
         *(Note(text=each) for each in landed.next_steps),
     )
 
@@ -90,8 +90,10 @@ def _extract(landed: LandReport) -> Iterator[str]:
         )
 
 
-def _built(source: str, load: RunReport) -> str:
-    days = load.run.manifest.output
+def _built(source: str, load: RunReport, empty: Partitions | None) -> str:
+    days = f"{load.run.manifest.output}"
+    if empty:
+        days = f"{days}, of these {len(empty):,} without events ({describe_ranges(empty.grain, empty)})"
     if load.is_blocked:
         return f"{source}: not built, because a gate blocked {load.run.record.run_id}: {days}"
     return f"{source}: built {days}"

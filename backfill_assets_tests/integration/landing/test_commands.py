@@ -69,6 +69,20 @@ def january(*numbers: int) -> set[date]:
     return {date(2026, 1, number) for number in numbers}
 
 
+def test_days_of_a_short_gap_that_are_built_without_events_are_said(shop: Shop, types: Types) -> None:
+    path = written(shop, "gap.jsonl", [sale(day) for day in sorted(january(11, 14, 15))])
+    said = types("land", "sales", path, "--by", "ana")
+    assert said.exit_code == 0, said.output
+    assert (
+        "bronze.sales: built 2026-01-11..2026-01-15, 5 days, of these 2 without events (2026-01-12..2026-01-13)"
+    ) in " ".join(said.stdout.split())
+    more = written(shop, "more.jsonl", [sale(day) for day in sorted(january(16, 18, 19))])
+    document = json.loads(types("land", "sales", more, "--by", "ana", "--json").stdout)
+    assert document["without_events"]["ranges"] == ["2026-01-17"]
+    last = written(shop, "last.jsonl", [sale(date(2026, 1, 20))])
+    assert "without events" not in types("land", "sales", last, "--by", "ana").stdout
+
+
 def test_gaps_between_files_are_asked_about_in_one_line_and_one_command_declares_them(shop: Shop, types: Types) -> None:
     files = [written(shop, f"{day}.jsonl", [sale(day)]) for day in sorted(january(13, 15, 18))]
     said = types("land", "sales", *files, "--by", "ana")
