@@ -186,7 +186,7 @@ def _begun(
         None when nothing is left of the period.
 
     Raises:
-        NotApproved: It was approved by somebody who may not do that any more.
+        NotApproved: The approver is no longer allowed to approve it.
     """
     is_live = asked.first is None
     with ws.ledger.read() as tx:

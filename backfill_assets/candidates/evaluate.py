@@ -248,7 +248,7 @@ def _accepted_cells(
         partition: cells.cells
         for partition, version in accepted.items()
         for cells in [kept.get((partition, version.files.digest))]
-        # Of files that somebody has altered, and of those of an earlier contract, the rows count.
+        # Of files that were altered, and of those of an earlier contract, the rows count.
         if cells is not None and before.get(partition) == version.checksum
     }
     read = [version.files for partition, version in accepted.items() if partition not in known]

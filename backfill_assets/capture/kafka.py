@@ -1,7 +1,7 @@
 """Kafka capture: ranges of offsets of a topic as files of JSON lines. The only module that knows the client.
 
 Partitions are assigned by hand and nothing is ever committed, so that no consumer group notices. The end of a range is
-a position, not a record: the last offsets may be markers of transactions, which nobody sees.
+a position, not a record: the last offsets may be markers of transactions, which no consumer sees.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ _SECRET = re.compile(r"password|secret|token|\.pem$|ssl\.key|credential", re.IGN
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 FIXED: Mapping[str, str | bool] = {
-    # The default commits what an assigned consumer has read, also to the group of somebody else.
+    # The default commits what an assigned consumer has read, also to another group.
     "enable.auto.commit": False,
     # The default goes on at the end of the partition, silently.
     "auto.offset.reset": "error",

@@ -77,7 +77,7 @@ class Resolution:
         name: What people call the stream.
         stream: Identifies it: positions of another identity mean something else, also under the same name.
         pinned: What else the positions rest on, such as the isolation level and the retention.
-        is_compacted: Whether the stream drops earlier records of a key, so that nobody can tell what is gone.
+        is_compacted: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
         spans: The ranges, by partition.
     """
 

@@ -3,7 +3,7 @@
 It is Spark Connect of the installed PySpark, on loopback, on a free port, with a token, and belongs to one home: its
 state is a file there that only its user can read. A command uses it when its process is the one that was started, when
 it listens, and when versions and settings are those of the command; what answers must then say the name of the server
-(`core.spark`). It does not end by itself: a process that ends it would have to know that nobody is about to use it.
+(`core.spark`). It does not end by itself: a process that ends it would have to know that no command is about to use it.
 
 A session is ended with its process. What a killed process left is ended by the next one that opens a session, so that
 no job of it still writes while its work is done again.
@@ -281,7 +281,7 @@ def _started(settings: Settings, folder: Path, conf: Mapping[str, str], at: date
         "versions": present_versions(),
         "settings": document_digest(dict(conf)),
     }
-    # Before there is a process: one that nobody has written down would stay for ever.
+    # Before there is a process: one that is recorded nowhere would stay for ever.
     _write(folder / _STATE, json.dumps(state))
     given = {
         **conf,

@@ -42,7 +42,7 @@ class CaptureRecord:
         spans: The positions, by partition.
         policy: The policy of the source when it was asked for.
         waits: Whether it may only be read with the approval of another person.
-        approved_by: Who approved it; null before, and where nobody has to.
+        approved_by: Who approved it; null before, and where no approval is required.
         approved_at: When.
     """
 

@@ -228,7 +228,7 @@ def _require_not_merged_since(
 def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
     """Executes the swap of an intent in the ledger, and acknowledges it there.
 
-    The lineage of the run is written before its rows become visible: whoever sees a row finds where it comes from.
+    The lineage of the run is written before its rows become visible: a reader of a row finds where it comes from.
     A certain refusal closes the intent with nothing changed; an unknown outcome, or a ledger that cannot be written,
     leaves it open for `recover`. If every partition was found equal there is nothing to commit, but the table still has
     to be what the candidate was compared with.

@@ -13,7 +13,7 @@ from backfill_assets.report.documents import INLINE
 from backfill_assets.report.landed import LandReport
 
 SOON = timedelta(days=1)
-"""What the retention may take within this time, a person is told."""
+"""What the retention may take within this time is reported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class CapturePlan:
         from_: The beginning of the period; null where it goes on after the captures before.
         to: Its end, not included; null for everything that is there.
         pinned: What the positions rest on, such as isolation level and retention.
-        is_compacted: Whether the stream drops earlier records of a key, so that nobody can tell what is gone.
+        is_compacted: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
         partitions: The positions, by partition.
         records: How many records are left to capture, at most; null where positions cannot be counted.
         size_bytes: About how many bytes these are; null where that is not known.
