@@ -71,9 +71,6 @@ class Workspace:
             open_session: Opens a Spark session; None for one of this process.
             reached: Called after every durable step.
             conditions: Check the conditions of the domain's gates; not needed to look.
-
-        Raises:
-            InvalidDeclaration: The domain cannot be loaded.
         """
         return Workspace(
             settings=settings,
@@ -84,11 +81,7 @@ class Workspace:
         )
 
     def spark(self) -> SparkSession:
-        """The Spark session of the process, with its settings verified.
-
-        Raises:
-            WrongSession: Other code opened or changed it, and a setting does not have the required value.
-        """
+        """The Spark session of the process, with its settings verified."""
         session = self.open_session() if self.open_session else open_spark(self.settings)
         give_access(session, self.settings)
         require_meaning(session)
@@ -106,9 +99,6 @@ class Workspace:
 
     def require_lake(self, table: str | None = None) -> None:
         """Refuses to write into a lake that is away: what is created in its place is in the way when it is back.
-
-        Args:
-            table: The table that is written; None for any.
 
         Raises:
             MissingInput: The folder of the lake or the log of the table is not there, and the ledger holds its rows.
@@ -176,13 +166,7 @@ class Workspace:
         """The planner's view with the windows of one table resolved against references from the archive.
 
         Args:
-            table: The table.
             references: References that it uses; the present one counts for those that are not named.
-
-        Raises:
-            UnknownName: There is no such table.
-            MissingInput: The archive does not contain a reference any more.
-            InvalidReference: The domain's parser no longer accepts one.
         """
         values = {name: loaded.value for name, loaded in self.references.items()}
         chosen = load_pinned(self.domain, references, self.reference_archive)

@@ -73,12 +73,7 @@ class _Resolved:
 
 
 def plan_capture(ws: Workspace, source: str, asked: Asked) -> CapturePlan:
-    """What a capture would read; nothing is written.
-
-    Raises:
-        Refused: A part of the period has expired, or the stream is another one than before.
-        Retryable: The stream does not answer.
-    """
+    """What a capture would read; nothing is written."""
     with _resolved(ws, _captured_source(ws, source), asked) as found:
         return found.plan
 
@@ -97,18 +92,9 @@ def capture(
     """Captures a period, lands its files and builds the days that they touch.
 
     Args:
-        ws: The workspace.
-        source: The source.
-        asked: The days.
-        acting: Who captures.
-        reason: Why.
         pace: How fast the stream may be read.
         builds: Whether the bronze days that the files touch are built.
         on_schedule: It is the LIVE path, and no person.
-
-    Raises:
-        Refused: A part of the period has expired, or the stream is another one than before: nothing was read.
-        Retryable: The stream went away: what was captured stays, and the same request goes on behind it.
     """
     table = _captured_source(ws, source)
     if builds:
@@ -132,13 +118,7 @@ def capture(
 
 
 def approve(ws: Workspace, capture_id: str, *, by: str, note: str) -> CaptureApproval:
-    """Another person than the requester agrees to exactly the positions of a capture.
-
-    Raises:
-        UnknownName: No such capture.
-        NotApproved: The person may not approve it.
-        IllegalTransition: It waits for no approval.
-    """
+    """Another person than the requester agrees to exactly the positions of a capture."""
     return CaptureApproval(capture=approve_capture(ws, capture_id, by=by, note=note))
 
 
@@ -184,9 +164,6 @@ def _begun(
 
     Returns:
         None when nothing is left of the period.
-
-    Raises:
-        NotApproved: The approver is no longer allowed to approve it.
     """
     is_live = asked.first is None
     with ws.ledger.read() as tx:

@@ -79,9 +79,6 @@ def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
 
     A file that is refused is given up with the reason, and the others are landed. A landed one is put aside, unless
     it was written meanwhile: then it lands again when it has settled.
-
-    Raises:
-        BackfillError: Landing stopped for another reason; what has landed is kept.
     """
     drop, at = ws.settings.drop, ws.clock()
     assert drop is not None

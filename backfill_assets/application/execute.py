@@ -70,14 +70,7 @@ def execute(
     """Executes parts of a run. If a gate blocks the run, no later stage is executed.
 
     Args:
-        ws: The workspace.
-        run_id: The run.
         parts: Which parts of its stages; they are executed in the order of the plan.
-        actor: On whose behalf.
-        listener: Notified of the progress.
-
-    Raises:
-        BackfillError: The errors of `staging`, `gating`, `require_publishable` and `publish_run`.
     """
     chosen = frozenset(parts)
     done = Executed()
@@ -169,12 +162,7 @@ class _Opened:
 
 
 def require_ready(ws: Workspace, run_id: str) -> None:
-    """Refuses early what the swap would refuse; the swap itself reads the ledger again.
-
-    Raises:
-        IllegalTransition: It is not gated, or is published already.
-        NotApproved: There is no valid approval, by a person or by a policy.
-    """
+    """Refuses early what the swap would refuse; the swap itself reads the ledger again."""
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
         tx.outbox.require_still_asked(run)

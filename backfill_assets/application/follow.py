@@ -166,12 +166,7 @@ def step_after_change(ws: Workspace) -> NextStep | None:
 
 
 def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> FollowCancellation:
-    """Decides that dependents do not follow a publication; runs that followed it already are kept.
-
-    Raises:
-        UnknownName: There is no such publication, or it asked for nothing.
-        IllegalTransition: Nothing waits for it.
-    """
+    """Decides that dependents do not follow a publication; runs that followed it already are kept."""
     with ws.ledger.write() as tx:
         tx.outbox.cancel(publication_id, by=by, reason=reason)
     return FollowCancellation(publication_id=publication_id, cancelled_by=by, reason=reason)

@@ -46,14 +46,7 @@ from backfill_assets.workspace import Workspace
 
 
 def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, by: str) -> Landed:
-    """Lands one file: archived unchanged, checked, counted, with its rejected records quarantined.
-
-    Raises:
-        UnknownName: No such source.
-        MissingInput: No such file.
-        UnreadableFile: The file cannot be read at all, and is refused as a whole.
-        Refused: Its content was landed before and `on_duplicate` is `reject`.
-    """
+    """Lands one file: archived unchanged, checked, counted, with its rejected records quarantined."""
     landed: list[Landed] = []
     land_in_order(landing(ws, ws.domain.source_table(source), by), [FileCapture(path)], on_duplicate, landed.append)
     return landed[0]
@@ -63,14 +56,7 @@ def landing(ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = F
     """What landing files, an extract or a statement works with.
 
     Args:
-        ws: The workspace.
-        table: The source.
-        by: Who lands.
         on_schedule: It is the LIVE path, and no person.
-
-    Raises:
-        Refused: Bronze could not be built of it, because its columns do not follow from those that it has.
-        MissingInput: The lake is away.
     """
     if not on_schedule:
         require_person("the one who lands", by)
@@ -113,10 +99,7 @@ def land_files(
     A refused file stops the rest; files that landed before it stay landed.
 
     Args:
-        ws: The workspace.
-        source: The source table.
         files: Each is checked before Spark is started, and before any of them lands.
-        acting: Who lands them.
         on_duplicate: What to do with content that was landed before.
         builds: Whether the bronze days they touch are built.
     """

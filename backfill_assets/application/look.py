@@ -161,7 +161,6 @@ def metrics(ws: Workspace, counts: EventCounts | None, stale: Sequence[Staleness
     """What is watched, as of now.
 
     Args:
-        ws: The workspace.
         counts: What the events added up to when they were counted last; None to count all of them.
         stale: What is stale; None where that is not known now.
     """

@@ -83,7 +83,6 @@ def metrics(ws: Workspace, counts: EventCounts, stale: Sequence[Staleness] | Non
     """What is watched, as of now.
 
     Args:
-        ws: The workspace.
         counts: What the events add up to; it is continued to the last event.
         stale: What is stale, table by table; None where that is not known now, and then it is left out.
     """

@@ -39,9 +39,6 @@ def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
     """What a run does, step by step: the list that `plan` prints and the loop executes.
 
     Of a run of a set, these are the stages of the set that concern it.
-
-    Raises:
-        UnknownName: There is no such run.
     """
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)

@@ -38,21 +38,12 @@ def plan_load(
     """Plans the building of a source table's partitions from the landed files that hold events of them.
 
     Args:
-        ws: The workspace.
-        source: The source table.
         partitions: The days to build, in order; None for every day that a landed file touches and bronze lacks.
-        by: The requester.
-        reason: Why.
         empty: The days on which nothing happened, as the requester states; the manifest pins them.
         on_schedule: It is asked for by the LIVE path, and by no person.
 
     Returns:
         The planned run; None when there is nothing to load.
-
-    Raises:
-        UnknownName: No such source.
-        MissingInput: Nothing has landed for some of the days, and `empty` does not name them.
-        Refused: `empty` names a day that has landed events, or that is not among the partitions.
     """
     table = ws.domain.source_table(source)
     if not on_schedule:

@@ -57,8 +57,6 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     by the ledger or by the table, and nothing of it becomes visible.
 
     Args:
-        ws: The workspace.
-        by: The person who recovers.
         only: The one run, landed file, publication or set to end; everything by default.
         now: Take it over even if its lease has not ended. The process that held it cannot add anything afterwards.
 

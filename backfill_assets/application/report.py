@@ -31,11 +31,7 @@ class WrittenReport:
 
 
 def report_page(ws: Workspace, name: str) -> Page:
-    """The report of a run or a set as a page.
-
-    Raises:
-        UnknownName: There is no such run or set.
-    """
+    """The report of a run or a set as a page."""
     found = subject_of(ws, name).report()
     return set_page(found) if isinstance(found, SetReport) else run_page(found)
 
@@ -44,21 +40,13 @@ def report_html(ws: Workspace, name: str) -> str:
     """The report of a run or a set as one self-contained HTML page.
 
     Args:
-        ws: The workspace.
         name: The id of the run or the set.
-
-    Raises:
-        UnknownName: There is no such run or set.
     """
     return html_file(report_page(ws, name))
 
 
 def report_markdown(ws: Workspace, name: str) -> str:
-    """The same in short, as Markdown.
-
-    Raises:
-        UnknownName: There is no such run or set.
-    """
+    """The same in short, as Markdown."""
     return markdown_page(report_page(ws, name))
 
 

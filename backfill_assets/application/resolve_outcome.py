@@ -25,20 +25,13 @@ def resolve_outcomes(ws: Workspace, run_ids: Iterable[str], acting: Acting) -> S
 
     Returns:
         Those that turned out to have landed; the ledger has recorded them now.
-
-    Raises:
-        OutcomeUnknown: It is still not known, because the table or the ledger cannot be reached.
     """
     chosen = frozenset(run_ids)
     return _resolved(ws, [record for record in _open(ws) if record.intent.run_id in chosen], acting)
 
 
 def resolve_outcomes_at(ws: Workspace, table: str, acting: Acting) -> None:
-    """Resolves the outcomes of whatever was published to a table, before more is published to it.
-
-    Raises:
-        OutcomeUnknown: As `resolve_outcomes`.
-    """
+    """Resolves the outcomes of whatever was published to a table, before more is published to it."""
     _resolved(ws, [record for record in _open(ws) if record.intent.table == table], acting)
 
 

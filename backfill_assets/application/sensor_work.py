@@ -146,12 +146,7 @@ def stuck_text(ws: Workspace, sensor: Sensor) -> str:
 
 
 def clear(ws: Workspace, subject: str, *, by: str) -> ClearedDocument:
-    """Lets the sensors that have given something up try it again.
-
-    Raises:
-        UnknownName: No sensor has given it up.
-        Refused: It is not a person who clears it.
-    """
+    """Lets the sensors that have given something up try it again."""
     require_person("the one who clears", by)
     with ws.ledger.write() as tx:
         cleared = tx.stuck.clear(subject, by=by)

@@ -18,9 +18,7 @@ def up(settings: Settings, *, clock: Clock, listener: Listener) -> ServerUp:
     """Starts the server of the home unless one runs, verifies a session of it, and warms it up.
 
     Args:
-        settings: The home, and what Spark is started with.
         clock: For when it was started.
-        listener: Notified of the progress.
 
     Raises:
         BackfillError: The errors of `spark_server.start`, and those of a session that is not as it should be, in which

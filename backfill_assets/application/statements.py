@@ -56,11 +56,7 @@ def land_as_extract(
 
 
 def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, by: str) -> ExtractPreview:
-    """What `land_as_extract` would withdraw; nothing lands.
-
-    Raises:
-        UnknownName, MissingInput, UnreadableFile, Refused: As there, except that no share is too large.
-    """
+    """What `land_as_extract` would withdraw; nothing lands."""
     table = ws.domain.source_table(source)
     found = preview(landing(ws, table, by), [FileCapture(path) for path in files], extract, now=ws.clock())
     allowed = table.most_withdrawn_percent
@@ -79,12 +75,7 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
 
 
 def withdraw(ws: Workspace, source: str, key: Mapping[str, str], acting: Acting, *, reason: str) -> LandReport:
-    """Takes one key of a source back, and builds the days that it leaves.
-
-    Raises:
-        UnknownName: No such source.
-        Refused: There is no such key, or it is not current.
-    """
+    """Takes one key of a source back, and builds the days that it leaves."""
     table = ws.domain.source_table(source)
     ws.references  # noqa: B018 - as above
     landed = withdraw_key(landing(ws, table, acting.by), key, reason=reason)
@@ -92,12 +83,7 @@ def withdraw(ws: Workspace, source: str, key: Mapping[str, str], acting: Acting,
 
 
 def restore(ws: Workspace, import_id: str, key: Mapping[str, str], acting: Acting, *, reason: str) -> LandReport:
-    """Undoes a withdrawal, of all its keys or of those with some values, and builds the days to which they return.
-
-    Raises:
-        UnknownName: There is no such import.
-        Refused: It withdrew nothing that is not restored already.
-    """
+    """Undoes a withdrawal, of all its keys or of those with some values, and builds the days to which they return."""
     with ws.ledger.read() as tx:
         table = ws.domain.source_table(tx.imports.get(import_id).source)
     ws.references  # noqa: B018 - as above

@@ -298,11 +298,7 @@ def subject_of(ws: Workspace, name: str) -> Subject:
 
 
 def erase_samples(subject: Subject, *, by: str, reason: str) -> ErasedSamples:
-    """Permanently deletes the values of rows that were kept for reviewers of a run, or of the runs of a set.
-
-    Raises:
-        Refused: It is not stated by whom and why, or there are none.
-    """
+    """Permanently deletes the values of rows that were kept for reviewers of a run, or of the runs of a set."""
     ws = subject.ws
     with ws.ledger.write() as tx:
         erased = tx.samples.erase(*subject.run_ids, by=by, reason=reason)

@@ -40,11 +40,7 @@ class WorkLog:
 
     @staticmethod
     def of(ws: Workspace, run_id: str, *, by: str) -> WorkLog:
-        """The log of a run; without the setting nothing is read, and nothing is written.
-
-        Raises:
-            UnknownName: There is no such run.
-        """
+        """The log of a run; without the setting nothing is read, and nothing is written."""
         if ws.settings.log != JSON:
             return WorkLog(ws=ws, manifest=None, by=by)
         with ws.ledger.read() as tx:

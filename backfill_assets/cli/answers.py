@@ -211,9 +211,6 @@ def answer(console: Console, document: Document, *, as_json: bool, following: Ne
     """Prints a document: as JSON, or the page of it.
 
     Args:
-        console: Where the page is printed.
-        document: The document.
-        as_json: Whether a machine reads it.
         following: What is left to do besides what the page says.
     """
     if as_json:

@@ -109,7 +109,6 @@ def prepare_home(ws: Workspace, *, fresh: bool) -> None:
     """Empties a home, and puts the reference files there. Only what an earlier demo made is ever removed.
 
     Args:
-        ws: A workspace over the home, which is closed.
         fresh: Remove what others landed after an earlier demo as well.
 
     Raises:
@@ -168,7 +167,6 @@ def _told(ws: Workspace, console: Console | None) -> Iterator[DemoStep]:
     """Tells the story.
 
     Args:
-        ws: A workspace over the home.
         console: Where it is printed, with the answers of the commands; None to collect their documents instead.
 
     Raises:

@@ -53,11 +53,7 @@ def acting_name(by: str) -> str:
 
 
 def person(by: str) -> str:
-    """The person who is acting.
-
-    Raises:
-        Refused: No person was named.
-    """
+    """The person who is acting."""
     require_person("the one who acts", acting_name(by))
     return by.strip()
 
@@ -94,11 +90,7 @@ class Session:
         return Acting(by=by.strip(), recorder=self.recorder, listener=self.listener(on=on))
 
     def listener(self, *, on: str) -> Listener:
-        """A progress bar that lasts until the session ends.
-
-        Args:
-            on: What is worked on.
-        """
+        """A progress bar that lasts until the session ends."""
         from backfill_assets.cli.console import progress_listener
 
         return self._stack.enter_context(progress_listener(on, quiet=self.quiet))

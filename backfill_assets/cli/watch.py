@@ -31,13 +31,8 @@ def watch_status(
     On a terminal each picture takes the place of the one before; elsewhere one is printed whenever it has changed.
 
     Args:
-        ws: The workspace.
         name: Only this run or set.
-        console: Where it is shown.
         wait: Waits between two pictures.
-
-    Raises:
-        UnknownName: There is no such run or set.
     """
     picture = _picture(ws, name)  # A name that does not exist ends the command, and is not shown every two seconds.
     with suppress(KeyboardInterrupt), _display(console) as show:

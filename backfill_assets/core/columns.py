@@ -79,8 +79,6 @@ def needs_rule(old: StructType, new: StructType, *, ruled: Collection[str] = ())
     """What of a change is not a widening, as parts of a sentence that name the column; empty if nothing is.
 
     Args:
-        old: The schema before.
-        new: The schema after it.
         ruled: Columns of either that a rule of the author explains.
     """
     before = {field.name: field for field in old.fields}
@@ -137,12 +135,7 @@ def widened(found: StructType, wanted: StructType, *, former: Collection[str] = 
 
 
 def differing_columns(found: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]) -> str | None:
-    """The columns that differ, by name, as a part of a sentence; None when there are none.
-
-    Args:
-        found: Names and types, in order.
-        declared: What they should be.
-    """
+    """The columns that differ, by name, as a part of a sentence; None when there are none."""
     types, wanted = dict(found), dict(declared)
     parts = [f"{name} is missing" for name in wanted if name not in types]
     parts += [f"{name} is not declared" for name in types if name not in wanted]

@@ -25,9 +25,6 @@ def canonical_json(document: object) -> str:
 
     Returns:
         The text whose sha256 identifies the document.
-
-    Raises:
-        TypeError: The document contains a value without a canonical form.
     """
     _refuse_floats(document)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)

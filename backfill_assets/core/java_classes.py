@@ -40,10 +40,6 @@ def write(class_path: str = "") -> Path:
 
     Args:
         class_path: Jars before Spark's own.
-
-    Raises:
-        OSError: The environment cannot be written.
-        subprocess.SubprocessError: Spark cannot be started, or does not come to its end.
     """
     import pyspark
 

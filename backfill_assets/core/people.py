@@ -143,8 +143,6 @@ def require_person(what: str, name: str, refuse: type[NotAPerson] = NotAPerson) 
 
     Args:
         what: Whose name it is, such as `the requester`.
-        name: The name as given.
-        refuse: The error to raise.
 
     Raises:
         Refused: It has no letters, mixes scripts, or is reserved for the system.

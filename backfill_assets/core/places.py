@@ -56,7 +56,6 @@ def place_of(text: str, *, variable: str) -> Place:
     """The place that a person wrote: the path of a folder, or `s3://bucket/prefix`.
 
     Args:
-        text: As it was given.
         variable: The setting, for the message.
 
     Raises:

@@ -122,9 +122,6 @@ class Settings:
 
         Args:
             environment: The process environment by default.
-
-        Raises:
-            Refused: A value that cannot be read, naming the variable.
         """
         given = os.environ if environment is None else environment
         home = Path(home_named(given)).expanduser().resolve()

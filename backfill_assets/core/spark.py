@@ -106,11 +106,7 @@ def found_server(settings: Settings) -> Found | None:
 
 
 def session_on_server(settings: Settings) -> SparkSession | None:
-    """The process's session on the server of the home; None where it computes elsewhere, now or before.
-
-    Raises:
-        ForeignServer: What answers is another program.
-    """
+    """The process's session on the server of the home; None where it computes elsewhere, now or before."""
     if _chosen.is_elsewhere:
         return None
     session = _chosen.sessions.get(settings.home)
@@ -177,7 +173,6 @@ def require_meaning(spark: SparkSession, *, transform: str | None = None) -> Non
     """Refuses a session whose settings could change the meaning of rows.
 
     Args:
-        spark: The session.
         transform: Names the transform that left the session; None without one.
 
     Raises:

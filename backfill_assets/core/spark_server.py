@@ -168,7 +168,6 @@ def look(settings: Settings, conf: Mapping[str, str]) -> Found | None:
     """The server of a home, and whether a command can use it; None when none was started.
 
     Args:
-        settings: Of the command.
         conf: What a server is started with by these settings.
     """
     try:
@@ -206,8 +205,6 @@ def start(settings: Settings, conf: Mapping[str, str], *, clock: Clock) -> tuple
     """The server of a home, which is started when there is none that runs; of two at once, the other one waits.
 
     Args:
-        settings: Where the home is.
-        conf: The settings of Spark.
         clock: For when it was started.
 
     Returns:

@@ -34,7 +34,6 @@ def create_app(ws: Workspace, *, patience_s: float = PATIENCE_S) -> Starlette:
     """The desk over a workspace, whose ledger is opened at once.
 
     Args:
-        ws: What the pages look at.
         patience_s: How long a page waits for what is found out in the background.
     """
     _ = ws.ledger  # Opened here, and not by several pages at once.

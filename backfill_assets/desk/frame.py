@@ -114,10 +114,8 @@ def shown(
     """A page.
 
     Args:
-        page: What it shows.
         here: Its address in the navigation; empty where it has none.
         asked: The form below its title.
-        status: The status of the answer.
         again_after_s: After how many seconds a browser asks for it again; None for never.
     """
     html = Html(linked=address_of)

@@ -18,7 +18,6 @@ def serve_desk(ws: Workspace, port: int | None, ready: Callable[[str], None]) ->
     """Serves the desk until the process is interrupted.
 
     Args:
-        ws: What the pages look at.
         port: A port of this machine; any free one by default.
         ready: Called with the address once it is answered there.
 

@@ -60,8 +60,6 @@ def check_columns(table: str, schema: StructType, *, partition: str | None = Non
     """Refuses columns of types and names that do not work on the whole way.
 
     Args:
-        table: The table's name.
-        schema: Its columns.
         partition: The name of a partition column that is derived and not part of the schema.
 
     Raises:

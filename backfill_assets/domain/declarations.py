@@ -106,7 +106,6 @@ def check_table(table: Declared, *, partition: str | None = None) -> None:
     """Refuses impossible names and types, doubled or reserved columns, and a key that is empty or not in the schema.
 
     Args:
-        table: The declaration.
         partition: The name of a partition column that is derived and not part of the schema.
     """
     if not TABLE_NAME.fullmatch(table.name):
@@ -151,8 +150,6 @@ def complete_gates(
     """The declared gates with the ones every table has, checked against the schema.
 
     Args:
-        table: The declaration.
-        gates: What its author asked for.
         proves: How many partitions a proof of the window recomputes unless the author overrides it; None for
             source tables, which have no window.
         publish: How its rows become the content of partitions.

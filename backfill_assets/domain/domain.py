@@ -110,7 +110,6 @@ class Domain:
         """The derived table of that name.
 
         Args:
-            name: The table.
             days: The days that are asked for, which a refusal names.
 
         Raises:

@@ -112,11 +112,7 @@ class RowExpression:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns the condition mentions.
-
-        Raises:
-            InvalidDeclaration: The condition is not SQL.
-        """
+        """The columns the condition mentions."""
         return columns_in(self.condition, f"the condition of gate {self.name}")
 
 

@@ -26,12 +26,8 @@ def lifted(frame: DataFrame, source: SourceTable, version: int, *, only: Column 
 
     Args:
         frame: Every column of that version, and others.
-        source: The source table.
         version: The version of all of its records.
         only: Computes columns for these records alone, and null for others; None for all.
-
-    Raises:
-        ContractBroken: A lift failed, or returned other columns than the next version has.
     """
     for each in range(version, source.contract_version):
         frame = _step(frame, source, each, only)

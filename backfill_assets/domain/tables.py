@@ -335,11 +335,7 @@ class DerivedTable:
         raise NoSuchName(kind="transform version", name=wanted, known=known)
 
     def window_of(self, argument: str, references: References) -> AnyWindow:
-        """The window of an input, resolved against reference values when it is a function of them.
-
-        Raises:
-            InvalidDeclaration: The function gives no window that fits the table.
-        """
+        """The window of an input, resolved against reference values when it is a function of them."""
         if self.state is not None:
             return SinceFirstDay()
         declared = self.windows.get(argument, self.window)

@@ -34,10 +34,6 @@ def require_one_winner(open_files: Callable[[], Files], *, writers: int = WRITER
         open_files: Opens the place for one writer, with connections of its own.
         writers: How many put each key at once.
         rounds: For how many keys.
-
-    Raises:
-        StoreRefused: A key had no winner or several, or its content is not the winner's.
-        StoreAway: The store does not answer.
     """
     everyone = [open_files() for _ in range(writers)]
     files, name = everyone[0], f"{FOLDER}/{secrets.token_hex(8)}"
@@ -84,16 +80,7 @@ _admitted: set[tuple[Place, str]] = set()
 
 
 def require_admitted(root: Place, access: StoreAccess) -> None:
-    """Races for keys of a store that is used for the first time; a local folder needs no admission.
-
-    Args:
-        root: Where the tables are.
-        access: How the store is reached.
-
-    Raises:
-        StoreRefused: The store let several writers win, or does not accept the credentials; the lake is as it was.
-        StoreAway: It does not answer.
-    """
+    """Races for keys of a store that is used for the first time; a local folder needs no admission."""
     if isinstance(root, Path) or (root, access.endpoint) in _admitted:
         return
     files, mark = files_at(root, access), mark_of(access)

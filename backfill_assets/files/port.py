@@ -149,7 +149,6 @@ class Files(Protocol):
         """Removes files; one that does not exist is not an error.
 
         Args:
-            paths: The files.
             within: Folders below this one that become empty are removed as well, where places have folders.
         """
         ...

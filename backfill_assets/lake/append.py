@@ -54,7 +54,6 @@ class AppendedTable:
         would append the rows again if another process appended them in between.
 
         Args:
-            lake: Where tables are.
             rows: By column.
             app_id: Identifies these rows.
             wait: Waits for seconds between two attempts.

@@ -40,9 +40,6 @@ def canonical(fields: Iterable[StructField]) -> list[Column]:
     Spark's hashes skip nulls and do not hash the length of an array. So every value, at any depth, is preceded by a
     flag that says whether it is null, and every array by its length: no sequence of parts belongs to two rows. The
     hashes themselves cover the length of a text, and take zeros of either sign and all NaNs for the same number.
-
-    Raises:
-        TypeError: A column is a map or a variant, whose equal values can be stored differently.
     """
     return [part for field in fields for part in _parts(F.col(field.name), field.dataType)]
 

@@ -58,13 +58,7 @@ def validation_table(table: str) -> str:
 
 
 def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, app_id: str) -> None:
-    """Appends gate results to the date-partitioned table behind `validation/<name>`, once per application id.
-
-    Raises:
-        UnreadableTable: The table is damaged.
-        NotAppended: They could not be written.
-        StoreRefused, StoreAway: The store of the lake cannot be used.
-    """
+    """Appends gate results to the date-partitioned table behind `validation/<name>`, once per application id."""
     evidence = AppendedTable(
         name=validation_table(table), schema=_VALIDATION_SCHEMA, partition_by=(VALIDATION_PARTITION,)
     )

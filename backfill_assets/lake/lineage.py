@@ -34,7 +34,6 @@ def append_run(lake: Lake, row: Mapping[str, str]) -> None:
     """Appends the row of a run, unless it was appended before.
 
     Args:
-        lake: Where tables are.
         row: By column, all columns of the table.
 
     Raises:
@@ -50,21 +49,13 @@ def append_run(lake: Lake, row: Mapping[str, str]) -> None:
 
 
 def lineage_rows(lake: Lake) -> Sequence[Mapping[str, str]]:
-    """Every row of the table, by column; none when there is no table.
-
-    Raises:
-        UnreadableTable: Its log or one of its files is damaged.
-    """
+    """Every row of the table, by column; none when there is no table."""
     with lake.reading(LINEAGE):
         return lake.open(LINEAGE).to_pyarrow_table().to_pylist() if lake.exists(LINEAGE) else []
 
 
 def compact_runs(lake: Lake) -> None:
-    """Brings the rows of many runs together in one file, and removes files that have been replaced for a week.
-
-    Raises:
-        UnreadableTable: The table is damaged.
-    """
+    """Brings the rows of many runs together in one file, and removes files that have been replaced for a week."""
     if not lake.exists(LINEAGE):
         return
     with lake.reading(LINEAGE):

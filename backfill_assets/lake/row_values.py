@@ -50,16 +50,8 @@ def rows_with_key(lake: Lake, table: str, files: FileSet, key: Mapping[str, str]
     """The rows of these files that have this key.
 
     Args:
-        lake: Where tables are.
-        table: The table the files belong to.
         files: The file set of one version of a partition.
         key: By column, the value as text; columns that are not in the files, as the partition's, are left out.
-        most: The maximum number of rows.
-
-    Raises:
-        MissingInput: A file does not exist any more, or is not what was recorded.
-        InvalidRange: A text is not a value of its column's type.
-        UnreadableTable: A file is damaged.
     """
     with lake.reading(table):
         found = _dataset(lake, table, files)
@@ -87,8 +79,6 @@ def rows_with_keys(
     """The rows of these files that have one of these keys; arguments and errors as of `rows_with_key`.
 
     Args:
-        lake: Where tables are.
-        table: The table the files belong to.
         files: The files of any partitions of it.
         keys: By column, the value as text; columns that are not in the files are left out.
         most: The maximum number of rows that are returned; all are counted.
@@ -124,12 +114,7 @@ def _is_key(schema: pa.Schema, key: Mapping[str, str]) -> ds.Expression:
 
 
 def some_keys(lake: Lake, table: str, files: FileSet, columns: Sequence[str], *, most: int) -> Sequence[Texts]:
-    """The keys of some rows of these files, without the columns that are not in them.
-
-    Raises:
-        MissingInput: A file does not exist any more, or is not what was recorded.
-        UnreadableTable: A file is damaged.
-    """
+    """The keys of some rows of these files, without the columns that are not in them."""
     with lake.reading(table):
         found = _dataset(lake, table, files)
         if found is None:
@@ -144,11 +129,8 @@ def few_rows(
     """Some rows of a table.
 
     Args:
-        lake: Where tables are.
-        table: The table.
         columns: What to show; rows are in the order of the first one.
         where: A partition column and its value.
-        most: The maximum number of rows.
     """
     if not lake.exists(table):
         return []
@@ -178,12 +160,7 @@ def _texts_of(found: pa.Table) -> Sequence[Texts]:
 
 
 def rows_by_import(lake: Lake, table: str, files: FileSet) -> Mapping[str, int]:
-    """How many rows of these files of a source table are records of which import.
-
-    Raises:
-        MissingInput: A file does not exist any more, or is not what was recorded.
-        UnreadableTable: A file is damaged.
-    """
+    """How many rows of these files of a source table are records of which import."""
     import pyarrow.compute as pc
 
     with lake.reading(table):

@@ -37,9 +37,6 @@ def read_files(
     """The rows of exactly these files, independent of the present version of the table.
 
     Args:
-        spark: The session.
-        lake: Where tables are.
-        table: The table the files belong to.
         file_sets: Complete file sets of partitions; empty ones add nothing.
         schema: The columns to read, in the order of the result.
         partition_column: The date column that is in the files' paths and not in the files.
@@ -102,13 +99,8 @@ def opened_files(
     """Opens the files of partitions, and reads their footers.
 
     Args:
-        lake: Where tables are.
-        table: The table the files belong to.
         file_sets: Complete file sets by partition.
         partition_column: The date column that is in the files' paths and not in the files.
-
-    Raises:
-        UnreadableTable: A file is gone or damaged.
     """
     place, parquet = lake.arrow_files(table), ds.ParquetFileFormat()
 

@@ -46,7 +46,6 @@ def write_staged(
     """Runs the frame and writes its rows as Parquet files below `_runs/`, one folder per partition value.
 
     Args:
-        lake: Where tables are.
         table: The table that may publish the files later.
         frame: All columns of the table.
         run_id: Names the run's folder.

@@ -155,10 +155,6 @@ def require_as_expected(lake: Lake, order: SwapOrder) -> int:
 
     Returns:
         The table version that was compared.
-
-    Raises:
-        MissingInput: The table or a file does not exist.
-        TargetChanged: A declared partition does not hold exactly the expected files.
     """
     _require_files(lake, order)
     handle = lake.open(order.table)

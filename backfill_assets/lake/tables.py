@@ -98,12 +98,7 @@ class Lake:
         return {} if isinstance(self.root, Path) else dict(self.access.for_delta_with_patience())
 
     def exists(self, table: str) -> bool:
-        """Whether the table exists.
-
-        Raises:
-            UnreadableTable: Its folder cannot be read.
-            StoreRefused: The bucket of the lake is gone.
-        """
+        """Whether the table exists."""
         with self.reading(table):
             found = DeltaTable.is_deltatable(self.url(table), storage_options=self.storage_options)
         if not found and isinstance(self.root, StoreUrl):
@@ -165,9 +160,6 @@ class Lake:
             schema: Every column, the partition and lineage columns included.
             partition_column: The one column it is partitioned by.
             former: Columns of earlier contracts of a source; None for any other table.
-
-        Raises:
-            Refused: It exists with columns that these do not follow from.
         """
         require_admitted(self.root, self.access)
         with self.answering(table):
@@ -190,9 +182,6 @@ class Lake:
             source: `layer.table`.
             schema: As for `ensure`.
             former: As for `ensure`.
-
-        Raises:
-            Refused: As `ensure`.
         """
         if self.exists(source):
             _require_follows(source, schema_of(self.open(source)), schema, former, is_source=True)
@@ -240,8 +229,6 @@ def changed_files(
     """Files of the recorded size whose bytes are not those that were staged.
 
     Args:
-        lake: Where tables are.
-        table: The table the files belong to.
         file_sets: As they were staged.
         trust_stamps: Only read files whose stamp is not the one they had when their sha256 was taken; else all.
     """
@@ -292,8 +279,6 @@ def cannot_follow(found: StructType, wanted: StructType, former: Collection[str]
     """Why a table cannot take files of other columns, as a part of a sentence; None if it can.
 
     Args:
-        found: The table's columns.
-        wanted: Those of the files.
         former: Columns of earlier contracts, which new files may lack, and with which come rules for old rows; None
             for a table whose columns have no versions.
     """

@@ -128,7 +128,6 @@ def split_by(
 
     Args:
         column: Its values are texts. It stays in the files.
-        files: The files of the place.
         whole: The folder with the files, relative to the place; it need not exist.
         folders: The folder of each value, relative to the place.
         name: Distinguishes the files from those of other attempts.

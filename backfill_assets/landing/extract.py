@@ -166,10 +166,6 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     Args:
         captures: The files; together they are the extract.
         now: Records of later than this are in the future.
-
-    Raises:
-        MissingInput, UnreadableFile: A file does not exist or cannot be read.
-        UnknownName, Refused: The scope is not of this source, or rejected records have no key.
     """
     require_columns(work.source, extract.where)
     for capture in captures:
@@ -205,14 +201,7 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
 
 
 def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -> LandedExtract:
-    """Lands files that are everything there is for some days, and withdraws what they lack.
-
-    Raises:
-        MissingInput, UnreadableFile, AmbiguousOrder: As for `land`; then none of the files lands.
-        UnknownName: The contract has no such column as the scope names.
-        Refused: More would be withdrawn than the source allows without confirmation, or it is not known which keys the
-            files have, because rejected records have none.
-    """
+    """Lands files that are everything there is for some days, and withdraws what they lack."""
     require_columns(work.source, extract.where)
     if extract.where:
         columns_condition(work, extract.where)  # values that are none are refused before anything is kept

@@ -38,11 +38,7 @@ class Archived:
 
 
 def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
-    """Probes a file as the versions that it can be of, the latest first.
-
-    Raises:
-        UnreadableFile: It cannot be read as any of them, or as several that do not give the same rows.
-    """
+    """Probes a file as the versions that it can be of, the latest first."""
     if not source.earlier:
         return replace(probe(path, kind, source, name=name), version=source.contract_version)
     found = _probe_any(path, kind, source, name)
@@ -116,9 +112,6 @@ def records_by_version(
     """The records of a landed file, unchanged, by the version that they are in.
 
     Records that name no version of the contract are among those of the present one, with the reason.
-
-    Raises:
-        UnreadableFile: The columns of the file fit no version, or several that do not give the same rows.
     """
     version = probe.version
     if version is None and kind.format is Format.JSONL:

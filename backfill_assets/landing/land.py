@@ -55,9 +55,6 @@ def land_files(
         on_duplicate: What to do when content was landed before: leave it (`ignore`), refuse (`reject`), judge and count
             it again in its place (`reprocess`), or land it as a new arrival whose records win (`correct`).
         landed: Called for each file that has landed, in their order.
-
-    Raises:
-        MissingInput, UnreadableFile, AmbiguousOrder, Refused: About one of the files.
     """
     for batch in batches(captures):
         own = replace(work, lease=new_lease(work.settings))

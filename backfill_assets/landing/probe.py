@@ -76,11 +76,7 @@ class Probe:
 
 
 def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
-    """Probes a file, which messages call by this name.
-
-    Raises:
-        UnreadableFile: It cannot be read at all, or lacks a required column.
-    """
+    """Probes a file, which messages call by this name."""
     match kind.format:
         case Format.PARQUET:
             return _probe_parquet(path, source, name)

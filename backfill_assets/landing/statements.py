@@ -80,11 +80,7 @@ class Statement:
 
 
 def withdraw(work: Landing, key: Mapping[str, str], *, reason: str) -> Landed:
-    """Takes one key back: whatever landed of it before counts no more, until it is restored or lands again.
-
-    Raises:
-        Refused: The key is not current, or columns are missing or not those of the key.
-    """
+    """Takes one key back: whatever landed of it before counts no more, until it is restored or lands again."""
     require_key(work.source, key, complete=True)
     wanted = columns_condition(work, key)
     with work.turn():

@@ -82,11 +82,7 @@ class ApprovalSteps:
         )
 
     def withdraw(self, run_id: str, by: str, reason: str) -> None:
-        """The approval of a run is a DRAFT again.
-
-        Raises:
-            IllegalTransition: It is not approved.
-        """
+        """The approval of a run is a DRAFT again."""
         self._log.change(
             self._step(run_id, ApprovalState.APPROVED, ApprovalState.DRAFT),
             Event(
@@ -119,8 +115,6 @@ class ApprovalWrites:
         Cost: the manifest is parsed; the row of the approval, and one event.
 
         Args:
-            run_id: A run.
-            by: Who agrees.
             note: The grounds of the approval, in their words.
             place: Where they agreed, when that is known; it is no comment.
             grounds: Why they may; None when any person but the requester may.
@@ -142,10 +136,6 @@ class ApprovalWrites:
         """The declared policy of the table agrees, without a person; the approver is `policy:<policy>`.
 
         Cost: as `approve`.
-
-        Raises:
-            UnknownName: There is no such run.
-            IllegalTransition: It is approved already, or readers see it already.
         """
         self._steps.give(self._runs.get(run_id), f"{POLICY}{required_text('the policy', policy)}", "")
 

@@ -158,9 +158,6 @@ class BasisReads(Queries):
             tables: The tables whose bases are wanted.
             inputs: Tables whose digests are wanted as well; those that a basis has read are added to them.
             partitions: Only the bases of these partitions are wanted.
-
-        Raises:
-            Refused: A manifest was edited in the database.
         """
         named = list(tables)
         accepted = {table: self._accepted_now(table) for table in dict.fromkeys([*named, *inputs])}

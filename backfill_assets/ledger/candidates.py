@@ -45,7 +45,6 @@ class CandidateReads(Queries):
         Cost: one row per chunk of the latest runs, found by index.
 
         Args:
-            table: A table.
             latest: From how many runs.
         """
         # EXISTS, because SQLite makes a list of every chunk of the ledger for IN.
@@ -216,15 +215,8 @@ class CandidateWrites(CandidateReads):
         Cost: three primary key lookups, the row of the chunk, and one event.
 
         Args:
-            run_id: A run that is STAGING.
             number: The chunk's number, from 1.
-            partitions: Its partitions.
             attempt: Names the process that has the run.
-
-        Raises:
-            UnknownName: There is no such run.
-            TakenOver: Another process has the run by now.
-            IllegalTransition: The run is not STAGING.
         """
         self._runs.require_holder(run_id, attempt)
         self._must_be(run_id, RunState.STAGING, f"start chunk {number}")
@@ -270,20 +262,10 @@ class CandidateWrites(CandidateReads):
         Cost: three primary key lookups, one row per partition of the chunk in place of another, and one event.
 
         Args:
-            run_id: The run.
-            number: The chunk's.
             input_rows: Of what it read.
             output_rows: Of what it staged.
-            candidates: What it staged.
-            attempt: Who computed it.
             checksum: Of all staged rows.
             seam_checksum: Of what was computed of its neighbours and not staged, if there is anything.
-
-        Raises:
-            UnknownName: There is no such run.
-            TakenOver: Another process has the run by now, or the chunk is not the one that this process started.
-            IllegalTransition: The run is not STAGING, or the chunk is not RUNNING.
-            Refused: A candidate of another run.
         """
         self._runs.require_holder(run_id, attempt)
         self._must_have_started(run_id, number, attempt)
@@ -402,16 +384,9 @@ class CandidateWrites(CandidateReads):
             run_id: A run that is GATING.
             candidates: Staged partitions with what measuring adds: checksum, and compared version, digest and checksum.
             results: One per partition and gate.
-            actor: Who or what measured.
             attempt: Names the process that has the run.
             samples: Values of rows that reviewers are shown: the only place for them, because it can be erased.
             took_ms: How long the stages of gating took, by name, for the report.
-
-        Raises:
-            UnknownName: There is no such run.
-            TakenOver: Another process has the run by now.
-            IllegalTransition: The run is not GATING.
-            Refused: Something was measured that is not what was staged.
         """
         self._runs.require_holder(run_id, attempt)
         self._must_be(run_id, RunState.GATING, "record its gates")

@@ -115,7 +115,6 @@ class CaptureReads(Queries):
         Cost: one row per capture, chosen in the database.
 
         Args:
-            source: Only those of this source.
             limit: At most this many, the last ones.
         """
         chosen = select(captures).order_by(captures.c.number.desc()).limit(limit)
@@ -142,7 +141,6 @@ class CaptureReads(Queries):
         Cost: one row per file.
 
         Args:
-            source: The source.
             stream: Only those of the stream of this identity.
         """
         of_source = captures.c.source == source

@@ -96,7 +96,6 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
     """One transaction: committed at the end, rolled back on any exception.
 
     Args:
-        engine: The ledger's database.
         options: READ, WRITE or UPGRADE.
 
     Raises:

@@ -72,7 +72,6 @@ def broken_links(entries: Iterable[EventRecord], head: ChainHead) -> Iterator[st
     """What is wrong with a chain of events, one sentence each, in the order of the events.
 
     Args:
-        entries: Every event, in the order of its sequence.
         head: What the ledger says the last one is.
     """
     last = ChainHead(sequence=0, hash=GENESIS_HASH)

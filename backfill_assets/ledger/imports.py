@@ -46,8 +46,6 @@ class ImportReads(Queries):
         Cost: one row per landed file, chosen in the database.
 
         Args:
-            source: Only those of this source.
-            states: Only those in one of these states.
             limit: At most this many, the last ones.
         """
         chosen = select(imports).order_by(imports.c.arrival.desc()).limit(limit)
@@ -101,9 +99,6 @@ class ImportReads(Queries):
         Cost: one index range per batch of files or dates; one row per file and date.
 
         Args:
-            import_ids: Only these files.
-            source: Only files of this source.
-            days: Only these event dates.
             states: Only files in one of these states; otherwise the days of failed ones are among them.
         """
         chosen = select(import_days, imports.c.arrival).join_from(
@@ -219,12 +214,9 @@ class ImportWrites(ImportReads):
         Cost: one row per event date, per file of which records have another fate now and per day linked, and one event.
 
         Args:
-            import_id: A file that is LANDING.
-            counts: What became of its records.
             days: The event dates it touches, instead of those it had before.
             schema_versions: The distinct schema versions found in it.
             ignored_columns: Columns that were left out.
-            actor: Who landed it.
             keys: How many more keys of the source are current, deleted and withdrawn because of it.
             moved_elsewhere: How many more records of earlier files are accepted, duplicate and superseded now, by
                 import id.
@@ -334,7 +326,6 @@ class ImportWrites(ImportReads):
         Args:
             counts: The counts that hold now, by import id.
             because: The import that was reprocessed.
-            actor: Who had it reprocessed.
 
         Raises:
             UnknownName: There is no such import.
@@ -357,11 +348,6 @@ class ImportWrites(ImportReads):
         """Landing stopped; nothing of the file is used.
 
         Cost: the rows of the import and its lease, and one event.
-
-        Raises:
-            UnknownName: There is no such import.
-            TakenOver: The lease that `attempt` names was taken away.
-            IllegalTransition: It is not LANDING.
         """
         self._leases.require(import_id, attempt)
         self._leases.drop(import_id)
@@ -375,10 +361,6 @@ class ImportWrites(ImportReads):
         """The same file is landed once more; it keeps its place in the order of arrival.
 
         Cost: as `fail`.
-
-        Raises:
-            UnknownName: There is no such import.
-            IllegalTransition: It is being landed right now.
         """
         state = self.get(import_id).state
         self._log.change(

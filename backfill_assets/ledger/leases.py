@@ -114,9 +114,6 @@ class TurnWrites(LeaseReads):
         """Refuses a process that does not have the turn any more.
 
         Cost: one primary key lookup.
-
-        Raises:
-            TakenOver: Another process has it, or had it.
         """
         self._leases.require(turn_of(source), terms.attempt)
 

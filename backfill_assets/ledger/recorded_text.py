@@ -13,7 +13,6 @@ def storable_text(what: str, text: str) -> str:
 
     Args:
         what: What it is, as a refusal names it.
-        text: The text.
 
     Returns:
         The text as it is.
@@ -31,7 +30,6 @@ def required_text(what: str, text: str, refuse: type[BadText] = BadText) -> str:
 
     Args:
         what: What it is, as a refusal names it.
-        text: The text.
         refuse: Which error an empty text is.
 
     Returns:
@@ -51,7 +49,6 @@ def one_line(what: str, text: str, refuse: type[BadText] = BadText) -> str:
 
     Args:
         what: What it is, as a refusal names it.
-        text: The text.
         refuse: Which error a faulty text is.
 
     Returns:

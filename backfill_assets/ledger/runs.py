@@ -129,10 +129,6 @@ class RunReads(Queries):
 
         Args:
             unreadable: Called with the table of every run whose manifest cannot be read, which is then left out.
-            **chosen: Which runs.
-
-        Raises:
-            Refused: A manifest cannot be read, and `unreadable` is not given.
         """
         found = self._rows(_chosen(_records(), chosen))
         return tuple(readable(found, rows.run_record, name="table_name", unreadable=unreadable))
@@ -361,11 +357,7 @@ class RunSteps(Queries):
         payload: Mapping[str, Any],
         attempt: str = NO_ATTEMPT,
     ) -> None:
-        """Takes a step of a run; without an attempt, its lease ends with it.
-
-        Raises:
-            IllegalTransition: The table does not allow the step, or the run is not where the step begins.
-        """
+        """Takes a step of a run; without an attempt, its lease ends with it."""
         self._log.change(
             Step(
                 table=runs,
@@ -396,11 +388,7 @@ class Cancellation:
 
     @staticmethod
     def of(by: str, reason: str) -> Cancellation:
-        """The decision, checked.
-
-        Raises:
-            Refused: The name is missing or no person's, or there is no reason.
-        """
+        """The decision, checked."""
         who = one_line("the name", by)
         require_person("the one who cancels", who)
         return Cancellation(by=who, reason=one_line("the reason", reason))
@@ -465,17 +453,10 @@ class RunWrites(RunReads):
         Cost: a few primary key lookups, the rows of the run and its lease, and one event.
 
         Args:
-            run_id: A run.
             to: STAGING or GATING.
-            actor: On whose behalf.
             attempt: Names the process; it has to come with every further step.
             lease: How long others leave it the run when it does not renew its lease; not at all by default.
             payload: What the event keeps besides.
-
-        Raises:
-            UnknownName: There is no such run.
-            AtWork: Another process holds its lease.
-            IllegalTransition: The run cannot be staged any more; or it is not staged, so it cannot be gated.
         """
         found = self.state(run_id)
         name = required_text("the attempt", attempt)
@@ -491,14 +472,7 @@ class RunWrites(RunReads):
 
         Args:
             run_id: A run that is being staged or gated.
-            actor: Who gives it up.
-            note: Why.
             now: Even while its lease has not ended. Its process can add nothing any more.
-
-        Raises:
-            UnknownName: There is no such run.
-            AtWork: Its lease has not ended.
-            IllegalTransition: It is not being staged or gated.
         """
         found, held = self.state(run_id), self._leases.get(run_id)
         is_alive = held is not None and held.is_alive(self._log.now)
@@ -523,11 +497,8 @@ class RunWrites(RunReads):
         parsed, and one row is read per chunk and per partition of the run.
 
         Args:
-            run_id: A run.
             to: Its next state; STAGED ends its staging.
-            actor: Who moves it.
             attempt: Identifies the process, which must be the one that has the run.
-            note: The reason for the new state.
             payload: What the event keeps besides.
 
         Raises:

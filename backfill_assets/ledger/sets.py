@@ -61,15 +61,10 @@ class SetReads(Queries):
         Cost: one row per set; every document is parsed.
 
         Args:
-            states: Only those in one of these states.
             table: Only those with a run of this table.
             person: Only those on which this person acted; upper and lower case make no difference.
-            limit: At most this many.
             offset: How many of the last planned ones are left out.
             unreadable: Called with every set whose document cannot be read, which is then left out.
-
-        Raises:
-            Refused: A document cannot be read, and `unreadable` is not given.
         """
         chosen = _sets().order_by(restatement_sets.c.added_sequence.desc()).limit(limit).offset(offset)
         if states is not None:
@@ -221,8 +216,6 @@ class SetWrites(SetReads):
         Cost: the manifest of every run is parsed; one row and one event per run that is a draft, and one event.
 
         Args:
-            set_id: A set.
-            by: Who agrees.
             note: The grounds of the approval, in their words.
             place: Where they agreed, when that is known; it is no comment.
             grounds: By run, why they may; None for runs that any person but the requester may approve.
@@ -259,10 +252,6 @@ class SetWrites(SetReads):
         """Says how far the publication of a set is, and of a rollback why its person may, where not anybody may.
 
         Cost: the manifest of the set is parsed; one row, and one event.
-
-        Raises:
-            UnknownName: There is no such set.
-            IllegalTransition: The step is not in the table.
         """
         found = self.get(set_id)
         self._log.change(

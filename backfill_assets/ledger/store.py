@@ -42,7 +42,6 @@ class Ledger:
 
         Args:
             url: A SQLAlchemy URL of a SQLite file or a PostgreSQL database.
-            clock: What time it is when something is written.
 
         Raises:
             Refused: A URL that cannot be a ledger, cannot be reached, or holds something else.
@@ -73,22 +72,13 @@ class Ledger:
 
     @contextmanager
     def read(self) -> Iterator[ReadTransaction]:
-        """A transaction that sees one state of the ledger, whatever is written meanwhile.
-
-        Raises:
-            Retryable: The database cannot be reached.
-        """
+        """A transaction that sees one state of the ledger, whatever is written meanwhile."""
         with transaction(self._engine, READ) as connection:
             yield ReadTransaction(connection)
 
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
-        """The one writing transaction at its turn: committed at the end, undone by any exception.
-
-        Raises:
-            Retryable: Others kept the turn too long, or the database cannot be reached; nothing was changed.
-            OutcomeUnknown: The connection was lost while committing.
-        """
+        """The one writing transaction at its turn: committed at the end, undone by any exception."""
         with transaction(self._engine, WRITE) as connection:
             tx = WriteTransaction(connection, self._clock)
             yield tx
@@ -115,9 +105,6 @@ class Ledger:
 
         Returns:
             False when the lease was taken away or given back.
-
-        Raises:
-            Retryable, OutcomeUnknown: The database cannot be reached; nothing was taken away.
         """
         with transaction(self._engine, WRITE) as connection:
             return renew(connection, self._clock, work_id, terms)

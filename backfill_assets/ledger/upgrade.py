@@ -17,11 +17,7 @@ UPGRADE_LOCK = 7_305_112_024
 
 
 def upgrade(engine: Engine) -> None:
-    """Brings the database to the newest revision; several processes may try at once.
-
-    Raises:
-        Refused: A newer version of this project has written the ledger.
-    """
+    """Brings the database to the newest revision; several processes may try at once."""
     with transaction(engine, READ) as connection:
         if present_revision(connection) == HEAD_REVISION:
             return

@@ -101,10 +101,6 @@ class VersionReads(_VersionQueries):
         """The runs whose rows readers of these partitions see; those without an accepted version are absent.
 
         Cost: one index lookup per partition; of all, one index range with a short row per accepted partition.
-
-        Args:
-            table: A table.
-            partitions: Only these.
         """
         held = partition_versions
         accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
@@ -157,7 +153,6 @@ class VersionReads(_VersionQueries):
         Cost: one index range: one row per version of the table or partition, with its file set.
 
         Args:
-            table: A table.
             partition: Only this partition; otherwise all, in the order of the commits that brought them.
         """
         held = partition_versions
@@ -183,7 +178,6 @@ class VersionReads(_VersionQueries):
         Cost: one primary key lookup per version, with its file set.
 
         Args:
-            table: A table.
             pairs: Partition and version, each partition once.
 
         Raises:

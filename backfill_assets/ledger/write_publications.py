@@ -83,14 +83,6 @@ class PublicationChecks(PublicationReads):
 
         Cost: the manifest is parsed, or the publication to be undone is read; a few index lookups, and one row per
         version that is named. For a source table also one row per landed file of each partition.
-
-        Raises:
-            UnknownName: There is no such run, or no publication to undo.
-            IllegalTransition: Another publication of the table is open, or run or undone publication are elsewhere.
-            NotApproved: The run to be published has no valid approval.
-            TargetChanged: The accepted versions are not those that the intent expects.
-            MissingInput: Retention removed what would become visible.
-            Refused: It would change what the manifest does not declare.
         """
         self._must_be_free(intent)
         match intent.action:
@@ -258,14 +250,6 @@ class PublicationWrites(PublicationChecks):
         The event has the grounds of a rollback: why its person may, where not anybody may.
 
         Cost: as `require_possible`; one row per partition that the intent names, and two events.
-
-        Raises:
-            UnknownName: There is no such run, or no publication to undo.
-            IllegalTransition: Another publication of the table is open, or run or undone publication are elsewhere.
-            NotApproved: The run to be published has no valid approval.
-            TargetChanged: The accepted versions are not those that the intent expects.
-            MissingInput: Retention removed what would become visible.
-            Refused: It would change what the manifest does not declare.
         """
         one_line("the reason", intent.reason)
         one_line("the one who publishes", intent.by)
@@ -307,13 +291,7 @@ class PublicationWrites(PublicationChecks):
         state changes with it. A rollback also has the cost of `OutboxWrites.cancel`.
 
         Args:
-            publication_id: A publication that was begun.
             delta_version: The table version whose commit made the change visible.
-            actor: Who or what saw it land.
-
-        Raises:
-            UnknownName: There is no such publication.
-            IllegalTransition: It was abandoned or rolled back.
         """
         found = self.get(publication_id)
         if found.state is PublicationState.PUBLISHED:
@@ -372,10 +350,6 @@ class PublicationWrites(PublicationChecks):
         """The swap was given up before it landed. A run to be published is PASSED again; nothing else changes.
 
         Cost: as `get`; the rows of the publication and its run, and two events.
-
-        Raises:
-            UnknownName: There is no such publication.
-            IllegalTransition: It is not open.
         """
         found = self.get(publication_id)
         why = required_text("the reason", reason)
@@ -399,9 +373,6 @@ class PublicationWrites(PublicationChecks):
         """Notes a rollback that takes dependents along, before the first of them is undone, and why its person may.
 
         Cost: one event.
-
-        Raises:
-            Refused: A name or a reason is missing.
         """
         payload = {"dependents": list(order.dependents), "reason": one_line("the reason", order.reason)}
         by = one_line("the one who rolls back", order.by)

@@ -38,7 +38,6 @@ def attempts_of(
     Args:
         instance: Where Dagster records runs.
         named: The tags by which runs of the subject are found.
-        sensor: The sensor.
         forgiven: How many it had made when a person let it try again.
     """
     if is_under_way(instance, named):

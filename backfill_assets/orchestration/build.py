@@ -25,13 +25,7 @@ SPARK_POOL = "spark"
 
 
 def build_definitions(settings: Settings) -> Definitions:
-    """The definitions of the settings' domain.
-
-    Raises:
-        InvalidDeclaration: The domain cannot be loaded.
-        MissingInput, InvalidReference: A reference file does not exist or is invalid. Windows may depend on
-            references, so there is no lineage to show without them; the UI shows this sentence instead.
-    """
+    """The definitions of the settings' domain."""
     workspace = Workspace.open(settings)
     return definitions_over(workspace, lambda: Session(workspace=Workspace.open(settings)), pool=SPARK_POOL)
 

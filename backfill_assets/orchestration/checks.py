@@ -44,7 +44,6 @@ def gate_specs(
 
     Args:
         asset: The asset that reports the gates.
-        gates: As declared by its table.
         partitions: To have a status per partition; None for one status per run.
     """
     return [

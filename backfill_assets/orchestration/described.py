@@ -209,7 +209,6 @@ def measured(
 
     Args:
         found: The staged partitions.
-        results: Of every gate and partition.
         report: The report of the run in short, as Markdown.
         candidate: What was measured.
         published: What readers see once it is published.
@@ -291,9 +290,7 @@ def published(
     """What a publication changed; a partition it left alone already held the same rows.
 
     Args:
-        record: The publication.
         staged_partitions: What its run has staged.
-        manifest: Of its run.
         url: Where readers find the table.
         rows: How many rows they see in all partitions of it.
         links: To where the whole report is.

@@ -22,11 +22,7 @@ QUIET = {"compute_logs": {"module": NoOpComputeLogManager.__module__, "class": N
 
 @contextmanager
 def open_instance(settings: Settings) -> Iterator[DagsterInstance]:
-    """Dagster's record of runs: that of `DAGSTER_HOME`, else `<BACKFILL_HOME>/dagster`, made when it is not there.
-
-    Args:
-        settings: Where the home is.
-    """
+    """Dagster's record of runs: that of `DAGSTER_HOME`, else `<BACKFILL_HOME>/dagster`, made when it is not there."""
     given = os.environ.get("DAGSTER_HOME")
     folder = Path(given).expanduser().resolve() if given else _own_folder(settings)
     # Without DAGSTER_HOME the settings say where; with it, its `dagster.yaml` and the environment do.

@@ -64,11 +64,8 @@ def run_in_process(
 
     Args:
         workspace: Its settings, domain and ledger are used, and its Spark session when it has one.
-        run_id: The run to execute.
         parts: Which parts of it; each is an asset of its table, all of them the one asset of a source table.
         instance: Where Dagster records the run.
-        by: Who asked.
-        progress: Notified of the progress of every stage.
         perform: How its assets execute parts; they may take over what another thread executes.
 
     Returns:

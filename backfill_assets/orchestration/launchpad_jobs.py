@@ -176,7 +176,6 @@ def acting_jobs(domain: Domain, *, pool: str | None) -> Sequence[JobDefinition]:
 
     Args:
         domain: The tables.
-        pool: The concurrency pool of what uses Spark.
     """
     return [*(_planning(table, pool) for table in domain.derived), *_over_runs_and_sets(pool)]
 

@@ -115,7 +115,6 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
 
     Args:
         workspace: Its domain is used.
-        record: The publication.
         instance: Where each partition that changed is reported as materialized. One that has no accepted version now
             is not materialized any more, and an observation says why.
     """

@@ -158,12 +158,7 @@ def why_failed(instance: DagsterInstance, named: Mapping[str, str], of: Sensor) 
 
 
 def dagster_job(work: SensorJob, *, pool: str | None = None) -> JobDefinition:
-    """The job that does what the ledger asks for, or the part of it that its tag names.
-
-    Args:
-        work: The work.
-        pool: The concurrency pool of what uses Spark.
-    """
+    """The job that does what the ledger asks for, or the part of it that its tag names."""
 
     @op(
         name=f"{work.job}_now",

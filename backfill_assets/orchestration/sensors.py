@@ -44,7 +44,6 @@ def ticking(which: Sensor, **declared: Any) -> Callable[[Tick], SensorDefinition
     """Makes a sensor of what it does at a tick: left out by a setting it does nothing, and an error is a sentence.
 
     Args:
-        which: The sensor.
         **declared: As for `dagster.sensor`.
     """
 

@@ -54,11 +54,7 @@ THE_PRESENT = AskedReferences()
 
 
 def asked_references(word: str | None, named: Sequence[str]) -> AskedReferences:
-    """The references that are asked for in words: `as-recorded`, `corrected` or `current`, and `NAME=VERSION` each.
-
-    Raises:
-        Refused: The words go together in no request, or one names no version.
-    """
+    """The references that are asked for in words: `as-recorded`, `corrected` or `current`, and `NAME=VERSION` each."""
     # A version that is named is a correction, so that the word is not needed with it.
     asked = word or ("corrected" if named else "current")
     semantics = ReferenceSemantics(asked.upper().replace("-", "_"))
@@ -95,10 +91,7 @@ def by_recorded_versions(
     """The partitions by the references that their accepted rows were computed with, in order of their first partition.
 
     Args:
-        table: The table.
-        grain: Its grain.
         names: The references that it declares; others that were used earlier are left out.
-        partitions: What is to be computed.
         recorded: What the accepted rows were computed with; partitions without accepted rows are absent.
 
     Raises:

@@ -78,7 +78,6 @@ def estimate(
     """What a run over these partitions is expected to write.
 
     Args:
-        partitions: The output partitions.
         accepted_rows: Rows that readers see now, by partition; partitions that were never built are absent.
         accepted_bytes: The size of those rows' files.
         own_rows: Rows that the inputs have on the days of each output partition, without its window, because windows of

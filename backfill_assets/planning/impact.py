@@ -90,9 +90,6 @@ def impact(
 
     Returns:
         One rebuild per table that has any, inputs before dependents.
-
-    Raises:
-        UnknownName: There is no such table.
     """
     for name in (*changed, *rebuild, *if_complete):
         graph.table(name)

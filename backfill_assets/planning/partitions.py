@@ -129,11 +129,7 @@ def days_between(text: str) -> DayRange:
 
 
 def days_listed(text: str) -> tuple[date, ...]:
-    """The days of a list: `2026-01-01..2026-01-03,2026-01-07`.
-
-    Raises:
-        InvalidRange: A part is not a day, a month, a year, or two of them with `..` between.
-    """
+    """The days of a list: `2026-01-01..2026-01-03,2026-01-07`."""
     found: set[date] = set()
     for part in text.split(","):
         found.update(days_between(part))
@@ -224,7 +220,6 @@ def describe(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
     """Partitions in words: `2006-07-01..2006-09-30, 92 days`.
 
     Args:
-        grain: The grain of the partitions.
         partitions: In any order.
         most: How many ranges are spelled out before the rest is counted.
     """

@@ -54,11 +54,7 @@ def plan_proof(
 
     Args:
         terms: What the declaration asks for.
-        node: The table.
-        partitions: The run's output partitions, in order.
         pins: What the run reads.
-        graph: The tables and their windows.
-        state: A reader of what is accepted.
     """
     extra = terms.extra_days or EXTRA_DAYS
     more = tuple(MoreDays(argument=edge.argument, back=extra, ahead=extra) for edge in node.inputs)

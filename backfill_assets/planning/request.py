@@ -228,20 +228,10 @@ def propose(
     """The plan for a request.
 
     Args:
-        request: Who asks for what, and why.
         terms: The terms of the table's declaration.
-        graph: The tables and their windows.
-        state: A reader of what is accepted.
-        as_of: The present instant, aware UTC.
         upstream: What is read from candidates of other runs of the set instead of accepted versions.
         past: What is known of the accepted snapshots of a table that keeps state.
         cause: What made the run exist; the ledger refuses a follow-up that its outbox does not ask for.
-
-    Raises:
-        UnknownName: There is no such table.
-        InvalidRange: The days are outside the table's days.
-        MissingInput: A reconciliation over partitions that were never published.
-        Refused: The table only adds partitions, and some of these have an accepted version.
     """
     node = graph.table(request.table)
     partitions = output_of(request, graph, as_of)
@@ -323,12 +313,7 @@ def propose(
 
 
 def output_of(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date, ...]:
-    """The partitions that a request names.
-
-    Raises:
-        UnknownName: There is no such table.
-        InvalidRange: The days are outside the table's days.
-    """
+    """The partitions that a request names."""
     named = graph.partitions_in(request.table, request.days, as_of=as_of.date())
     if request.partitions is None:
         return named
@@ -474,7 +459,6 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
     """Refuses a plan whose window is not complete; the error names the days.
 
     Args:
-        plan: The plan.
         first_day: The first day any table has a partition for; nothing builds an earlier one.
 
     Raises:

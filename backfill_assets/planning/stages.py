@@ -185,7 +185,6 @@ def stages_of(
 
     Args:
         manifests: One, or those of a set in the order of publication.
-        graph: The tables, for what a chunk reads and what depends on it.
         of: The set's id.
         demand: Whose approval publication requires.
     """
@@ -223,8 +222,6 @@ def continuing(manifest: Manifest, graph: Graph, computed: Sequence[date], state
     """What a call reads of the inputs; of a table that keeps state, what comes after the snapshot that it continues.
 
     Args:
-        manifest: The run's.
-        graph: The tables.
         computed: What the call computes.
         state: The snapshot that it continues; None for a cold start, or a table without state.
     """
@@ -309,8 +306,6 @@ def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) 
     """The swap, and which dependents are asked to follow.
 
     Args:
-        manifest: The run's.
-        graph: The tables.
         inside: Tables of the same set, which have been built from the candidate already.
     """
     swap = Swap(run_id=manifest.run_id, table=manifest.table, grain=manifest.grain, partitions=manifest.partitions)

@@ -89,19 +89,12 @@ def demand_of(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Demand:
 
     Loosening a policy is a decision as well: the policy under which the table was last published can still require an
     approval. What was rolled back is not published again without a person, nor what its gates demand a comment on.
-
-    Raises:
-        UnknownName: The domain does not declare the table any more.
     """
     return demands_of(ws, tx, [run])[run.run_id]
 
 
 def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) -> Mapping[str, Demand]:
-    """The same for several runs, by run; the last publication of a table is read once.
-
-    Raises:
-        UnknownName: The domain does not declare a table any more.
-    """
+    """The same for several runs, by run; the last publication of a table is read once."""
     tables = {run.manifest.table: ws.domain.table(run.manifest.table) for run in runs}
     last = {name: tx.runs.records(table=name, states=EVER_PUBLISHED, limit=1) for name in tables}
     found: dict[str, Demand] = {}
@@ -170,12 +163,7 @@ def _version(table: Table) -> str | None:
 
 
 def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> ApprovalGrounds | None:
-    """Why a person may approve a run; None when any person but the requester may.
-
-    Raises:
-        NotApproved: The person is not authorized, or there is no file of approvers.
-        InvalidReference: The file of approvers is invalid.
-    """
+    """Why a person may approve a run; None when any person but the requester may."""
     loaded = _require_may_approve(ws, run, asked, approver)
     return None if loaded is None else _grounds(ws, loaded, asked, approver)
 
@@ -196,10 +184,6 @@ def rollback_grounds(ws: Workspace, runs: Iterable[RunRecord], by: str) -> Appro
     """Why a person may roll runs back: whoever may approve them, a requester too; None when anybody may.
 
     A rollback takes one person, because it brings back what was approved before and has to be quick.
-
-    Raises:
-        NotApproved: The policies of a table name groups, and the person is in none, or there is no file of them.
-        InvalidReference: The file of approvers is invalid.
     """
     found = [grounds for run in runs if (grounds := _rollback_grounds(ws, run, by)) is not None]
     groups = {group for grounds in found for group in grounds.groups}
@@ -302,13 +286,7 @@ def is_agreed(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
 
 
 def approve_run(ws: Workspace, run_id: str, *, by: str, note: str, place: str = "") -> RunRecord:
-    """Records that an authorized person approves exactly this manifest.
-
-    Raises:
-        UnknownName: No such run.
-        NotApproved: The person is the requester, no person, or not in a group that the policy names.
-        IllegalTransition: It is approved or published already, or belongs to a set, which is approved as a whole.
-    """
+    """Records that an authorized person approves exactly this manifest."""
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
         grounds = None if run.manifest.member_of else renewed_grounds(ws, tx, run, by)
@@ -327,13 +305,7 @@ def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str
 
 
 def approve_set(ws: Workspace, set_id: str, *, by: str, note: str, place: str = "") -> SetRecord:
-    """Records that a person who may approve every run of a set approves exactly this set.
-
-    Raises:
-        UnknownName: No such set.
-        NotApproved: The person may not approve one of its runs.
-        IllegalTransition: One of its runs is published already, or can never be.
-    """
+    """Records that a person who may approve every run of a set approves exactly this set."""
     with ws.ledger.write() as tx:
         members = members_of(tx.runs, tx.sets.get(set_id))
         grounds = {run.run_id: renewed_grounds(ws, tx, run, by) for run in members if run.state not in VISIBLE}

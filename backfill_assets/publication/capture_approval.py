@@ -23,7 +23,6 @@ def capture_demand(source: SourceTable, *, is_live: bool, pinned: Policy | None 
     """The approval that a capture requires.
 
     Args:
-        source: The source.
         is_live: Whether it takes what is new.
         pinned: The policy at the time at which it was asked for.
     """
@@ -32,13 +31,7 @@ def capture_demand(source: SourceTable, *, is_live: bool, pinned: Policy | None 
 
 
 def approve_capture(ws: Workspace, capture_id: str, *, by: str, note: str) -> CaptureRecord:
-    """Records that an authorized person agrees to exactly the positions of a capture.
-
-    Raises:
-        UnknownName: No such capture.
-        NotApproved: The person is the requester, no person, or not in a group that the policy names.
-        IllegalTransition: It is approved already, or needs no approval.
-    """
+    """Records that an authorized person agrees to exactly the positions of a capture."""
     with ws.ledger.write() as tx:
         record = tx.captures.get(capture_id)
         require_may_approve(ws, record, by)

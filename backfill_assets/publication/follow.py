@@ -81,8 +81,6 @@ def plan_follow_ups(
     """Plans every run that the outbox asks for and no others: with the present release and exactly these partitions.
 
     Args:
-        ws: The workspace.
-        by: On whose behalf.
         terms_of: What the present declaration of a table contributes to a manifest.
         tries: Which open entries are tried.
 

@@ -38,7 +38,6 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
     """Refuses a rollback that would leave published partitions without an input.
 
     Args:
-        graph: The tables.
         tx: The transaction that begins the rollback.
         undone: The publications that the rollback would undo, dependents first.
         of: The run or set that is rolled back.
@@ -53,12 +52,7 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
 
 
 def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIntent]) -> tuple[Orphans, ...]:
-    """What has to be undone before these publications, in that order.
-
-    Raises:
-        TargetChanged: A publication that would have to be undone as a whole was partly replaced since.
-        IllegalTransition: A dependent of what would be removed is being published.
-    """
+    """What has to be undone before these publications, in that order."""
     if not any(change.restores == 0 for intent in undone for change in intent.changes):
         return ()
     after = _After(tx)

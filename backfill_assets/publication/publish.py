@@ -48,19 +48,7 @@ from backfill_assets.workspace import Workspace
 
 
 def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
-    """Makes the rows of a gated and approved run visible to readers.
-
-    Raises:
-        UnknownName: There is no such run.
-        IllegalTransition: It is not gated, is published already, or follows publications that were undone or withdrawn.
-        NotApproved: It has no valid approval, by a person or by a policy.
-        GateFailed: A blocking gate did not pass for exactly these files.
-        TargetChanged: A partition is not what the candidate was compared with.
-        InputsMovedOn: Readers see rows from newer inputs than the run has read, or candidates of its set that it has
-            read were staged again since.
-        LostRace: Other writers kept committing first; nothing changed.
-        OutcomeUnknown: It is not known whether the swap landed; `recover` finds out.
-    """
+    """Makes the rows of a gated and approved run visible to readers."""
     _require_not_older(ws, run_id)
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
@@ -149,18 +137,7 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: b
     """Restores exactly the files that a run's publication replaced.
 
     Args:
-        ws: The workspace.
-        run_id: The run.
-        by: Who rolls it back.
-        reason: Why.
         ordered: Whether it is a part of a rollback that the ledger has recorded: whoever ordered that was allowed to.
-
-    Raises:
-        UnknownName: There is no such run.
-        NotApproved: The policies of the table name groups, and the person is in none of them.
-        IllegalTransition: The run is not published, or was rolled back already.
-        TargetChanged: Some of its partitions were published again since.
-        LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
     """
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)

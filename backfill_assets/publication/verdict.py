@@ -58,10 +58,6 @@ def changes_for(
     """What publishing the candidate would do to each declared partition.
 
     Args:
-        manifest: The run's contract.
-        candidates: What it staged.
-        passed: The gates that passed.
-        accepted: The accepted versions of its partitions.
         only_adds: Whether its manifest or the present declaration forbids changes of partitions that have a version.
 
     Returns:
@@ -173,9 +169,6 @@ def rollback_changes(
     """The changes of undoing a publication: every partition returns to the version that it replaced.
 
     Args:
-        table: The table.
-        publication_id: The publication to undo.
-        published: The versions that it made.
         accepted: The versions that readers see now.
         replaced: The versions that it replaced; partitions that had none are absent.
         whole_of: What is undone with a run: its set, or a run of its own.

@@ -60,7 +60,6 @@ def calendar(ws: Workspace, year: int | None, stale: Sequence[Staleness]) -> Cal
     """A year of every table.
 
     Args:
-        ws: The workspace.
         year: The year; the last one that has partitions by default.
         stale: What is stale, table by table.
     """

@@ -124,7 +124,6 @@ def capture_plan(
     """The plan of a capture.
 
     Args:
-        source: The source.
         resolution: The period as positions.
         left: What is not captured yet, by partition.
         period_from: The beginning of the period, if it has one.

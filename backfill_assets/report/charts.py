@@ -73,7 +73,6 @@ def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, heigh
     """Stacked columns side by side, one per row, with the first and the last label below them.
 
     Args:
-        title: What the chart shows.
         rows: The columns.
         unit: What a value counts, such as `rows`.
         axis: What one column is, such as `day`.
@@ -103,7 +102,6 @@ def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], en
     """A heat map: per row a strip of equal cells; neighbours of one colour are drawn as one shape.
 
     Args:
-        title: What the chart shows.
         rows: A label, and for each cell its class and what it is called.
         ends: What the first and the last cell are called.
     """
@@ -143,7 +141,6 @@ def grid(title: str, rows: Sequence[tuple[str, Sequence[Shaded]]], ends: tuple[s
     """A heat map of differences on one scale.
 
     Args:
-        title: What the chart shows.
         rows: A label, and its cells.
         ends: What the first and the last cell are called.
         axis: What one cell is, such as `month`.

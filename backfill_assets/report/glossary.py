@@ -44,11 +44,7 @@ _MEANINGS = {
 
 
 def glossary(text: str) -> tuple[Term, ...]:
-    """The words with their meanings that a text uses, also in the plural, in alphabetical order.
-
-    Args:
-        text: What a reader reads.
-    """
+    """The words with their meanings that a text uses, also in the plural, in alphabetical order."""
     plain = re.sub(r"<[^>]*>", " ", text).replace("warm_up", "warm-up").casefold()
     return tuple(
         Term(word=word, means=means)

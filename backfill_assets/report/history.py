@@ -30,11 +30,7 @@ class TableHistory:
 
 
 def table_history(ws: Workspace, table: str) -> TableHistory:
-    """The latest publications and rollbacks of a table in order, and what readers see now.
-
-    Raises:
-        UnknownName: There is no such table.
-    """
+    """The latest publications and rollbacks of a table in order, and what readers see now."""
     name = ws.domain.table(table).name
     with ws.ledger.read() as tx:
         headers = tx.publications.headers(table=name, states=SHOWN, limit=MOST_PUBLICATIONS)

@@ -65,7 +65,6 @@ class Html:
         """The blocks one below the other.
 
         Args:
-            blocks: The blocks.
             level: The level of the headings of sections.
         """
         return Markup("\n").join(self._block(block, level) for block in blocks)

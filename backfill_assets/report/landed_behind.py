@@ -33,11 +33,7 @@ class LandedBehind:
     _found: dict[Read, tuple[str, Provenance]] = field(default_factory=dict)
 
     def imports(self, version: PartitionVersion) -> tuple[str, ...]:
-        """The ids of the landed files behind a version, in the order of arrival.
-
-        Raises:
-            Refused: The manifest of a run that it was computed from cannot be read.
-        """
+        """The ids of the landed files behind a version, in the order of arrival."""
         seen: set[Read] = set()
         files: set[str] = set()
         waiting = [(version.table, version.partition, version.run_id, version.provenance)]
@@ -53,11 +49,7 @@ class LandedBehind:
         return tuple(sorted(files))
 
     def reads(self, run_id: str, table: str, partition: date) -> Iterator[Read]:
-        """What a run has read for one of its partitions.
-
-        Raises:
-            Refused: Its manifest cannot be read.
-        """
+        """What a run has read for one of its partitions."""
         for pinned in self._manifest(run_id).inputs:
             inside = self._window(table, pinned, partition)
             for pin in pinned.partitions:

@@ -83,7 +83,6 @@ def plan_document(
     """The plan of one run.
 
     Args:
-        plan: The plan.
         stages: What will be done, in order, as `stages_of` reads it from the manifest.
         goes_back: The later releases whose accepted rows it would replace.
         brings: The newer release and the other references that it brings.

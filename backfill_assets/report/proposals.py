@@ -146,7 +146,6 @@ def propose_report(
     """What became of the changed days of sources.
 
     Args:
-        ws: The workspace.
         found: What it was decided from.
         planned: The new draft; None when none was planned.
         brings: What its runs bring along.

@@ -87,10 +87,6 @@ def dependent_moves(
     """Table by table in order, what depends on the partitions that a run changes and has accepted rows.
 
     Args:
-        ws: The workspace.
-        tx: The ledger.
-        reached: Everything that depends on them.
-        run: The run.
         changed: The partitions that it changes.
         cells: Its breakdown.
     """

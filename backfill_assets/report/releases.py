@@ -171,8 +171,6 @@ def left_behind(
     """The stretches that a run which brings another release leaves behind on its borders, in order.
 
     Args:
-        graph: The tables and their windows.
-        tx: The ledger.
         run: The run; nothing is left behind by one that never will be published, or of which readers see nothing now.
         replaced: The release of the accepted rows that it replaces, by partition.
     """
@@ -191,8 +189,6 @@ def beside(graph: Graph, manifest: Manifest, others: Mapping[date, str], accepte
     """The stretches of other releases that border on a run. Pure, but for what is accepted.
 
     Args:
-        graph: The tables and their windows.
-        manifest: The run's contract.
         others: The releases of accepted partitions that are not restated with it, other than its own.
         accepted: What dependents hold.
     """

@@ -185,11 +185,7 @@ class RunReport:
 
 
 def run_report(ws: Workspace, run_id: str) -> RunReport:
-    """Everything that the ledger knows of a run.
-
-    Raises:
-        UnknownName: There is no such run.
-    """
+    """Everything that the ledger knows of a run."""
     with ws.ledger.read() as tx:
         return _report(ws, tx, tx.runs.get(run_id))
 

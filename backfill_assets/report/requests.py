@@ -108,7 +108,6 @@ def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
     """A complete request.
 
     Args:
-        act: The act.
         *of: Its objects: a run, a set, a table, files.
         **options: Names as in this package, such as `by`, `reason`, `first` and `last`; None and False are left out.
     """

@@ -92,22 +92,13 @@ class KeyList:
 
 
 def key_columns(ws: Workspace, table: str) -> tuple[str, ...]:
-    """The columns that name a row within its partition.
-
-    Raises:
-        UnknownName: There is no such table.
-    """
+    """The columns that name a row within its partition."""
     declared = ws.domain.table(table)
     return tuple(name for name in declared.key if name != declared.partition.column)
 
 
 def keys_of(ws: Workspace, table: str, day: date) -> KeyList:
-    """Some keys of a partition, to choose from.
-
-    Raises:
-        UnknownName: There is no such table.
-        MissingInput: The partition has never had a version.
-    """
+    """Some keys of a partition, to choose from."""
     history = partition_history(ws, table, day)
     columns, problem = key_columns(ws, history.table), None
     with ws.ledger.read() as tx:
@@ -129,9 +120,6 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
     """The row of a key in every version that its partition ever had.
 
     Args:
-        ws: The workspace.
-        table: Its table.
-        day: A day of its partition.
         key: By column of the key, the value as text; the partition's own column may be left out.
 
     Raises:

@@ -58,11 +58,7 @@ class RunSummary:
 
 
 def run_document(ws: Workspace, run_id: str) -> RunSummary:
-    """Where a run stands.
-
-    Raises:
-        UnknownName: There is no such run.
-    """
+    """Where a run stands."""
     with ws.ledger.read() as tx:
         return run_summary(ws, tx, tx.runs.get(run_id))
 

@@ -53,11 +53,7 @@ class SetReport:
 
 
 def set_report(ws: Workspace, set_id: str) -> SetReport:
-    """Where a set stands, what it does to each table, and everything that the ledger knows of its runs.
-
-    Raises:
-        UnknownName: There is no such set.
-    """
+    """Where a set stands, what it does to each table, and everything that the ledger knows of its runs."""
     found = set_document(ws, set_id)
     reports = tuple(run_report(ws, member.run.record.run_id) for member in found.runs)
     is_over = found.record.state in (SetState.ROLLED_BACK, SetState.CANCELLED)

@@ -64,11 +64,7 @@ class SetDocument:
 
 
 def set_document(ws: Workspace, set_id: str) -> SetDocument:
-    """Where a set stands.
-
-    Raises:
-        UnknownName: There is no such set.
-    """
+    """Where a set stands."""
     with ws.ledger.read() as tx:
         return described_set(ws, tx, tx.sets.get(set_id))
 

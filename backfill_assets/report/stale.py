@@ -33,7 +33,6 @@ def stale_document(
     """What is stale, and what builds it again.
 
     Args:
-        found: What is stale, table by table.
         table: The table that was asked for; None for all.
         days: The days that were asked for; None for all that is accepted.
         sources: The names of source tables, which are loaded and not planned.

@@ -170,9 +170,6 @@ def trace_of(ws: Workspace, table: str, day: date, key: Mapping[str, str], at: d
     """Follows the row of a key to the publications behind it, and to the rows and records that it was computed from.
 
     Args:
-        ws: The workspace.
-        table: Its table.
-        day: A day of its partition.
         key: By column of the key, the value as text; the partition's own column may be left out.
         at: The time at which readers saw it; None for now.
 

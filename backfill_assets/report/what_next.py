@@ -136,7 +136,6 @@ def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> Next
 
     Args:
         tx: The ledger.
-        named: What is undone: a run, or the set that it belongs to.
         run_ids: The run, or the runs of the set.
     """
     later = next(filter(None, map(tx.versions.replaced_by, run_ids)), None)

@@ -65,8 +65,6 @@ def plan_set(
     """Plans a set and writes its manifests.
 
     Args:
-        ws: The workspace.
-        request: Who asks for what, and why.
         terms_of: What the declaration of a table contributes to its manifest.
         proposal: What the set is proposed for, if no person plans it.
 

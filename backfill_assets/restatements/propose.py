@@ -55,7 +55,6 @@ def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False)
     """Plans the draft that changed days of sources ask for, once, in place of the drafts that it takes over.
 
     Args:
-        ws: The workspace.
         terms_of: What the declaration of a table contributes to its manifest.
         by: What or who makes the proposal; the requester is who landed the latest of the files.
         dry_run: Only decide.
@@ -192,9 +191,6 @@ def deciding_news(
     Where no file decides one, such as after a file was landed again with fewer records, all news of the day are kept.
 
     Cost: one column of the accepted rows of these days is read, without Spark.
-
-    Raises:
-        MissingInput, UnreadableTable: The accepted rows of a day cannot be read.
     """
     by_source: dict[str, list[date]] = {}
     for source, day in sorted(days):

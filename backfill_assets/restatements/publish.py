@@ -44,10 +44,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne) -> 
     """Publishes every run of a set that is not published yet, in order.
 
     Args:
-        ws: The workspace.
         set_id: A set whose runs have all passed and are approved.
-        by: Who publishes.
-        publish: How one run is published.
 
     Raises:
         UnknownName: There is no such set.
@@ -132,14 +129,7 @@ CANNOT_BE_COMPLETED = (TargetChanged, InputsMovedOn, GateFailed, MissingInput)
 
 
 def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOne) -> RecoveryOutcome:
-    """Completes the publication of a set that stopped half-way, or reverses it.
-
-    Args:
-        ws: The workspace.
-        record: The set.
-        by: The person who recovers.
-        publish: How one run is published.
-    """
+    """Completes the publication of a set that stopped half-way, or reverses it."""
     set_id = record.set_id
     if record.state is SetState.ROLLING_BACK:
         return _reversed(ws, set_id, by=by, reason=record.note or "recovered")

@@ -75,22 +75,12 @@ class Chooser:
         return Chooser(ws=ws, asked=asked, named=named)
 
     def one(self, tx: ReadTransaction, table: DerivedTable, partitions: Sequence[date]) -> Choice:
-        """The references of a run over these partitions.
-
-        Raises:
-            Refused: As recorded, and the rows were computed with different versions.
-            MissingInput: As recorded, and there is no record, or the archive does not contain a version any more.
-            InvalidReference: The domain's parser no longer accepts a version.
-        """
+        """The references of a run over these partitions."""
         groups = self._groups(tx, table, partitions)
         return self._choice(table, require_one_group(table.name, table.partition.grain, groups))
 
     def each(self, tx: ReadTransaction, table: DerivedTable, partitions: Sequence[date]) -> tuple[Choice, ...]:
-        """The runs over these partitions: as recorded one for each combination of versions, otherwise a single one.
-
-        Raises:
-            MissingInput, InvalidReference: As `one`.
-        """
+        """The runs over these partitions: as recorded one for each combination of versions, otherwise a single one."""
         return tuple(self._choice(table, group) for group in self._groups(tx, table, partitions))
 
     def reach(self, tx: ReadTransaction) -> Graph:

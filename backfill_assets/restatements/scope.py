@@ -54,8 +54,6 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
     """What of the request is stale, and where its days are named, what of them was never built.
 
     Args:
-        graph: The tables and their windows.
-        request: What is asked for.
         stale: What is stale of its tables and days.
 
     Raises:
@@ -115,12 +113,8 @@ def left_out_of(
     """What a plan leaves out, each partition once: what was asked for and is not built, then what is stale besides.
 
     Args:
-        graph: The tables and their windows.
-        request: What is asked for.
         stale: What of it is stale.
         changed: The named days, as partitions of their tables.
-        rebuilds: What is built.
-        accepted: What is accepted now.
         besides: What is stale of all tables, where the request does not ask for what is stale.
     """
     built = {rebuild.table: set(rebuild.partitions) for rebuild in rebuilds}

@@ -46,10 +46,6 @@ def rollback_set(
     """Rolls back every table of a set, dependents before their inputs.
 
     Args:
-        ws: The workspace.
-        set_id: The set.
-        by: Who rolls it back.
-        reason: Why.
         ordered: Whether the ledger asks for it: a rollback that it has recorded, or a set that cannot be completed.
 
     Raises:
@@ -95,11 +91,7 @@ def rollback_set(
 def rollback_intents(
     ws: Workspace, tx: ReadTransaction, record: SetRecord, *, by: str, reason: str
 ) -> Sequence[PublicationIntent]:
-    """The intents to undo the published runs of a set, dependents first; none is begun.
-
-    Raises:
-        TargetChanged: Partitions of it were published again since.
-    """
+    """The intents to undo the published runs of a set, dependents first; none is begun."""
     published = _published(reversed(members_of(tx.runs, record)))
     return [rollback_intent(ws, tx, run, by=by, reason=reason) for run in published]
 
@@ -131,15 +123,6 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
 
     Returns:
         The rollbacks in the order in which they were done.
-
-    Raises:
-        UnknownName: There is no such run or set.
-        NotApproved: The policies of a table that it changes back name groups, and the person is in none of them.
-        IllegalTransition: It has nothing to undo, or a dependent is being published.
-        TargetChanged: A publication that would have to be undone as a whole was partly replaced since.
-        LeavesOrphans: A dependent belongs to another set, which is undone separately and as a whole.
-        HalfWay: A later swap was refused: those before it are done, and no partition lacks its input.
-        OutcomeUnknown: It is not known whether a swap landed; `recover` finds out and continues.
     """
     with ws.ledger.write() as tx:
         order = RollbackOrder(of=name, dependents=(), by=by, reason=reason)

@@ -38,15 +38,8 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
     """What is stale, table by table, inputs before dependents.
 
     Args:
-        ws: The workspace.
-        table: Only this table; None for all.
         days: Only these days, including those that can be built and never were; None for everything accepted and the
             gaps between the first and the last accepted partition.
-
-    Raises:
-        UnknownName: There is no such table.
-        InvalidRange: The range leaves the days that tables can have.
-        MissingInput: A reference file is not there.
     """
     with ws.ledger.read() as tx:
         return stale_within(ws, tx, table=table, days=days)
@@ -83,9 +76,6 @@ def regressed_partitions(ws: Workspace, run_id: str) -> tuple[date, ...]:
     """The accepted partitions of a run's table that are up to date, and would not be once the run is published.
 
     Such a run was planned before its inputs changed, and another run has been published from the newer ones since.
-
-    Raises:
-        UnknownName: There is no such run.
     """
     with ws.ledger.read() as tx:
         manifest = tx.runs.get(run_id).manifest

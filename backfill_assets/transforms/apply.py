@@ -40,14 +40,7 @@ def apply_transform(
     """What a release of a transform returns for the output partitions of its context: the declared columns in order.
 
     Args:
-        table: The declaration.
-        release: The registered release to call.
         inputs: Input rows by argument name: exactly the pinned versions of the chunk's window.
-        ctx: The context of the function.
-
-    Raises:
-        ContractBroken: The function failed, or returned other columns than declared.
-        WrongSession: It changed a setting that determines the meaning of rows.
     """
     frame = called_transform(table, release, inputs, ctx)
     inside = _within(F.col(table.partition.column), table.partition.grain, ctx)

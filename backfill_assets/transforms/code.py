@@ -51,11 +51,7 @@ class DomainCode:
         object.__setattr__(self, "_sources", Sources.of(self.domain))
 
     def of(self, table: Table, version: str) -> Code:
-        """The code of one release of a table; of a source table, the loader's.
-
-        Raises:
-            UnknownName: There is no such release.
-        """
+        """The code of one release of a table; of a source table, the loader's."""
         if not isinstance(table, DerivedTable):
             return _loader()
         key = table.name, version

@@ -49,22 +49,12 @@ class LoadedReference:
 
 
 def load_references(domain: Domain, files: Files) -> Mapping[str, LoadedReference]:
-    """Every reference of the domain, from `<name>.yaml` in a place.
-
-    Raises:
-        MissingInput: A file does not exist.
-        InvalidReference: A file is too large, is not YAML, or has invalid content.
-    """
+    """Every reference of the domain, from `<name>.yaml` in a place."""
     return {reference.name: load_reference(reference, files) for reference in domain.references}
 
 
 def load_reference(reference: Reference, files: Files) -> LoadedReference:
-    """One reference, from `<name>.yaml` in a place.
-
-    Raises:
-        MissingInput: The file does not exist.
-        InvalidReference: The file is too large, is not YAML, or has invalid content.
-    """
+    """One reference, from `<name>.yaml` in a place."""
     return _read(reference, files, file_name(reference), is_named=False)
 
 
@@ -152,7 +142,6 @@ def find_version(
     """A version of a reference by name: the present one, one that a run was planned with, or a file that has it.
 
     Args:
-        reference: The reference.
         wanted: A version, at least eight characters of the sha256 of one, or the path of a YAML file.
         present: The reference as it is now.
         archived: The archive. It also has versions that were read and never used.

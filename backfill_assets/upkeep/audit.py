@@ -99,10 +99,8 @@ def audit(
     """Verifies the event chain, and that ledger, tables and landed files agree. Changes nothing.
 
     Args:
-        ws: The workspace.
         head: The head that an earlier audit printed; the chain must still contain it.
         is_quick: Files are looked at, their bytes are not read.
-        listener: Notified before each part.
 
     Raises:
         Refused: What was given as a head is not one.

@@ -92,12 +92,7 @@ class CheckReport:
 
 
 def check(ws: Workspace, listener: Listener = no_listener) -> CheckReport:
-    """Compares every table of the domain with what is published of it, and with its readers.
-
-    Args:
-        ws: The workspace.
-        listener: Notified before each table.
-    """
+    """Compares every table of the domain with what is published of it, and with its readers."""
     problems = Problems()
     tables: list[CheckedTable] = []
     total = len(ws.domain.tables)

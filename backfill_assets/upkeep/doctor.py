@@ -81,7 +81,6 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
     """Tries every part; one that fails keeps no other from being tried, but for those of a store that does not answer.
 
     Args:
-        ws: Whose settings are tried.
         listener: Told what is being tried: a store that does not answer is asked for a minute.
     """
     lake, landing = ws.settings.lake, ws.settings.landing

@@ -116,10 +116,7 @@ def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: 
     """Rebuilds partitions of a run, call by call; nothing of it is left on disk.
 
     Args:
-        work: The run.
-        chosen: Its partitions, or some of them.
         whole: Whether these are all, so that it is computed chunk by chunk as it was.
-        listener: Is called with how far it is.
     """
     manifest, lake = work.manifest, work.ws.lake
     found: list[Rebuilt] = []

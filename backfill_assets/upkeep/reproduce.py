@@ -86,11 +86,8 @@ def reproduce_run(
     """Rebuilds a run that was published, and compares it with what it published.
 
     Args:
-        ws: The workspace.
         run_id: The run; it may have been superseded or rolled back since.
-        by: Who asks.
         sample: How many partitions, spread over the run with its first and last among them; None for all.
-        listener: Is called with how far it is.
 
     Raises:
         UnknownName: There is no such run.

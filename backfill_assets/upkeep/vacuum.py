@@ -36,10 +36,7 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
     """Removes the files below `_runs/` that no version, candidate or horizon needs.
 
     Args:
-        ws: The workspace.
-        by: Who asks.
         quarantines: The tables of rejected records; what their logs show is kept.
-        dry_run: Only report what would be removed and why.
 
     Returns:
         What went, or would go; tables that could not be looked at are among its problems, and the others are done.

@@ -141,9 +141,6 @@ def case_sla_daily(events: DataFrame, ctx: TransformContext) -> DataFrame:
 
     Returns:
         Rows for the output days, in the columns of `CASE_SLA_DAILY`.
-
-    Raises:
-        InvalidReference: The policy has a clock for a jurisdiction without a calendar.
     """
     return _case_sla(events, ctx, date_in_the_jurisdiction)
 

@@ -44,7 +44,6 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
     """The next step that builds partitions of a run anew: source tables are loaded, derived ones are planned.
 
     Args:
-        manifest: The run.
         partitions: Some of its partitions; all by default.
     """
     chosen = manifest.partitions if partitions is None else partitions
@@ -59,8 +58,6 @@ def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[
     """What builds exactly these days of a source table; days between them may never have landed.
 
     Args:
-        table: The source table.
-        days: The days.
         empty: Declare that nothing happened on days without landed events.
     """
     name = table.partition(".")[2]

@@ -66,7 +66,6 @@ def calendar_page(
     """A year of every table.
 
     Args:
-        calendar: The year.
         colouring: By what its cells are coloured.
         linked: Gives addresses of its partitions.
         stale_as_of: When it was found out what is stale; None while that is not known.

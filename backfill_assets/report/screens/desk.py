@@ -62,7 +62,6 @@ def runs_page(found: RunList, newest: str | None, older: str | None) -> Page:
     """A page of runs.
 
     Args:
-        found: The runs.
         newest: The address of the first page; None on it.
         older: The address of the next page; None on the last one.
     """

@@ -32,7 +32,6 @@ def timeline_page(publications: Sequence[PublicationDocument], linked: Linked, o
     """Publications and rollbacks by table and time.
 
     Args:
-        publications: The last begun first.
         linked: Gives addresses of their runs.
         older: The address of what continues the list; None at its end.
     """

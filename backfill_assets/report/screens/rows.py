@@ -51,7 +51,6 @@ def keys_page(found: KeyList, address: RowAddress) -> Page:
     """Some keys of a partition, and its versions.
 
     Args:
-        found: The keys.
         address: Of the row of a key.
     """
     history = found.history

@@ -72,7 +72,6 @@ def run_facts(
     """A run in a few lines.
 
     Args:
-        run: The run.
         policy: What its policy asks for, in words; left out by commands that act.
         grounds: Why its approver may approve.
         following: Whether what can be done next is one of the lines.

@@ -156,7 +156,6 @@ def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
 
     Args:
         grain: The grain of the partitions.
-        results: The results of the gate in all partitions of the run, none of which failed.
     """
     found = tuple(results)
     again = [result.partition for result in found if result.finding is Finding.SAME]
