@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.trace import Trace
     from backfill_assets.staleness.ranges import Staleness
     from backfill_assets.upkeep.audit import AuditReport
-    from backfill_assets.upkeep.audit_record import RecordedAudit
+    from backfill_assets.upkeep.audit_record import LastAudit
     from backfill_assets.upkeep.check import CheckReport
     from backfill_assets.upkeep.doctor import DoctorReport
 
@@ -118,15 +118,11 @@ def audit(ws: Workspace, listener: Listener, *, head: str | None, is_quick: bool
     return replace(found, recorded_in=str(kept) if kept else None)
 
 
-def last_audit(ws: Workspace) -> tuple[RecordedAudit | None, bool]:
-    """What the last audit found, and whether the event chain still has the event that was its last one then."""
-    from backfill_assets.upkeep.audit_record import last_audit as last_audit_of
+def last_audit(ws: Workspace) -> LastAudit | None:
+    """What the last audit found, and what is known of the time after it; None without one."""
+    from backfill_assets.upkeep.audit_record import last_audit_now
 
-    found = last_audit_of(ws.settings.home)
-    if found is None:
-        return None, False
-    with ws.ledger.read() as tx:
-        return found, tx.events.still_contains(found.head)
+    return last_audit_now(ws)
 
 
 def runs(ws: Workspace, choice: RunChoice) -> RunList:
@@ -210,11 +206,13 @@ def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHist
     return row_history(ws, table, day, key)
 
 
-def trace(ws: Workspace, table: str, day: date, key: Mapping[str, str], at: datetime | None) -> Trace:
+def trace(
+    ws: Workspace, table: str, day: date, key: Mapping[str, str], at: datetime | None, *, most: int | None = None
+) -> Trace:
     """From the row of a key to the publications behind it, and to the rows and records that it was computed from."""
-    from backfill_assets.report.trace import trace_of
+    from backfill_assets.report.trace import MOST_ROWS, trace_of
 
-    return trace_of(ws, table, day, key, at)
+    return trace_of(ws, table, day, key, at, most=most or MOST_ROWS)
 
 
 def gate_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:

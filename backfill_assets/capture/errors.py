@@ -24,7 +24,9 @@ class Fault(StrEnum):
     LINE_ENDS = "line ends"
     OPEN_QUOTE = "open quote"
     QUOTES = "quotes"
+    ENCODING = "encoding"
     COLUMNS = "columns"
+    NO_COLUMN = "no column"
     DIGITS = "digits"
     TYPE = "type"
     ZONE = "zone"
@@ -48,6 +50,7 @@ class BadFile(UnreadableFile):
     why: str
     column: str | None = None
     type_: str | None = None
+    near: str | None = None
 
 
 @sentence

@@ -49,12 +49,12 @@ def capture(
             raise NotGiven(why="it is not stated where the period ends", add="--to DAY or --to now")
         asked = captures.Asked(first=begins, last=ends)
         if dry_run:
-            with opened(quiet=as_json, looks=True) as session:
+            with opened(quiet=as_json, looks=True, begins=True) as session:
                 plan = captures.plan_capture(session.ws, source, asked)
             answer(console, plan, as_json=as_json)
             return
         why = given_reason(reason or ("everything that is new" if not first and last == NOW else ""))
-        with opened(quiet=as_json) as session:
+        with opened(quiet=as_json, begins=True) as session:
             from backfill_assets.application.propose import step_after_landing
             from backfill_assets.capture.streams import Pace
 

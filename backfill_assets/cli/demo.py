@@ -88,7 +88,7 @@ def demo(
             raise InvalidSetting(setting="BACKFILL_DOMAIN", why="names another domain than the demo's", wanted=EXAMPLE)
         if not IS_CHECKOUT:
             os.environ.setdefault("BACKFILL_HOME", str(Path.cwd() / "backfill_demo"))
-        with opened() as session:
+        with opened(begins=True) as session:
             prepare_home(session.ws, fresh=fresh)
         with opened() as session:
             home = session.ws.settings.home

@@ -79,7 +79,7 @@ def land(
         from backfill_assets.application.propose import step_after_landing
 
         extract = _extract(replaces, where or [], reason, confirmed_by, dry_run=dry_run, on_duplicate=on_duplicate)
-        with opened(quiet=as_json) as session:
+        with opened(quiet=as_json, begins=True) as session:
             if extract is not None and dry_run:
                 from backfill_assets.application.statements import preview_extract
 

@@ -140,6 +140,10 @@ def trace(
             help="What readers saw at this time, in UTC, such as 2025-03-10T08:00 (default: now).",
         ),
     ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option(min=1, max=500, metavar="N", help="Follow at most so many rows of each table (default: a few)."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """From a number to its publications, requester and approver, and to the rows and landed records behind it."""
@@ -149,7 +153,7 @@ def trace(
         values = columns_and_values(key or [], "KEY")
         moment = at.replace(tzinfo=UTC) if at else None
         with opened(looks=True) as session:
-            document = look.trace(session.ws, table, partition.start, values, moment)
+            document = look.trace(session.ws, table, partition.start, values, moment, most=rows)
         answer(console, document, as_json=as_json)
 
 
@@ -175,7 +179,7 @@ def check(as_json: Json = False) -> None:
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        with opened(quiet=as_json) as session:
+        with opened(quiet=as_json, begins=True) as session:
             document = look.check(session.ws, session.listener(on="the domain"))
         answer(console, document, as_json=as_json)
         if not document.agrees:
@@ -189,7 +193,7 @@ def doctor(as_json: Json = False) -> None:
         from backfill_assets.application import look
         from backfill_assets.cli.console import progress_listener
 
-        with opened(looks=True) as session, progress_listener("this set-up", quiet=as_json) as listener:
+        with opened(looks=True, begins=True) as session, progress_listener("this set-up", quiet=as_json) as listener:
             document = look.doctor(session.ws, listener)
         answer(console, document, as_json=as_json)
         if not document.is_sound:

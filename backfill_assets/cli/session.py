@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
 from backfill_assets.core.people import require_person
+from backfill_assets.core.wording import visible
 from backfill_assets.report.errors import NotGiven
 
 if TYPE_CHECKING:
@@ -103,12 +105,16 @@ class Session:
 
 
 @contextmanager
-def opened(*, quiet: bool = True, looks: bool = False) -> Iterator[Session]:
+def opened(*, quiet: bool = True, looks: bool = False, begins: bool = False) -> Iterator[Session]:
     """A session over the environment's settings, whose Spark writes its log to a file and not to the terminal.
 
     Args:
         quiet: Show no progress, for machines.
         looks: The command only looks, and needs none of the domain's conditions.
+        begins: The command can be the first one in a home, which it then creates.
+
+    Raises:
+        Refused: The home does not exist, and this command begins none.
     """
     from backfill_assets.application.recorder import LazyRecorder
     from backfill_assets.cli.console import quiet_spark
@@ -122,6 +128,10 @@ def opened(*, quiet: bool = True, looks: bool = False) -> Iterator[Session]:
         open_session = quiet_spark(settings, quiet=quiet, meanwhile=surroundings().meanwhile)
         ws = Workspace.open(settings, open_session=open_session, conditions=not looks)
         stack.callback(ws.close)
+        if not begins:
+            settings.require_home()
+        elif not quiet and not settings.home.exists():
+            sys.stderr.write(f"a new home: {visible(str(settings.home))}\n")
         recorder = stack.enter_context(LazyRecorder(lambda: surroundings().recording(settings)))
         yield Session(ws=ws, recorder=recorder, quiet=quiet, _stack=stack)
 

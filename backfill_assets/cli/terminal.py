@@ -120,9 +120,10 @@ def _facts(facts: Facts) -> RenderableType:
 
 
 def _table(table: Table) -> RenderableType:
-    shown = [*table.rows[: table.most], *([table.total] if table.total else [])]
+    shown = [*table.first, *([table.total] if table.total else [])]
     grid = _Grid(columns=table.columns, rows=tuple(tuple(map(text, row)) for row in shown))
-    return Group(grid, more) if (more := _more(len(table.rows), table.most)) else grid
+    more = Text(f"... {table.left_out:,} more; --json has all", style="dim")
+    return Group(grid, more) if table.left_out else grid
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,10 +215,6 @@ def _items(items: Items) -> list[Text]:
     half = most // 2
     left_out = Text(f"     ... {len(lines) - 2 * half:,} more; --json has all")
     return [*lines[:half], left_out, *lines[-half:]]
-
-
-def _more(there: int, most: int | None) -> Text | None:
-    return None if most is None or there <= most else Text(f"... {there - most:,} more; --json has all", style="dim")
 
 
 def _next(each: NextStep | Invocation) -> Text:

@@ -116,6 +116,19 @@ class Settings:
         """Where Spark reads and writes in object stores."""
         return frozenset(place for place in (self.lake, self.landing) if isinstance(place, StoreUrl))
 
+    def require_home(self) -> None:
+        """Refuses a home that does not exist: a mistyped one would be created, and look empty.
+
+        With the ledger in a database of its own a home may be new on every machine.
+
+        Raises:
+            Refused: There is no such folder, and the ledger would be in it.
+        """
+        if self.home.exists() or self.ledger_url != _ledger_in(self.home):
+            return
+        why = f"is {self.home}, and there is no such folder"
+        raise InvalidSetting(setting="BACKFILL_HOME", why=why, wanted="the folder that holds the ledger and the tables")
+
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         """Reads the settings.
@@ -125,7 +138,7 @@ class Settings:
         """
         given = os.environ if environment is None else environment
         home = Path(home_named(given)).expanduser().resolve()
-        ledger_url = given.get("BACKFILL_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}"
+        ledger_url = given.get("BACKFILL_LEDGER_URL") or _ledger_in(home)
         reference = _place(given, "BACKFILL_REFERENCE", home / "reference")
         beside = home / ARCHIVE if isinstance(reference, Path) else reference / ARCHIVE
         return Settings(
@@ -160,6 +173,10 @@ class Settings:
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
             access=_access(given),
         )
+
+
+def _ledger_in(home: Path) -> str:
+    return f"sqlite:///{home / 'ledger.db'}"
 
 
 def home_named(environment: Mapping[str, str] | None = None) -> str | Path:

@@ -77,12 +77,9 @@ class Pages:
 
     def overview(self, _request: Request) -> Response:
         """What every table holds, what waits, and the newest runs."""
-        audit, is_contained = look.last_audit(self.ws)
-        now = self.ws.clock()
-        line = screens.audit_line(audit, now, is_contained=is_contained)
         status = look.status(self.ws, None)
         assert isinstance(status, StatusDocument)
-        return shown(screens.overview_page(status, line, now), here="/")
+        return shown(screens.overview_page(status, look.last_audit(self.ws), self.ws.clock()), here="/")
 
     def runs(self, request: Request) -> Response:
         """Runs by table, state and person."""
@@ -181,9 +178,7 @@ class Pages:
 
     def audit(self, _request: Request) -> Response:
         """The verdict of the last audit."""
-        found, is_contained = look.last_audit(self.ws)
-        line = screens.audit_line(found, self.ws.clock(), is_contained=is_contained)
-        return shown(screens.audit_page(found, line), here="/audit")
+        return shown(screens.audit_page(look.last_audit(self.ws), self.ws.clock()), here="/audit")
 
     def prepare(self) -> None:
         """Finds out what is stale, and counts the events so far."""

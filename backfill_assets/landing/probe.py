@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, Any
 
@@ -174,7 +175,7 @@ def _refuse_padding(path: Path, name: str) -> None:
 def _refuse_binary(sample: bytes, name: str) -> None:
     """Refuses what is no text: UTF-16, pictures, archives. A few odd bytes in a text are the records' problem."""
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise BadFile(path=name, fault=Fault.COLUMNS, why="is UTF-16 text; text files are landed as UTF-8")
+        raise BadFile(path=name, fault=Fault.ENCODING, why="is UTF-16 text; text files are landed as UTF-8")
     magic = {b"\x1f\x8b": "gzip", b"PAR1": "Parquet", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
     for start, what in magic.items():
         if sample.startswith(start):
@@ -364,7 +365,10 @@ def _require(source: SourceTable, columns: tuple[str, ...], *, found: str, name:
     for column in sorted(required_of_a_file(source), key=source.schema.fieldNames().index):
         if column not in columns:
             why = f"has no column {column}, which {source.name} requires; {found}"
-            raise BadFile(path=name, fault=Fault.COLUMNS, why=why, column=column)
+            # What the contract knows under its own name is not meant.
+            others = {name.lower(): name for name in columns if name not in source.file_columns}
+            near = next((others[found] for found in get_close_matches(column.lower(), others, n=1)), None)
+            raise BadFile(path=name, fault=Fault.NO_COLUMN, why=why, column=column, near=near)
 
 
 def _named(columns: tuple[str, ...]) -> str:

@@ -72,12 +72,14 @@ class PublicationFilter(TypedDict, total=False):
         run_id: Only those that brought in or undid this run.
         states: Only those in one of these states.
         before: Only those that were begun before the event of this sequence.
+        after: Only those that were begun after it.
         limit: At most this many, the last begun ones.
     """
 
     table: str
     run_id: str
     before: int
+    after: int
     states: Collection[PublicationState]
     limit: int
 
@@ -322,4 +324,6 @@ def _chosen(chosen: PublicationFilter) -> Select[*tuple[Any, ...]]:
         statement = statement.where(publications.c.state.in_(tuple(chosen["states"])))
     if "before" in chosen:
         statement = statement.where(publications.c.begun_sequence < chosen["before"])
+    if "after" in chosen:
+        statement = statement.where(publications.c.begun_sequence > chosen["after"])
     return statement

@@ -25,6 +25,19 @@ class NotGiven(Refused):
 
 
 @sentence
+class NotOfKey(Refused):
+    """{column} is not of the key of {table}, which is {listed}."""
+
+    table: str
+    column: str
+    key: tuple[str, ...]
+
+    @property
+    def listed(self) -> str:
+        return ", ".join(self.key) or "its partition alone"
+
+
+@sentence
 class NotTogether(Refused):
     """{why}."""
 

@@ -44,10 +44,11 @@ def _written(blocks: Iterable[Block]) -> Iterator[str]:
 
 def _table(table: Table) -> str:
     heads = [_plain(column.name) for column in table.columns]
-    rows = [*table.rows[: table.most], *([table.total] if table.total else [])]
+    rows = [*table.first, *([table.total] if table.total else [])]
     lines = [heads, ["--:" if column.number else "---" for column in table.columns]]
     lines += [[_plain(value) for value in row] for row in rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    more = f"\n\n... {table.left_out:,} more ..." if table.left_out else ""
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + more
 
 
 def _items(items: Items) -> Iterator[str]:

@@ -155,6 +155,7 @@ class Table:
         most: How many rows a renderer without room for more shows; None for all of them.
         changed: Cells to be marked, by row and column.
         headed: Whether the first value of a row says what the others are.
+        continued: Rows that go on with the row above them: they are shown with it, and not counted.
     """
 
     columns: tuple[Column, ...]
@@ -163,6 +164,20 @@ class Table:
     most: int | None = None
     changed: frozenset[tuple[int, int]] = frozenset()
     headed: bool = False
+    continued: frozenset[int] = frozenset()
+
+    @property
+    def first(self) -> tuple[tuple[Value, ...], ...]:
+        """The rows that a renderer without room for more shows; none without those that go on with it."""
+        end = len(self.rows) if self.most is None else min(self.most, len(self.rows))
+        while end in self.continued:
+            end += 1
+        return self.rows[:end]
+
+    @property
+    def left_out(self) -> int:
+        """How many rows that renderer leaves out."""
+        return sum(place not in self.continued for place in range(len(self.first), len(self.rows)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,6 +272,7 @@ def table(
     most: int | None = None,
     changed: Iterable[tuple[int, int]] = (),
     headed: bool = False,
+    continued: Iterable[int] = (),
 ) -> Table:
     """A table.
 
@@ -269,6 +285,7 @@ def table(
         most: How many rows are shown where there is no room for more.
         changed: Cells to be marked, by row and column.
         headed: Whether the first value of a row says what the others are.
+        continued: Rows that go on with the row above them.
     """
     numeric, kept = set(numbers), set(whole)
     return Table(
@@ -281,6 +298,7 @@ def table(
         most=most,
         changed=frozenset(changed),
         headed=headed,
+        continued=frozenset(continued),
     )
 
 

@@ -13,7 +13,7 @@ from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.errors import NotGiven
+from backfill_assets.report.errors import NotGiven, NotOfKey
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
 from backfill_assets.transforms.apply import lineage as lineage_of
@@ -26,6 +26,7 @@ MOST_FILES = 20
 """How many landed files are named."""
 
 _MOST_ROWS = 3
+_QUOTED = 100
 _LINEAGE = "_"
 """The columns of lineage begin with it; they differ from version to version, and are no values of the row."""
 
@@ -97,6 +98,25 @@ def key_columns(ws: Workspace, table: str) -> tuple[str, ...]:
     return tuple(name for name in declared.key if name != declared.partition.column)
 
 
+def chosen_key(ws: Workspace, table: str, key: Mapping[str, str]) -> Mapping[str, str]:
+    """A complete key of a row within its partition, from what a reader has typed.
+
+    Raises:
+        UnknownName: There is no such table.
+        Refused: A column is not of the key, or one of the key is not given.
+    """
+    declared, wanted = ws.domain.table(table), key_columns(ws, table)
+    given = {name: value for name, value in key.items() if name != declared.partition.column}
+    if strange := [name for name in given if name not in wanted]:
+        raise NotOfKey(table=declared.name, column=strange[0][:_QUOTED], key=wanted)
+    if lacking := [name for name in wanted if name not in given]:
+        raise NotGiven(
+            why=f"a key of {declared.name} is {', '.join(wanted)}, and {', '.join(lacking)} is not given",
+            add=" ".join(f"{name}=VALUE" for name in lacking),
+        )
+    return {name: given[name] for name in wanted}
+
+
 def keys_of(ws: Workspace, table: str, day: date) -> KeyList:
     """Some keys of a partition, to choose from."""
     history = partition_history(ws, table, day)
@@ -125,17 +145,11 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
     Raises:
         UnknownName: There is no such table.
         MissingInput: The partition has never had a version.
-        InvalidRange: A value is not of its column's type, or is not given.
+        InvalidRange: A value is not of its column's type.
+        Refused: A column of the key is missing, or was named that is none.
     """
     history = partition_history(ws, table, day)
-    wanted = key_columns(ws, history.table)
-    lacking = [name for name in wanted if name not in key]
-    if lacking:
-        raise NotGiven(
-            why=f"a key of {history.table} is {', '.join(wanted)}, and {', '.join(lacking)} is not given",
-            add="a value for every column of the key",
-        )
-    chosen = {name: key[name] for name in wanted}
+    chosen = chosen_key(ws, history.table, key)
     with ws.ledger.read() as tx:
         versions = tx.versions.history(history.table, history.partition)
         behind = LandedBehind(ws=ws, tx=tx)

@@ -15,14 +15,14 @@ from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
-from backfill_assets.report.errors import NotGiven, NothingThen
+from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import approver_of
-from backfill_assets.report.row_history import key_columns
+from backfill_assets.report.row_history import chosen_key, key_columns
 from backfill_assets.workspace import Workspace
 
 MOST_ROWS = 20
-"""How many rows of a table are followed to what they were computed from."""
+"""How many rows of a table are followed to what they were computed from, unless more are asked for."""
 
 _IMPORT, _RECORD = "_import_id", "_row"
 _LINEAGE = "_"
@@ -166,12 +166,21 @@ class _Rows:
     rows: tuple[tuple[date, str, Texts], ...]
 
 
-def trace_of(ws: Workspace, table: str, day: date, key: Mapping[str, str], at: datetime | None = None) -> Trace:
+def trace_of(
+    ws: Workspace,
+    table: str,
+    day: date,
+    key: Mapping[str, str],
+    at: datetime | None = None,
+    *,
+    most: int = MOST_ROWS,
+) -> Trace:
     """Follows the row of a key to the publications behind it, and to the rows and records that it was computed from.
 
     Args:
         key: By column of the key, the value as text; the partition's own column may be left out.
         at: The time at which readers saw it; None for now.
+        most: How many rows of a table are followed.
 
     Raises:
         UnknownName: There is no such table.
@@ -182,13 +191,7 @@ def trace_of(ws: Workspace, table: str, day: date, key: Mapping[str, str], at: d
     declared = ws.domain.table(table)
     partition, grain = partition_of(declared.partition.grain, day), declared.partition.grain
     described = partition_text(grain, partition)
-    wanted = key_columns(ws, declared.name)
-    given = {name: value for name, value in key.items() if name != declared.partition.column}
-    if set(given) != set(wanted):
-        raise NotGiven(
-            why=f"a key of {declared.name} is {', '.join(wanted)}, and {', '.join(given) or 'nothing'} is given",
-            add=" ".join(f"{name}=VALUE" for name in wanted),
-        )
+    given = chosen_key(ws, declared.name, key)
     with ws.ledger.read() as tx:
         periods = periods_of(tx, declared.name, partition)
         seen = _seen_at(periods, at)
@@ -199,7 +202,7 @@ def trace_of(ws: Workspace, table: str, day: date, key: Mapping[str, str], at: d
         if not found.rows:
             raise NothingThen(table=declared.name, partition=described, at=at, what=f"row with {_words(given)}")
         start = _Rows(table=declared.name, rows=((partition, version.run_id, found.rows[0][1]),))
-        inputs, sources = _inputs(ws, tx, start)
+        inputs, sources = _inputs(ws, tx, start, most)
         return Trace(
             table=declared.name,
             partition=described,
@@ -266,7 +269,9 @@ def _publications(tx: ReadTransaction, publication_id: str) -> Iterator[TracedPu
         )
 
 
-def _inputs(ws: Workspace, tx: ReadTransaction, start: _Rows) -> tuple[tuple[ContributingRows, ...], Sequence[Texts]]:
+def _inputs(
+    ws: Workspace, tx: ReadTransaction, start: _Rows, most: int
+) -> tuple[tuple[ContributingRows, ...], Sequence[Texts]]:
     """The rows from which some rows were computed, level by level, and those of sources."""
     behind = LandedBehind(ws=ws, tx=tx)
     found: list[ContributingRows] = []
@@ -279,7 +284,7 @@ def _inputs(ws: Workspace, tx: ReadTransaction, start: _Rows) -> tuple[tuple[Con
                 sources += [values for _, _, values in rows.rows]
                 continue
             for table, reads in _reads(tx, behind, rows).items():
-                contributing, followed = _contributing(ws, rows, table, reads)
+                contributing, followed = _contributing(ws, rows, table, reads, most)
                 found.append(contributing)
                 below += [followed] if followed.rows else []
         level = below
@@ -304,7 +309,7 @@ def _reads(tx: ReadTransaction, behind: LandedBehind, rows: _Rows) -> Mapping[st
 
 
 def _contributing(
-    ws: Workspace, rows: _Rows, table: str, reads: Mapping[date, tuple[str, FileSet]]
+    ws: Workspace, rows: _Rows, table: str, reads: Mapping[date, tuple[str, FileSet]], most: int
 ) -> tuple[ContributingRows, _Rows]:
     declared, above = ws.domain.table(table), ws.domain.table(rows.table)
     grain = declared.partition.grain
@@ -322,7 +327,7 @@ def _contributing(
     made = {file.path: (day, run_id) for day, (run_id, files) in reads.items() for file in files.files}
     all_files: list[DataFile] = [file for _, files in reads.values() for file in files.files]
     try:
-        found = rows_with_keys(ws.lake, table, FileSet.of(all_files), [dict(each) for each in keys], most=MOST_ROWS)
+        found = rows_with_keys(ws.lake, table, FileSet.of(all_files), [dict(each) for each in keys], most=most)
     except BackfillError as error:
         return replace(seen, problem=error.message), _Rows(table=table, rows=())
     followed = tuple((*made[path], values) for path, values in found.rows)

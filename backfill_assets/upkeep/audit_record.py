@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 
 from backfill_assets.upkeep.audit import AuditReport
+from backfill_assets.workspace import Workspace
 
 FILE = "last_audit.json"
 MOST_PROBLEMS = 200
@@ -85,6 +86,36 @@ def last_audit(home: Path) -> RecordedAudit | None:
         return RecordedAudit(**{**chosen, "at": at, "problems": tuple(map(str, document["problems"]))})
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastAudit:
+    """The last audit, and what the ledger knows of the time after it.
+
+    Attributes:
+        found: What it found.
+        is_contained: Whether the event chain still has the event that was its last one then.
+        later_publications: How many publications and rollbacks began after that event: it has not seen them.
+    """
+
+    found: RecordedAudit
+    is_contained: bool
+    later_publications: int
+
+
+def last_audit_now(ws: Workspace) -> LastAudit | None:
+    """The last audit of a home as the ledger sees it now; None when none was kept."""
+    found = last_audit(ws.settings.home)
+    if found is None:
+        return None
+    sequence = found.head.partition(":")[0]
+    with ws.ledger.read() as tx:
+        return LastAudit(
+            found=found,
+            is_contained=tx.events.still_contains(found.head),
+            # An event that is no number is none that the chain contains.
+            later_publications=tx.publications.count(after=int(sequence)) if sequence.isdecimal() else 0,
+        )
 
 
 def _names() -> set[str]:

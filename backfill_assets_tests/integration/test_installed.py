@@ -99,6 +99,7 @@ def test_what_is_optional_is_asked_for_in_one_sentence(installed: Installed) -> 
     there = f"from importlib.util import find_spec; print([name for name in {OPTIONAL} if find_spec(name)])"
     assert installed.runs(there) == "[]"
     home = {"BACKFILL_HOME": str(installed.folder / "asked"), "BACKFILL_DOMAIN": EXAMPLE}
+    (installed.folder / "asked").mkdir()
     desk = installed.types("desk", **home)
     assert desk.returncode == 1
     assert desk.stderr.splitlines() == [

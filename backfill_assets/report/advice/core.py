@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected
 from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
@@ -51,6 +53,9 @@ def _of_edge(error: BackfillError) -> Advice | None:
     match error:
         case errors.NotGiven():
             return f"add {error.add}"
+        case errors.NotOfKey():
+            near = get_close_matches(error.column, error.key, n=1) or error.key[:1]
+            return f"write {near[0]}=VALUE" if near else f"leave {error.column} out"
         case errors.NotTogether():
             return f"leave {error.leave} out, or {error.instead}"
         case errors.Malformed():

@@ -25,6 +25,8 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.PADDED: "remove what follows: gunzip it, which ignores that, and gzip it again",
     Fault.LONG_LINE: "write one record per line",
     Fault.NOT_TEXT: "land JSON lines, CSV or Parquet",
+    Fault.ENCODING: "save it as UTF-8",
+    Fault.COLUMNS: "split its rows, or land it as Parquet",
     Fault.LINE_ENDS: "end every row with the same line break",
     Fault.OPEN_QUOTE: "look for a quote that is never closed",
     Fault.QUOTES: "put a value with a quote into quotes, and double the quotes inside",
@@ -91,6 +93,12 @@ def of_landing(error: BackfillError, following: Following) -> Advice | None:
 
 def _of_a_column(error: BadFile) -> Advice | None:
     match error.fault:
+        case Fault.NO_COLUMN if error.near:
+            return f"if {error.near} is meant, rename it to {error.column} in the file; otherwise add the column"
+        case Fault.NO_COLUMN:
+            return f"add the column {error.column} to the file, or land it as another source"
+        case Fault.COLUMNS:
+            return f"leave one {error.column} in the header"
         case Fault.DIGITS:
             return f"write {error.column} in microseconds, or declare rounds=True"
         case Fault.TYPE:

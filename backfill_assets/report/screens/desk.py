@@ -37,7 +37,7 @@ from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.states import MEANING
-from backfill_assets.upkeep.audit_record import RecordedAudit
+from backfill_assets.upkeep.audit_record import LastAudit, RecordedAudit
 
 _ONLY_SHOWS = "Everything is done with the command backfill or in Dagster; these pages only show."
 
@@ -48,12 +48,12 @@ def query(path: str, **values: object) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
-def overview_page(status: StatusDocument, audit: Block, now: datetime) -> Page:
+def overview_page(status: StatusDocument, audit: LastAudit | None, now: datetime) -> Page:
     """What every table holds, what waits, and the newest runs."""
     return page(
         "Overview",
         Note(text=words("Read at ", now, f". {_ONLY_SHOWS}"), tone=Tone.SOFT),
-        audit,
+        audit_line(audit, now),
         *status_page(status).blocks,
     )
 
@@ -141,9 +141,9 @@ def happened(name: str, events: Iterable[EventRecord]) -> tuple[Block | None, ..
     )
 
 
-def audit_page(audit: RecordedAudit | None, line: Block) -> Page:
+def audit_page(audit: LastAudit | None, now: datetime) -> Page:
     """The verdict of the last audit."""
-    return page("The last audit", line, *(_audited(audit) if audit else ()))
+    return page("The last audit", audit_line(audit, now), *(_audited(audit.found) if audit else ()))
 
 
 def _audited(audit: RecordedAudit) -> Iterable[Block | None]:
@@ -169,20 +169,20 @@ def _audited(audit: RecordedAudit) -> Iterable[Block | None]:
     )
 
 
-def audit_line(audit: RecordedAudit | None, now: datetime, *, is_contained: bool) -> Note:
+def audit_line(last: LastAudit | None, now: datetime) -> Note:
     """The verdict of the last audit in a line.
 
     Args:
-        audit: What it found; None without one.
+        last: What it found; None without one.
         now: The instant of the question.
-        is_contained: Whether the event chain still has the event that was its last one then.
     """
-    if audit is None:
+    if last is None:
         text = words(
             "No audit of this home was recorded. ", do(Act.AUDIT), " verifies that ledger, tables and files agree."
         )
         return Note(text=text, tone=Tone.ATTENTION)
-    if not is_contained:
+    audit, later = last.found, ""
+    if not last.is_contained:
         verdict = (
             "The event chain no longer contains the event that was its last one at the last audit: its history was "
             "replaced."
@@ -192,11 +192,13 @@ def audit_line(audit: RecordedAudit | None, now: datetime, *, is_contained: bool
     else:
         were = "was" if audit.problem_count == 1 else "were"
         verdict = f"{count_of(audit.problem_count, 'problem')} {were} found by the last audit."
+    if last.is_contained and last.later_publications:
+        later = f" It has not seen {count_of(last.later_publications, 'later publication')}."
     quick = "; the bytes of files were not read" if audit.is_quick else ""
     return Note(
-        text=words(f"{verdict} ", audit.at, f", {count_of((now - audit.at).days, 'day')} ago{quick}."),
-        tone=Tone.GOOD if audit.agrees and is_contained else Tone.BAD,
-        items=() if is_contained else (do(Act.AUDIT, head=audit.head),),
+        text=words(f"{verdict} ", audit.at, f", {count_of((now - audit.at).days, 'day')} ago{quick}.{later}"),
+        tone=Tone.BAD if not (audit.agrees and last.is_contained) else Tone.ATTENTION if later else Tone.GOOD,
+        items=() if last.is_contained and not later else (do(Act.AUDIT, head=audit.head),),
     )
 
 

@@ -57,7 +57,7 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
     if not landed.is_new:
         yield f"{record.name} was landed before as {record.import_id}; nothing new."
     elif not counts.landed and record.family != Family.STATEMENT:
-        yield f"{record.import_id} holds no records"
+        yield f"{record.name} ({record.import_id}) holds no records, so that there is no day to build from it"
     if counts.rejected:
         yield f"{count_of(counts.rejected, 'record')} of {record.import_id} rejected, for example:"
         for row in landed.rejected:
@@ -141,7 +141,9 @@ def _captured_files(files: Sequence[CapturedFile]) -> Table:
 
 
 def import_state(record: ImportRecord) -> Toned:
-    """The state of a landed file; of one whose records were all rejected, that it has no days to build."""
+    """The state of a landed file; of one without records, or with rejected ones only, that it has no days to build."""
+    if record.state is ImportState.LANDED and not record.counts.landed and record.family != Family.STATEMENT:
+        return Toned(value="NO RECORDS", tone=Tone.ATTENTION)
     is_refused = record.counts.landed and record.counts.rejected == record.counts.landed
     if record.state is ImportState.LANDED and is_refused:
         return Toned(value="NOTHING ACCEPTED", tone=Tone.ATTENTION)

@@ -283,8 +283,13 @@ def _sample(report: RunReport) -> Section | None:
 
 def sample_table(sample: Iterable[SampledRow]) -> Table:
     """Some rows before and after, a line for every value that differs."""
-    rows = [line for row in sample for line in _sampled(row)]
-    return table(["row", "column", "before", "after"], rows, most=_MOST_ROWS)
+    lines = [(place, line) for row in sample for place, line in enumerate(_sampled(row))]
+    return table(
+        ["row", "column", "before", "after"],
+        [line for _, line in lines],
+        most=_MOST_ROWS,
+        continued=(at for at, (place, _) in enumerate(lines) if place),
+    )
 
 
 def _sampled(row: SampledRow) -> Iterable[Sequence[Value]]:

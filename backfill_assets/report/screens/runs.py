@@ -8,6 +8,7 @@ from backfill_assets.core.errors import Problem
 from backfill_assets.ledger.records import ApprovalGrounds
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.page import (
     Block,
@@ -84,6 +85,7 @@ def run_facts(
         ("approval", _approval(run, grounds)),
         ("table", f"{run.record.table} by {run.manifest.transform} {run.manifest.transform_version}"),
         ("partitions", run.manifest.output),
+        ("no events", _declared_empty(run)),
         ("references", references_described(run.manifest.references)),
         ("kind", f"{run.record.kind}: {run.manifest.reason} (asked by {run.manifest.requested_by})"),
         ("mode", mode_text(run.record.mode)),
@@ -97,6 +99,14 @@ def run_facts(
         ),
         ("next", run.next_step if following else None),
     )
+
+
+def _declared_empty(run: RunSummary) -> str | None:
+    """The days on which nothing happened, and the person who says so."""
+    days = run.manifest.declared_empty
+    if not days:
+        return None
+    return f"{Partitions.of(Grain.DAILY, days)}: declared empty by {run.manifest.requested_by}"
 
 
 def run_summary_page(run: RunSummary) -> Page:

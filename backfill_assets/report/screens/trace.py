@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.page import Note, Page, Section, Table, Tone, facts, page, run_ref, section, table
+from backfill_assets.report.page import Note, Page, Section, Table, Tone, facts, page, run_ref, section, table, words
+from backfill_assets.report.requests import Option, step
 from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.trace import ContributingRows, Trace
 
@@ -58,6 +59,9 @@ def _rows(found: ContributingRows) -> Section | None:
     return section(
         f"{found.table}, from which {found.of} was computed",
         *(Note(text=text, tone=Tone.SOFT) for text in _said(found)),
+        Note(text=words("To follow more of them: ", step(Option("rows", "N")), "."), tone=Tone.SOFT)
+        if found.count and found.count > len(found.rows)
+        else None,
         table(["partition", *columns], rows),
     )
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from backfill_assets.application import look
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import MissingInput, Refused
+from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import MOST_ROWS, Trace
@@ -41,6 +42,15 @@ def test_a_monthly_number_leads_to_its_request_and_to_every_record_behind_it(mon
     assert (bronze.by, bronze.count) == ((), MOST_ROWS + 3), "of twenty days, with two days back and one ahead"
     assert {record.file.rpartition("/")[2] for record in found.records} == {"sold.jsonl"}
     assert len({record.record for record in found.records}) == MOST_ROWS
+
+
+def test_more_rows_are_followed_where_more_are_asked_for(month: Shop) -> None:
+    few = shown_of(traced(month, TOTALS, FEBRUARY.start))
+    assert "28 rows, all that was read; the first 20 are followed" in few
+    assert "To follow more of them: --rows N." in few
+    found = look.trace(month.ws, TOTALS, FEBRUARY.start, {}, None, most=500)
+    assert len(found.inputs[0].rows) == 28
+    assert "--rows" not in shown_of(found)
 
 
 def test_a_row_of_a_source_leads_to_its_file_and_record(late: Shop) -> None:
@@ -77,17 +87,25 @@ def test_what_readers_saw_at_a_time_is_told_also_of_a_version_that_was_restored(
 
 
 def test_a_key_that_is_none_or_is_not_there_is_refused_with_the_columns(month: Shop) -> None:
-    with pytest.raises(Refused, match=r"a key of silver\.recent_sales is shop, and nothing is given"):
+    with pytest.raises(Refused, match=r"a key of silver\.recent_sales is shop, and shop is not given"):
         traced(month, RECENT, CARNIVAL)
+    with pytest.raises(Refused, match=r"shpo is not of the key of silver\.recent_sales, which is shop") as mistyped:
+        traced(month, RECENT, CARNIVAL, {"shpo": "only"})
+    advised = next_step_of(mistyped.value)
+    assert advised is not None and str(advised) == "write shop=VALUE"
     with pytest.raises(MissingInput, match=r"readers see no row with shop=nobody of silver\.recent_sales 2026-02-16"):
         traced(month, RECENT, CARNIVAL, {"shop": "nobody"})
 
 
-def test_the_page_says_what_the_document_says(month: Shop) -> None:
-    found = traced(month, RECENT, CARNIVAL, SHOP)
+def shown_of(found: Trace) -> str:
     shown = io.StringIO()
     show(Console(file=shown, width=200), trace_page(found))
-    for text in (shown.getvalue(), html_file(trace_page(found))):
+    return shown.getvalue()
+
+
+def test_the_page_says_what_the_document_says(month: Shop) -> None:
+    found = traced(month, RECENT, CARNIVAL, SHOP)
+    for text in (shown_of(found), html_file(trace_page(found))):
         assert found.publications[0].publication_id in text
         assert "ana" in text
         assert SALES in text

@@ -141,5 +141,6 @@ def test_with_nothing_to_follow_neither_spark_nor_dagster_is_started(home: Path)
 
 def test_the_ledger_of_a_new_home_is_made_by_its_migrations(tmp_path: Path) -> None:
     """What the others leave out is imported where it is needed: the test above can fail."""
+    (tmp_path / "home").mkdir()
     assert answer(tmp_path / "home", "status").imported({"alembic"}) == {"alembic"}
     assert answer(tmp_path / "home", "status").imported({"alembic"}) == set()

@@ -155,12 +155,16 @@ def test_the_verdict_of_the_last_audit_is_kept_and_held_against_the_chain(publis
     assert report.agrees and report.recorded_in == str(shop.ws.settings.home / "last_audit.json")
     page = get(desk, "/audit").words
     assert "Everything agreed" in page and "the bytes of files were not read" in page and report.head in page
+    assert "later publication" not in page
+    shop.published(version="1.0.0")
+    page = get(desk, "/").words
+    assert "Everything agreed" in page and "It has not seen 1 later publication." in page
     (path,) = (
         folder_of(shop.ws.lake, RECENT) / p
         for p in partition_history(shop.ws, RECENT, DAY).versions[0].claim.files.paths
     )
     path.unlink()
-    look.audit(shop.ws, no_listener, head=None, is_quick=True)
+    report = look.audit(shop.ws, no_listener, head=None, is_quick=True)
     assert "1 problem was found by the last audit" in get(desk, "/").words
     assert "is gone" in get(desk, "/audit").words
     kept = shop.ws.settings.home / "last_audit.json"

@@ -16,6 +16,7 @@ from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.file_versions import probe_versions
 from backfill_assets.landing.probe import Probe
+from backfill_assets.report.advice import next_step_of
 from backfill_assets_tests.support.landing_examples import EVENTS, event, json_lines
 
 HEADER = b"event_id,event_time,place,attributes\n"
@@ -132,6 +133,20 @@ def test_a_file_that_cannot_be_read_at_all_is_refused_whole(
         offer(tmp_path, content, name)
     assert "\n" not in str(refusal.value)
     assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("header", "advised"),
+    [
+        (b"event_ID,event_time", "if event_ID is meant, rename it to event_id in the file; otherwise add the column"),
+        (b"size,event_time", "add the column event_id to the file, or land it as another source"),
+        (b"event_id,event_id,event_time", "leave one event_id in the header"),
+    ],
+)
+def test_a_header_that_does_not_fit_is_refused_with_what_to_do(tmp_path: Path, header: bytes, advised: str) -> None:
+    with pytest.raises(UnreadableFile) as refusal:
+        offer(tmp_path, header + b"\n1,2,3\n", "a.csv")
+    assert str(next_step_of(refusal.value)) == advised
 
 
 def test_a_parquet_file_with_a_damaged_page_is_refused_whole(tmp_path: Path) -> None:

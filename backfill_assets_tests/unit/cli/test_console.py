@@ -95,11 +95,18 @@ def test_a_start_of_spark_that_takes_long_is_said_again(
 
 
 def test_a_file_that_was_rejected_whole_has_nothing_that_could_be_built() -> None:
-    record = replace(landed("in/a.csv", note=""), state=ImportState.LANDED)
+    record = replace(landed("in/a.csv", note=""), state=ImportState.LANDED, counts=ImportCounts(landed=3))
     refused = replace(record, counts=ImportCounts(landed=3, rejected=3))
     states = [text_of(row[2]) for row in imports_table([record, refused]).rows]
     assert states == ["LANDED", "NOTHING ACCEPTED"]
     assert text_of(imports_table([replace(refused, state=ImportState.FAILED)]).rows[0][2]) == "FAILED"
+
+
+def test_a_file_without_records_does_not_wait_for_anything() -> None:
+    nothing = replace(landed("in/a.csv", note=""), state=ImportState.LANDED, counts=ImportCounts(landed=0))
+    assert text_of(imports_table([nothing]).rows[0][2]) == "NO RECORDS"
+    withdrawal = replace(nothing, family="statement")
+    assert text_of(imports_table([withdrawal]).rows[0][2]) == "LANDED"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
-from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult
+from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult, SampledRow
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action, PublicationHeader
 from backfill_assets.ledger.states import PublicationState, RunState
@@ -35,13 +35,15 @@ from backfill_assets.report.measured import (
     outcome_of,
     state_moves,
 )
+from backfill_assets.report.page import page as table_page
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import Level, RunReport, level_of
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
-from backfill_assets.report.screens.run_report import breakdown_chart, change_in_words, run_page
+from backfill_assets.report.screens.run_report import breakdown_chart, change_in_words, run_page, sample_table
+from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
@@ -411,6 +413,24 @@ def test_the_next_step_of_a_long_report_is_also_its_last_line_on_the_terminal() 
     assert lines.count(following) == 2
     assert lines[-1] == following
     assert lines.index("Verdict") < lines.index(following) < len(lines) - 50
+
+
+def test_what_is_left_out_of_rows_is_counted_in_rows_and_no_row_is_cut() -> None:
+    values = dict.fromkeys("abcde", "1")
+    rows = [SampledRow(partition=FIRST, key={"id": f"row-{place}"}, before=None, after=values) for place in range(10)]
+    console = Console(record=True, width=200, file=StringIO())
+    show(console, table_page("Rows", sample_table(rows)))
+    shown = console.export_text()
+    assert "... 5 more; --json has all" in shown
+    assert shown.count("row-") == 5, "of five lines each: the fifth begins in the 21st line of 24 and is whole"
+    assert "... 5 more ..." in markdown_page(table_page("Rows", sample_table(rows)))
+
+
+def test_a_run_says_who_declared_which_days_empty() -> None:
+    manifest = replace(a_manifest("bf-1", days=days(3), requested_by="ana"), declared_empty=tuple(days(2)))
+    console = Console(record=True, width=200, file=StringIO())
+    show(console, run_summary_page(RunSummary(record=a_run(manifest), next_step=None)))
+    assert "2006-07-01..2006-07-02, 2 days: declared empty by ana" in console.export_text()
 
 
 @pytest.mark.parametrize(("grain", "partition"), [("monthly", "2006-07"), ("daily", "2006-07-01")])
