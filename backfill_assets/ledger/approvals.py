@@ -58,21 +58,16 @@ class ApprovalSteps:
         if demanded and note.strip() in ("", WHY):
             whole, gates = found.manifest.member_of or found.run_id, gates_of(demanded)
             raise NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, gates=gates)
+        payload = {
+            "manifest_digest": found.manifest_digest,
+            "note": note,
+            **({"place": place} if place else {}),
+            **({COMMENT_ON: comment_digest(demanded)} if demanded else {}),
+            **(grounds.document if grounds else {}),
+        }
         self._log.change(
             self._step(found.run_id, ApprovalState.DRAFT, ApprovalState.APPROVED),
-            Event(
-                actor=approver,
-                entity="approval",
-                entity_id=found.run_id,
-                action="approved",
-                payload={
-                    "manifest_digest": found.manifest_digest,
-                    "note": note,
-                    **({"place": place} if place else {}),
-                    **({COMMENT_ON: comment_digest(demanded)} if demanded else {}),
-                    **(grounds.document if grounds else {}),
-                },
-            ),
+            Event("approval", found.run_id, "approved", actor=approver, payload=payload),
             also={
                 "manifest_digest": found.manifest_digest,
                 "approved_by": approver,
@@ -85,19 +80,13 @@ class ApprovalSteps:
         """The approval of a run is a DRAFT again."""
         self._log.change(
             self._step(run_id, ApprovalState.APPROVED, ApprovalState.DRAFT),
-            Event(
-                actor=by, entity="approval", entity_id=run_id, action="approval_withdrawn", payload={"reason": reason}
-            ),
+            Event("approval", run_id, "approval_withdrawn", actor=by, payload={"reason": reason}),
             also={"manifest_digest": None, "approved_by": None, "approved_at": None, "note": reason},
         )
 
     def _step(self, run_id: str, begins: ApprovalState, ends: ApprovalState) -> Step:
         return Step(
-            table=approvals,
-            key={"run_id": run_id},
-            name=f"the approval of run {run_id}",
-            begins=begins,
-            ends=ends,
+            table=approvals, key={"run_id": run_id}, name=f"the approval of run {run_id}", begins=begins, ends=ends
         )
 
 

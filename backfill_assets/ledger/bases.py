@@ -22,7 +22,7 @@ from sqlalchemy import and_, select
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.ledger.errors import Edited, NotInLedger
 from backfill_assets.ledger.queries import PAGE, Queries, batches
-from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
+from backfill_assets.ledger.schema import IS_FOUND_EQUAL, manifests, partition_versions, publications, verifications
 from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import TableInput
@@ -215,15 +215,10 @@ class BasisReads(Queries):
     def _found_equal(self, tables: Sequence[str]) -> list[RunPartition]:
         """Accepted versions and the runs whose standing publications found them equal, the last begun last."""
         held, found, made = partition_versions, verifications, publications
-        is_version = and_(
-            held.c.table_name == made.c.table_name,
-            held.c.partition_date == found.c.partition_date,
-            held.c.version == found.c.version,
-        )
         chosen = (
             select(made.c.run_id, held.c.table_name, held.c.partition_date)
             .join_from(made, found, made.c.publication_id == found.c.publication_id)
-            .join(held, is_version)
+            .join(held, IS_FOUND_EQUAL)
             .where(made.c.table_name.in_(tables), made.c.state == PublicationState.PUBLISHED)
             .where(held.c.state == VersionState.ACCEPTED)
             .order_by(made.c.begun_sequence)
@@ -261,16 +256,8 @@ class BasisReads(Queries):
             stands = and_(made.c.run_id.in_(batch), made.c.state == PublicationState.PUBLISHED)
             columns = (made.c.run_id, held.c.table_name, held.c.partition_date, held.c.files_digest)
             brought_in = select(*columns).join_from(made, held, held.c.publication_id == made.c.publication_id)
-            is_version = and_(
-                held.c.table_name == made.c.table_name,
-                held.c.partition_date == found.c.partition_date,
-                held.c.version == found.c.version,
-            )
-            equal = (
-                select(*columns)
-                .join_from(made, found, found.c.publication_id == made.c.publication_id)
-                .join(held, is_version)
-            )
+            verified = select(*columns).join_from(made, found, found.c.publication_id == made.c.publication_id)
+            equal = verified.join(held, IS_FOUND_EQUAL)
             for statement in (brought_in, equal):
                 for run_id, table, partition, digest in self._columns(statement.where(stands)):
                     digests[run_id, table, partition] = digest

@@ -134,11 +134,9 @@ class CandidateReads(Queries):
         """
         held = candidate_partitions
         found: dict[str, dict[date, FileSet]] = {}
-        for batch in batches(run_ids):
-            for row in self._rows(
-                select(held.c.run_id, held.c.partition_date, held.c.files).where(held.c.run_id.in_(batch))
-            ):
-                found.setdefault(row.run_id, {})[row.partition_date] = row.files
+        chosen = select(held.c.run_id, held.c.partition_date, held.c.files)
+        for row in self._rows_with(chosen, held.c.run_id, run_ids):
+            found.setdefault(row.run_id, {})[row.partition_date] = row.files
         return found
 
 
@@ -229,14 +227,9 @@ class CandidateWrites(CandidateReads):
             "checksum": "",
             "seam_checksum": "",
         }
-        event = Event(
-            actor=SYSTEM,
-            entity="chunk",
-            entity_id=run_id,
-            action="chunk_started",
-            to_state=str(ChunkState.RUNNING),
-            payload={"number": number, "partitions": len(partitions), "attempt": attempt},
-        )
+        payload = {"number": number, "partitions": len(partitions), "attempt": attempt}
+        running = str(ChunkState.RUNNING)
+        event = Event("chunk", run_id, "chunk_started", actor=SYSTEM, to_state=running, payload=payload)
         if present is not None:
             step = _chunk_step(run_id, number, present.state, ChunkState.RUNNING)
             self._log.change(step, event, also={**begun, "input_rows": None, "output_rows": None})
@@ -273,30 +266,18 @@ class CandidateWrites(CandidateReads):
         staged = tuple(candidates)
         _must_belong(run_id, staged)
         self._replace_candidates(run_id, number, staged)
+        measured = {
+            "input_rows": input_rows,
+            "output_rows": output_rows,
+            "checksum": checksum,
+            "seam_checksum": seam_checksum,
+        }
+        files = document_digest([[c.partition.isoformat(), c.files.digest] for c in staged])
+        payload = {"number": number, **measured, "partitions": len(staged), "files_digest": files}
         self._log.change(
             _chunk_step(run_id, number, ChunkState.RUNNING, ChunkState.DONE),
-            Event(
-                actor=SYSTEM,
-                entity="chunk",
-                entity_id=run_id,
-                action="chunk_finished",
-                payload={
-                    "number": number,
-                    "input_rows": input_rows,
-                    "output_rows": output_rows,
-                    "checksum": checksum,
-                    "seam_checksum": seam_checksum,
-                    "partitions": len(staged),
-                    "files_digest": document_digest([[c.partition.isoformat(), c.files.digest] for c in staged]),
-                },
-            ),
-            also={
-                "input_rows": input_rows,
-                "output_rows": output_rows,
-                "finished_at": self._log.now,
-                "checksum": checksum,
-                "seam_checksum": seam_checksum,
-            },
+            Event("chunk", run_id, "chunk_finished", actor=SYSTEM, payload=payload),
+            also={**measured, "finished_at": self._log.now},
         )
 
     def _replace_candidates(self, run_id: str, chunk: int, staged: tuple[CandidatePartition, ...]) -> None:
@@ -350,9 +331,7 @@ class CandidateWrites(CandidateReads):
         numbers = self._values(select(chunk_runs.c.number).where(gone))
         self._log.write(delete(chunk_runs).where(gone), of=[(run_id, number) for number in numbers])
         payload = {"kept_chunks": list(kept)} if kept else {}
-        self._log.append(
-            Event(actor=SYSTEM, entity="candidates", entity_id=run_id, action="candidates_cleared", payload=payload)
-        )
+        self._log.append(Event("candidates", run_id, "candidates_cleared", actor=SYSTEM, payload=payload))
 
     def _forget_candidates(self, run_id: str, staying: set[date]) -> None:
         held = candidate_partitions
@@ -397,23 +376,14 @@ class CandidateWrites(CandidateReads):
         self._log.write(delete(gate_results).where(gate_results.c.run_id == run_id), of=[run_id])
         if found:
             self._log.write(insert(gate_results), [rows.gate_row(result) for result in found], of=[run_id])
-        append_with_samples(
-            self._log,
-            Event(
-                actor=actor,
-                entity="gates",
-                entity_id=run_id,
-                action="gates_recorded",
-                payload={
-                    "partitions": len(measured),
-                    "results": len(found),
-                    "blocking_failures": sum(1 for each in found if each.blocking and not each.passed),
-                    **({TOOK_MS: dict(took_ms)} if took_ms else {}),
-                },
-            ),
-            run_id,
-            samples,
-        )
+        payload = {
+            "partitions": len(measured),
+            "results": len(found),
+            "blocking_failures": sum(1 for each in found if each.blocking and not each.passed),
+            **({TOOK_MS: dict(took_ms)} if took_ms else {}),
+        }
+        event = Event("gates", run_id, "gates_recorded", actor=actor, payload=payload)
+        append_with_samples(self._log, event, run_id, samples)
 
     def _update_measured(self, run_id: str, measured: tuple[CandidatePartition, ...]) -> None:
         if not measured:

@@ -5,15 +5,15 @@ A file counts from its row here on. What landed of it is in `imports`, under the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import insert, select, update
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import Captured, Resolution, Resolved, Written
-from backfill_assets.ledger.errors import NoApprovalAwaited, NotInLedger
+from backfill_assets.ledger.errors import NoApprovalAwaited
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
@@ -130,10 +130,8 @@ class CaptureReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        row = self._row(select(captures).where(captures.c.capture_id == capture_id))
-        if row is None:
-            raise NotInLedger(kind="capture", name=capture_id)
-        return _capture(row)
+        chosen = select(captures).where(captures.c.capture_id == capture_id)
+        return _capture(self._only_row(chosen, kind="capture", name=capture_id))
 
     def files(self, source: str, *, stream: str | None = None) -> tuple[CapturedFile, ...]:
         """The files of a source in the order in which they were captured.
@@ -191,7 +189,7 @@ class CaptureWrites(CaptureReads):
 
         Cost: one row and one event.
         """
-        number = int(self._values(select(func.coalesce(func.max(captures.c.number), 0)))[0]) + 1
+        number = self._highest(captures.c.number) + 1
         capture_id = f"cap-{number:06d}"
         record = CaptureRecord(
             capture_id=capture_id,
@@ -214,16 +212,8 @@ class CaptureWrites(CaptureReads):
         self._log.write(
             insert(captures).values(row_of(record, number=number, spans=spans, policy=policy.document)), of=[capture_id]
         )
-        payload = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned), "spans": spans}
-        self._log.append(
-            Event(
-                actor=by,
-                entity="capture",
-                entity_id=capture_id,
-                action="capture_begun",
-                payload={**payload, "reason": reason},
-            )
-        )
+        begun = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned), "spans": spans}
+        self._log.append(Event("capture", capture_id, "capture_begun", actor=by, payload={**begun, "reason": reason}))
         return record
 
     def approve(self, capture_id: str, *, by: str, note: str) -> None:
@@ -240,17 +230,14 @@ class CaptureWrites(CaptureReads):
         if changed.rowcount != 1:
             raise NoApprovalAwaited(capture_id=capture_id)
         payload = {"note": storable_text("the note", note)}
-        self._log.append(
-            Event(actor=by, entity="capture", entity_id=capture_id, action="capture_approved", payload=payload)
-        )
+        self._log.append(Event("capture", capture_id, "capture_approved", actor=by, payload=payload))
 
     def add(self, capture_id: str, partition: str, file: LandedFile, written: Written, *, by: str) -> CapturedFile:
         """Records a file that is durable.
 
         Cost: one row and one event.
         """
-        of_capture = captured_files.c.capture_id == capture_id
-        number = int(self._values(select(func.coalesce(func.max(captured_files.c.number), 0)).where(of_capture))[0]) + 1
+        number = self._highest(captured_files.c.number, captured_files.c.capture_id == capture_id) + 1
         found = CapturedFile(
             capture_id=capture_id,
             number=number,
@@ -271,15 +258,8 @@ class CaptureWrites(CaptureReads):
         row["stream_partition"] = row.pop("partition_date")  # a partition of a stream is no day
         self._log.write(insert(captured_files).values(row), of=[(capture_id, number)])
         payload = {name: value for name, value in asdict(found).items() if not isinstance(value, datetime)}
-        self._log.append(
-            Event(actor=by, entity="capture", entity_id=capture_id, action="range_captured", payload=payload)
-        )
+        self._log.append(Event("capture", capture_id, "range_captured", actor=by, payload=payload))
         return found
-
-
-def positions_of(files: Sequence[CapturedFile]) -> Mapping[str, str]:
-    """The position behind the last one that was captured, by partition."""
-    return {each.partition: each.range_to for each in files}
 
 
 def _document(span: Resolved) -> Mapping[str, object]:

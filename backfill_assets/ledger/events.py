@@ -7,8 +7,9 @@ rows change. Its events record the digests of the rows that were written since t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from datetime import datetime
+from itertools import starmap
 from typing import Any
 
 from sqlalchemy import (
@@ -29,7 +30,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import CannotBecome, Damaged
-from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import required_text, storable_text
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.row_digests import PROTECTED, Changed, Entity, RowDigests
@@ -123,14 +124,15 @@ SYSTEM = "backfill"
 """The actor of steps that no person takes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Event:
     """An event before it has its place in the chain."""
 
-    actor: str
     entity: str
     entity_id: str
     action: str
+    _: KW_ONLY
+    actor: str
     from_state: str = ""
     to_state: str = ""
     payload: Mapping[str, Any] = field(default_factory=dict)
@@ -260,11 +262,8 @@ class EventReads(Queries):
 
         Cost: one primary key lookup per event.
         """
-        return {
-            row.sequence: rows.event_record(row)
-            for batch in batches(sequences)
-            for row in self._rows(select(events).where(events.c.sequence.in_(batch)))
-        }
+        found = self._rows_with(select(events), events.c.sequence, sequences)
+        return {row.sequence: rows.event_record(row) for row in found}
 
     def head(self) -> str:
         """The last event as `SEQUENCE:HASH`: noted elsewhere, it shows later whether the history before it was kept.
@@ -304,15 +303,8 @@ class EventWrites(EventReads):
         Returns:
             The sequence of the event.
         """
-        return self._log.append(
-            Event(
-                actor=actor,
-                entity=required_text("the entity", entity),
-                entity_id=required_text("the entity's id", entity_id),
-                action=required_text("the action", action),
-                payload=payload or {},
-            )
-        )
+        texts = (("the entity", entity), ("the entity's id", entity_id), ("the action", action))
+        return self._log.append(Event(*starmap(required_text, texts), actor=actor, payload=payload or {}))
 
 
 class ChainChecks(Queries):

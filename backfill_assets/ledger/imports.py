@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
-from typing import Any
 
 from sqlalchemy import bindparam, delete, func, insert, select, update
 
@@ -24,7 +23,7 @@ from backfill_assets.ledger.import_records import (
     import_record,
 )
 from backfill_assets.ledger.leases import LeaseSteps
-from backfill_assets.ledger.queries import Queries, batches, optional_batches
+from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import first_few, one_line, storable_text
 from backfill_assets.ledger.rows import row_of
 from backfill_assets.ledger.schema import import_days, imports
@@ -63,19 +62,16 @@ class ImportReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        row = self._row(select(imports).where(imports.c.import_id == import_id))
-        if row is None:
-            raise NotInLedger(kind="import", name=import_id)
-        return import_record(row)
+        chosen = select(imports).where(imports.c.import_id == import_id)
+        return import_record(self._only_row(chosen, kind="import", name=import_id))
 
     def named(self, import_ids: Iterable[str]) -> Mapping[str, ImportRecord]:
         """Landed files by id; ids of none are absent.
 
         Cost: one primary key lookup per file.
         """
-        chosen = select(imports)
-        found = (self._rows(chosen.where(imports.c.import_id.in_(some))) for some in batches(import_ids))
-        return {row.import_id: import_record(row) for rows in found for row in rows}
+        found = self._rows_with(select(imports), imports.c.import_id, import_ids)
+        return {row.import_id: import_record(row) for row in found}
 
     def with_sha(self, source: str, sha256: str) -> tuple[ImportRecord, ...]:
         """The files of a source that had exactly this content, in the order of arrival.
@@ -108,14 +104,10 @@ class ImportReads(Queries):
             chosen = chosen.where(imports.c.source == source)
         if states is not None:
             chosen = chosen.where(imports.c.state.in_(tuple(states)))
-        day_batches = list(optional_batches(days))
-        found: list[tuple[int, ImportDay]] = []
-        for id_batch in optional_batches(import_ids):
-            of_files = chosen if id_batch is None else chosen.where(import_days.c.import_id.in_(id_batch))
-            for day_batch in day_batches:
-                some = of_files if day_batch is None else of_files.where(import_days.c.event_date.in_(day_batch))
-                found.extend((row.arrival, import_day(row)) for row in self._rows(some))
-        return tuple(day for _, day in sorted(found, key=lambda each: (each[0], each[1].event_date)))
+        ids = None if import_ids is None else list(import_ids)
+        on_days = [chosen] if days is None else [chosen.where(import_days.c.event_date.in_(b)) for b in batches(days)]
+        found = [row for some in on_days for row in self._rows_with(some, import_days.c.import_id, ids)]
+        return tuple(map(import_day, sorted(found, key=lambda row: (row.arrival, row.event_date))))
 
     def first_event_date(self) -> date | None:
         """The earliest date of an event that has landed; None when nothing has.
@@ -170,7 +162,7 @@ class ImportWrites(ImportReads):
 
         Cost: one index lookup, the rows of the import and its lease, and one event.
         """
-        arrival = int(self._values(select(func.coalesce(func.max(imports.c.arrival), 0)))[0]) + 1
+        arrival = self._highest(imports.c.arrival) + 1
         import_id = f"imp-{arrival:06d}"
         self._log.write(
             insert(imports).values(
@@ -189,7 +181,8 @@ class ImportWrites(ImportReads):
             of=[import_id],
         )
         begun = {**asdict(offered), "on_duplicate": on_duplicate}
-        self._log.append(_import_event(import_id, "import_begun", actor, begun, to_state=str(ImportState.LANDING)))
+        landing = str(ImportState.LANDING)
+        self._log.append(Event("import", import_id, "import_begun", actor=actor, to_state=landing, payload=begun))
         self._leases.take(import_id, lease, holder=actor)
         return self.get(import_id)
 
@@ -244,19 +237,10 @@ class ImportWrites(ImportReads):
         moved = {
             other: {name: n for name, n in asdict(counts).items() if n} for other, counts in moved_elsewhere.items()
         }
+        landed = {**asdict(counts), "keys": asdict(keys), "moved_elsewhere": moved, "contract": contract}
         self._log.change(
             _step(import_id, ImportState.LANDING, ImportState.LANDED),
-            _import_event(
-                import_id,
-                "import_landed",
-                actor,
-                {
-                    **asdict(counts),
-                    "keys": asdict(keys),
-                    "moved_elsewhere": moved,
-                    "contract": contract,
-                },
-            ),
+            Event("import", import_id, "import_landed", actor=actor, payload=landed),
             also={
                 **asdict(counts),
                 **{f"keys_{state}": n for state, n in asdict(keys).items()},
@@ -280,9 +264,9 @@ class ImportWrites(ImportReads):
         """Records of other files have another fate now; none of them appear or disappear."""
         if not moved:
             return
-        present = {record.import_id: record.counts for record in self._records_of(moved)}
+        present = self._records_of(moved)
         changed = {
-            other: {name: getattr(present[other], name) + getattr(by, name) for name in FATES}
+            other: {name: getattr(present[other].counts, name) + getattr(by, name) for name in FATES}
             for other, by in moved.items()
         }
         impossible = [
@@ -331,7 +315,7 @@ class ImportWrites(ImportReads):
             UnknownName: There is no such import.
             Refused: The counts of a file do not reconcile.
         """
-        self._columns_of(counts, imports.c.import_id)
+        self._records_of(counts)
         for import_id, found in counts.items():
             if not found.reconciles or min(asdict(found).values()) < 0:
                 raise Refused(f"the counts of {import_id} do not reconcile: {asdict(found)}.")
@@ -339,8 +323,8 @@ class ImportWrites(ImportReads):
             self._log.write(changed, of=[import_id])
         self._log.append(
             *(
-                _import_event(import_id, "import_recounted", actor, {**asdict(found), "because": because})
-                for import_id, found in counts.items()
+                Event("import", name, "import_recounted", actor=actor, payload={**asdict(found), "because": because})
+                for name, found in counts.items()
             )
         )
 
@@ -353,7 +337,7 @@ class ImportWrites(ImportReads):
         self._leases.drop(import_id)
         self._log.change(
             _step(import_id, ImportState.LANDING, ImportState.FAILED),
-            _import_event(import_id, "import_failed", actor, {"note": note}),
+            Event("import", import_id, "import_failed", actor=actor, payload={"note": note}),
             also={"note": storable_text("the note", note)},
         )
 
@@ -365,7 +349,7 @@ class ImportWrites(ImportReads):
         state = self.get(import_id).state
         self._log.change(
             _step(import_id, state, ImportState.LANDING),
-            _import_event(import_id, "import_reopened", actor, {"on_duplicate": on_duplicate}),
+            Event("import", import_id, "import_reopened", actor=actor, payload={"on_duplicate": on_duplicate}),
             also={"on_duplicate": on_duplicate, "note": ""},
         )
         self._leases.take(import_id, lease, holder=actor)
@@ -379,7 +363,7 @@ class ImportWrites(ImportReads):
             UnknownName: There is no such import.
             IllegalTransition: One of them is neither LANDED nor LOADED.
         """
-        states: dict[str, ImportState] = self._columns_of(import_ids, imports.c.state)
+        states = {import_id: found.state for import_id, found in self._records_of(import_ids).items()}
         landed = [import_id for import_id, state in states.items() if state is not ImportState.LOADED]
         for import_id in landed:
             if states[import_id] is not ImportState.LANDED:
@@ -389,69 +373,18 @@ class ImportWrites(ImportReads):
             changed = self._log.write(update(imports).where(are_landed).values(state=ImportState.LOADED), of=batch)
             if changed.rowcount != len(batch):
                 raise CannotBecome(name=first_few(batch), found=None, wanted=ImportState.LOADED, of={})
-        self._log.append(
-            *(
-                _import_event(
-                    import_id,
-                    "import_loaded",
-                    actor,
-                    {},
-                    from_state=str(ImportState.LANDED),
-                    to_state=str(ImportState.LOADED),
-                )
-                for import_id in landed
-            )
-        )
+        was, now = str(ImportState.LANDED), str(ImportState.LOADED)
+        loaded = (Event("import", each, "import_loaded", actor=actor, from_state=was, to_state=now) for each in landed)
+        self._log.append(*loaded)
 
-    def _records_of(self, import_ids: Iterable[str]) -> Iterable[ImportRecord]:
+    def _records_of(self, import_ids: Iterable[str]) -> Mapping[str, ImportRecord]:
+        """These landed files, in the order in which they are named; one that is not there is an error."""
         wanted = list(dict.fromkeys(import_ids))
-        found = [
-            import_record(row)
-            for batch in batches(wanted)
-            for row in self._rows(select(imports).where(imports.c.import_id.in_(batch)))
-        ]
-        if missing := sorted(set(wanted) - {record.import_id for record in found}):
+        found = self.named(wanted)
+        if missing := sorted(set(wanted) - found.keys()):
             raise NotInLedger(kind="import", name=missing[0])
-        return found
-
-    def _columns_of(self, import_ids: Iterable[str], column: Any) -> dict[str, Any]:
-        """One column of each of these imports, in the order in which they were named."""
-        wanted = list(dict.fromkeys(import_ids))
-        found: dict[str, Any] = {}
-        for batch in batches(wanted):
-            chosen = select(imports.c.import_id, column.label("value")).where(imports.c.import_id.in_(batch))
-            found.update((row.import_id, row.value) for row in self._rows(chosen))
-        for import_id in wanted:
-            if import_id not in found:
-                raise NotInLedger(kind="import", name=import_id)
         return {import_id: found[import_id] for import_id in wanted}
 
 
-def _import_event(
-    import_id: str,
-    action: str,
-    actor: str,
-    payload: Mapping[str, Any],
-    *,
-    from_state: str = "",
-    to_state: str = "",
-) -> Event:
-    return Event(
-        actor=actor,
-        entity="import",
-        entity_id=import_id,
-        action=action,
-        from_state=from_state,
-        to_state=to_state,
-        payload=payload,
-    )
-
-
 def _step(import_id: str, begins: ImportState, ends: ImportState) -> Step:
-    return Step(
-        table=imports,
-        key={"import_id": import_id},
-        name=f"import {import_id}",
-        begins=begins,
-        ends=ends,
-    )
+    return Step(table=imports, key={"import_id": import_id}, name=f"import {import_id}", begins=begins, ends=ends)

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, select, update
+from sqlalchemy import Connection, Select, insert, select, update
 
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, NotGivenUp, NotInLedger
 from backfill_assets.ledger.events import Event, EventLog
-from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import Consumer, EventRecord, OutboxEntry, PublicationIntent, RunHeader, RunRecord
 from backfill_assets.ledger.runs import RunReads, RunSteps
@@ -54,11 +54,8 @@ class OutboxReads(Queries):
 
         Cost: one index lookup per publication.
         """
-        return {
-            row.publication_id: rows.outbox_entry(row)
-            for batch in batches(publication_ids)
-            for row in self._rows(_deliveries(Consumer.DEPENDENTS).where(outbox.c.publication_id.in_(batch)))
-        }
+        found = self._rows_with(_deliveries(Consumer.DEPENDENTS), outbox.c.publication_id, publication_ids)
+        return {row.publication_id: rows.outbox_entry(row) for row in found}
 
     def no_longer_asked(self, followed: Collection[str]) -> Mapping[str, str]:
         """Those of the publications that a follow-up follows that do not ask for it any more, each with the reason.
@@ -93,16 +90,9 @@ class OutboxReads(Queries):
             raise NoLongerAsked(run_id=run.run_id, publications=publications, reasons=reasons, manifest=run.manifest)
 
     def _standing(self, publication_ids: Iterable[str]) -> set[str]:
-        held = publications
-        return {
-            publication_id
-            for batch in batches(publication_ids)
-            for publication_id in self._values(
-                select(held.c.publication_id).where(
-                    held.c.publication_id.in_(batch), held.c.state == PublicationState.PUBLISHED
-                )
-            )
-        }
+        name = publications.c.publication_id
+        standing = select(name).where(publications.c.state == PublicationState.PUBLISHED)
+        return {row.publication_id for row in self._rows_with(standing, name, publication_ids)}
 
     def following(self, table: str, publication_ids: Collection[str]) -> Mapping[str, set[date]]:
         """The partitions of a table for which runs follow each publication already, published or still to be.
@@ -123,11 +113,7 @@ class OutboxReads(Queries):
         columns = (runs.c.run_id, run_follows.c.publication_id, runs.c.state, runs.c.because)
         chosen = select(*columns).join_from(run_follows, runs, runs.c.run_id == run_follows.c.run_id)
         of_table = chosen.where(runs.c.table_name == table)
-        named = [
-            row
-            for batch in batches(publication_ids)
-            for row in self._rows(of_table.where(run_follows.c.publication_id.in_(batch)))
-        ]
+        named = list(self._rows_with(of_table, run_follows.c.publication_id, publication_ids))
         can_be_dead = {
             row.run_id
             for row in named
@@ -147,11 +133,9 @@ class OutboxReads(Queries):
 
         Cost: one index range per run.
         """
-        chosen = list(run_ids)
-        found: dict[str, list[str]] = {run_id: [] for run_id in chosen}
-        for batch in batches(chosen):
-            for row in self._rows(select(run_follows).where(run_follows.c.run_id.in_(batch))):
-                found[row.run_id].append(row.publication_id)
+        found: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
+        for row in self._rows_with(select(run_follows), run_follows.c.run_id, found):
+            found[row.run_id].append(row.publication_id)
         return {run_id: tuple(publication_ids) for run_id, publication_ids in found.items()}
 
     def unpublished_followers(self, publication_id: str) -> tuple[RunHeader, ...]:
@@ -222,9 +206,7 @@ class OutboxSteps(OutboxReads):
         changed = update(outbox).where(outbox.c.sequence == entry.sequence).values(**values)
         self._log.write(changed, of=[entry.publication_id])
         payload = {"outbox_sequence": entry.sequence, "consumer": str(entry.consumer), **({"why": why} if why else {})}
-        self._log.append(
-            Event(actor=actor, entity="outbox", entity_id=entry.publication_id, action=action, payload=payload)
-        )
+        self._log.append(Event("outbox", entry.publication_id, action, actor=actor, payload=payload))
 
     def ask_again(self, publication_id: str, *, actor: str) -> None:
         """Forgets that what an open entry asks for could not be planned, if there is such an entry."""
@@ -236,7 +218,7 @@ class OutboxSteps(OutboxReads):
         """Adds a delivery of what a publication has changed for every consumer; the next event is the record of it."""
         if not intent.changes:
             return
-        last = int(self._values(select(func.coalesce(func.max(outbox.c.sequence), 0)))[0])
+        last = self._highest(outbox.c.sequence)
         deliveries = [
             {
                 "sequence": last + number,
@@ -292,10 +274,8 @@ class OutboxWrites(OutboxReads):
         Raises:
             UnknownName: There is no such outbox entry.
         """
-        row = self._row(select(outbox).where(outbox.c.sequence == sequence))
-        if row is None:
-            raise NotInLedger(kind="outbox entry", name=str(sequence))
-        entry = rows.outbox_entry(row)
+        chosen = select(outbox).where(outbox.c.sequence == sequence)
+        entry = rows.outbox_entry(self._only_row(chosen, kind="outbox entry", name=str(sequence)))
         if entry.is_open:
             self._steps.set(entry, "delivered", actor, delivered_at=self._log.now, attempts=0, note="")
 
@@ -447,4 +427,4 @@ class StuckWrites(StuckReads):
 
     def _append(self, sensor: Sensor, action: str, payload: Mapping[str, object], *, actor: str) -> None:
         name = f"sensor {sensor}"
-        self._log.append(Event(actor=actor, entity="sensor", entity_id=name, action=action, payload=payload))
+        self._log.append(Event("sensor", name, action, actor=actor, payload=payload))

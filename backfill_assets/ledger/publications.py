@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ScalarSelect, Select, Table, and_, case, func, or_, select
+from sqlalchemy import Row, ScalarSelect, Select, Table, and_, case, func, or_, select
 
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.errors import NotInLedger
-from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.records import (
     Action,
     PartitionChange,
@@ -21,7 +20,14 @@ from backfill_assets.ledger.records import (
     RollbackOrder,
     VerifiedPartition,
 )
-from backfill_assets.ledger.schema import events, partition_versions, publication_changes, publications, verifications
+from backfill_assets.ledger.schema import (
+    IS_FOUND_EQUAL,
+    events,
+    partition_versions,
+    publication_changes,
+    publications,
+    verifications,
+)
 from backfill_assets.ledger.states import PublicationState
 
 ROLLBACK, ORDERED, ENDED = "rollback", "rollback_ordered", "rollback_ended"
@@ -95,11 +101,9 @@ class PublicationReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        row = self._row(select(publications).where(publications.c.publication_id == publication_id))
-        if row is None:
-            raise NotInLedger(kind="publication", name=publication_id)
         ids = [publication_id]
-        return rows.publication_record(row, self._changes(ids)[publication_id], self._verified(ids)[publication_id])
+        changes, verified = self._changes(ids)[publication_id], self._verified(ids)[publication_id]
+        return rows.publication_record(self._named(publication_id), changes, verified)
 
     def header(self, publication_id: str) -> PublicationHeader:
         """One publication without the partitions that it changes.
@@ -109,10 +113,11 @@ class PublicationReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        row = self._row(select(publications).where(publications.c.publication_id == publication_id))
-        if row is None:
-            raise NotInLedger(kind="publication", name=publication_id)
-        return rows.publication_header(row)
+        return rows.publication_header(self._named(publication_id))
+
+    def _named(self, publication_id: str) -> Row[Any]:
+        chosen = select(publications).where(publications.c.publication_id == publication_id)
+        return self._only_row(chosen, kind="publication", name=publication_id)
 
     def headers(self, **chosen: Unpack[PublicationFilter]) -> tuple[PublicationHeader, ...]:
         """Publications without the partitions that they change, the last begun first.
@@ -163,23 +168,22 @@ class PublicationReads(Queries):
             func.min(verified.c.partition_date).label("first"),
             func.max(verified.c.partition_date).label("last"),
         ).group_by(verified.c.publication_id)
-        for batch in batches(chosen):
-            for row in self._rows(changed.where(made.c.publication_id.in_(batch))):
-                found[row.publication_id] = Extent(
-                    partition_count=int(row.swapped),
-                    new_empty_count=int(row.empty),
-                    rows=int(row.rows),
-                    first=row.first,
-                    last=row.last,
-                )
-            for row in self._rows(equal.where(verified.c.publication_id.in_(batch))):
-                present = found[row.publication_id]
-                found[row.publication_id] = replace(
-                    present,
-                    verified_count=row.partitions,
-                    first=min(filter(None, (present.first, row.first))),
-                    last=max(filter(None, (present.last, row.last))),
-                )
+        for row in self._rows_with(changed, made.c.publication_id, chosen):
+            found[row.publication_id] = Extent(
+                partition_count=int(row.swapped),
+                new_empty_count=int(row.empty),
+                rows=int(row.rows),
+                first=row.first,
+                last=row.last,
+            )
+        for row in self._rows_with(equal, verified.c.publication_id, chosen):
+            present = found[row.publication_id]
+            found[row.publication_id] = replace(
+                present,
+                verified_count=row.partitions,
+                first=min(filter(None, (present.first, row.first))),
+                last=max(filter(None, (present.last, row.last))),
+            )
         return found
 
     def changed_partitions(self, publication_id: str) -> tuple[date, ...]:
@@ -237,16 +241,11 @@ class PublicationReads(Queries):
         Cost: one index lookup per run; partitions are counted in the database.
         """
         made = publications
-        found: dict[str, StandingPublication] = {}
-        for batch in batches(run_ids):
-            counts = (_count(publication_changes).label("changed"), _count(verifications).label("verified"))
-            chosen = select(made.c.run_id, made.c.delta_version, *counts)
-            stands = (made.c.state == PublicationState.PUBLISHED, made.c.action == Action.PUBLISH)
-            for row in self._rows(chosen.where(made.c.run_id.in_(batch), *stands)):
-                found[row.run_id] = StandingPublication(
-                    delta_version=row.delta_version, changed=row.changed, verified=row.verified
-                )
-        return found
+        counts = (_count(publication_changes).label("changed"), _count(verifications).label("verified"))
+        stands = (made.c.state == PublicationState.PUBLISHED, made.c.action == Action.PUBLISH)
+        standing = select(made.c.run_id, made.c.delta_version, *counts).where(*stands)
+        found = self._rows_with(standing, made.c.run_id, run_ids)
+        return {row.run_id: _standing(row) for row in found}
 
     def is_unknown(self, publication_id: str) -> bool:
         """Whether the process of a publication has ended without knowing whether the swap landed.
@@ -278,31 +277,25 @@ class PublicationReads(Queries):
     def _changes(self, publication_ids: list[str]) -> dict[str, tuple[PartitionChange, ...]]:
         made = publication_changes
         found: dict[str, list[PartitionChange]] = {publication_id: [] for publication_id in publication_ids}
-        for batch in batches(publication_ids):
-            chosen = select(made).where(made.c.publication_id.in_(batch)).order_by(made.c.partition_date)
-            for row in self._rows(chosen):
-                found[row.publication_id].append(rows.change(row))
+        for row in self._rows_with(select(made).order_by(made.c.partition_date), made.c.publication_id, found):
+            found[row.publication_id].append(rows.change(row))
         return {publication_id: tuple(changes) for publication_id, changes in found.items()}
 
     def _verified(self, publication_ids: list[str]) -> dict[str, tuple[VerifiedPartition, ...]]:
         held, version, made = verifications, partition_versions, publications
-        is_version = and_(
-            version.c.table_name == made.c.table_name,
-            version.c.partition_date == held.c.partition_date,
-            version.c.version == held.c.version,
-        )
         found: dict[str, list[VerifiedPartition]] = {publication_id: [] for publication_id in publication_ids}
-        for batch in batches(publication_ids):
-            chosen = (
-                select(held, version.c.files)
-                .join_from(held, made, made.c.publication_id == held.c.publication_id)
-                .outerjoin(version, is_version)
-                .where(held.c.publication_id.in_(batch))
-                .order_by(held.c.partition_date)
-            )
-            for row in self._rows(chosen):
-                found[row.publication_id].append(rows.verified(row))
+        chosen = (
+            select(held, version.c.files)
+            .join_from(held, made, made.c.publication_id == held.c.publication_id)
+            .outerjoin(version, IS_FOUND_EQUAL)
+            .order_by(held.c.partition_date)
+        )
+        for row in self._rows_with(chosen, held.c.publication_id, found):
+            found[row.publication_id].append(rows.verified(row))
         return {publication_id: tuple(verified) for publication_id, verified in found.items()}
+
+
+_standing = rows.read_as(StandingPublication)
 
 
 def _count(partitions: Table) -> ScalarSelect[int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Column, Connection, Row, Select
+from sqlalchemy import Column, ColumnElement, Connection, Row, Select, func, select
 from sqlalchemy.sql import Executable
 
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.ledger.errors import NotInLedger
 
 T = TypeVar("T")
 
@@ -32,6 +33,31 @@ class Queries:
     def _rows(self, statement: Executable) -> list[Row[Any]]:
         # Fetched at once: row by row, SQLAlchemy takes twice as long.
         return list(self._connection.execute(statement).all())
+
+    def _rows_with(
+        self, statement: Select[*tuple[Any, ...]], column: ColumnElement[Any], values: Iterable[Any] | None
+    ) -> Iterator[Row[Any]]:
+        """The rows whose column has one of these values, however many these are; all rows where None are named."""
+        if values is None:
+            yield from self._rows(statement)
+        else:
+            for batch in batches(values):
+                yield from self._rows(statement.where(column.in_(batch)))
+
+    def _only_row(self, statement: Executable, *, kind: str, name: str) -> Row[Any]:
+        """The one row of a statement.
+
+        Raises:
+            NotInLedger: There is none.
+        """
+        row = self._row(statement)
+        if row is None:
+            raise NotInLedger(kind=kind, name=name)
+        return row
+
+    def _highest(self, number: Column[int], *of: ColumnElement[bool]) -> int:
+        """The highest number that was given so far; 0 before the first."""
+        return int(self._values(select(func.coalesce(func.max(number), 0)).where(*of))[0])
 
     def _columns(self, statement: Executable) -> list[tuple[Any, ...]]:
         """Rows as plain tuples: by name, a hundred thousand of them take twice as long."""
@@ -82,11 +108,3 @@ def batches(values: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
     chosen = list(dict.fromkeys(values))
     for start in range(0, len(chosen), size):
         yield chosen[start : start + size]
-
-
-def optional_batches(values: Iterable[T] | None) -> Iterator[list[T] | None]:
-    """Batches of the values, or one None when no values were named and all are meant."""
-    if values is None:
-        yield None
-    else:
-        yield from batches(values)

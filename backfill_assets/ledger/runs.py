@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Select, exists, func, insert, or_, select
+from sqlalchemy import ColumnElement, Row, Select, exists, func, insert, or_, select
 
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
@@ -90,10 +90,7 @@ class RunReads(Queries):
         Raises:
             UnknownName: There is no such run.
         """
-        row = self._row(_headers().where(runs.c.run_id == run_id))
-        if row is None:
-            raise self._not_there(run_id)
-        return rows.run_header(row)
+        return rows.run_header(self._named(_headers(), run_id))
 
     def headers(self, **chosen: Unpack[RunFilter]) -> tuple[RunHeader, ...]:
         """Runs without their manifests, the last planned first.
@@ -111,16 +108,20 @@ class RunReads(Queries):
             UnknownName: There is no such run.
             Refused: Its manifest was edited in the database.
         """
-        row = self._row(_records().where(runs.c.run_id == run_id))
-        if row is None:
-            raise self._not_there(run_id)
-        return rows.run_record(row)
+        return rows.run_record(self._named(_records(), run_id))
 
-    def _not_there(self, run_id: str) -> NotInLedger:
-        """That there is no such run, with the only one whose id begins like that."""
-        begun = runs.c.run_id.startswith(run_id, autoescape=True)
-        found = self._rows(select(runs.c.run_id).where(begun).limit(2)) if run_id else ()
-        return NotInLedger(kind="run", name=run_id, near=found[0].run_id if len(found) == 1 else "")
+    def _named(self, statement: Select[*tuple[object, ...]], run_id: str) -> Row[Any]:
+        """The row of a run.
+
+        Raises:
+            NotInLedger: There is none; the error names the only run whose id begins like that.
+        """
+        row = self._row(statement.where(runs.c.run_id == run_id))
+        if row is None:
+            begun = runs.c.run_id.startswith(run_id, autoescape=True)
+            found = self._rows(select(runs.c.run_id).where(begun).limit(2)) if run_id else ()
+            raise NotInLedger(kind="run", name=run_id, near=found[0].run_id if len(found) == 1 else "")
+        return row
 
     def records(self, *, unreadable: Unreadable | None = None, **chosen: Unpack[RunFilter]) -> tuple[RunRecord, ...]:
         """Runs with their manifests, the last planned first.
@@ -143,13 +144,9 @@ class RunReads(Queries):
             Refused: A manifest was edited in the database.
         """
         chosen = list(run_ids)
-        found = {
-            row.run_id: rows.run_record(row)
-            for batch in batches(chosen)
-            for row in self._rows(_records().where(runs.c.run_id.in_(batch)))
-        }
-        unknown = [run_id for run_id in chosen if run_id not in found]
-        if unknown:
+        read = self._rows_with(_records(), runs.c.run_id, chosen)
+        found = {row.run_id: rows.run_record(row) for row in read}
+        if unknown := [run_id for run_id in chosen if run_id not in found]:
             raise NotInLedger(kind="run", name=unknown[0])
         return tuple(found[run_id] for run_id in chosen)
 
@@ -172,9 +169,8 @@ class RunReads(Queries):
 
         Cost: one primary key lookup per id.
         """
-        held = select(runs.c.run_id, runs.c.table_name)
-        chosen = (held.where(runs.c.run_id.in_(batch)) for batch in batches(run_ids))
-        return {row.run_id: row.table_name for statement in chosen for row in self._rows(statement)}
+        found = self._rows_with(select(runs.c.run_id, runs.c.table_name), runs.c.run_id, run_ids)
+        return {row.run_id: row.table_name for row in found}
 
     def counts(self) -> Mapping[tuple[str, RunState], int]:
         """How many runs there are, by table and state.
@@ -193,9 +189,7 @@ class RunReads(Queries):
         Raises:
             UnknownName: There is no such run.
         """
-        row = self._row(select(runs.c.state).where(runs.c.run_id == run_id))
-        if row is None:
-            raise NotInLedger(kind="run", name=run_id)
+        row = self._only_row(select(runs.c.state).where(runs.c.run_id == run_id), kind="run", name=run_id)
         state: RunState = row.state
         return state
 
@@ -204,8 +198,8 @@ class RunReads(Queries):
 
         Cost: one primary key lookup per id.
         """
-        chosen = (select(runs.c.run_id, runs.c.state).where(runs.c.run_id.in_(batch)) for batch in batches(run_ids))
-        return {row.run_id: row.state for statement in chosen for row in self._rows(statement)}
+        found = self._rows_with(select(runs.c.run_id, runs.c.state), runs.c.run_id, run_ids)
+        return {row.run_id: row.state for row in found}
 
     def require_holder(self, run_id: str, attempt: str) -> None:
         """Refuses a process that does not have the run any more.
@@ -216,9 +210,8 @@ class RunReads(Queries):
             UnknownName: There is no such run.
             TakenOver: Another process has it by now, or it was given up.
         """
-        row = self._row(select(runs.c.attempt, runs.c.state, runs.c.note).where(runs.c.run_id == run_id))
-        if row is None:
-            raise NotInLedger(kind="run", name=run_id)
+        chosen = select(runs.c.attempt, runs.c.state, runs.c.note).where(runs.c.run_id == run_id)
+        row = self._only_row(chosen, kind="run", name=run_id)
         if row.attempt != attempt:
             what = "another process took it over, or a recovery gave it up"
             because = f"it was {row.note}" if row.state is RunState.CANCELLED else what
@@ -329,22 +322,15 @@ class RunSteps(Queries):
         if follows:
             self._log.write(insert(run_follows), follows, of=[run_id])
         self._log.write(insert(approvals).values(run_id=run_id, state=ApprovalState.DRAFT, note=""), of=[run_id])
-        self._log.append(
-            Event(
-                actor=actor,
-                entity="run",
-                entity_id=run_id,
-                action="planned",
-                to_state=str(RunState.PLANNED),
-                payload={
-                    "manifest_digest": manifest.digest,
-                    "table": manifest.table,
-                    "kind": str(manifest.kind),
-                    "reason": manifest.reason,
-                    "requested_by": manifest.requested_by,
-                },
-            )
-        )
+        planned = {
+            "manifest_digest": manifest.digest,
+            "table": manifest.table,
+            "kind": str(manifest.kind),
+            "reason": manifest.reason,
+            "requested_by": manifest.requested_by,
+        }
+        state = str(RunState.PLANNED)
+        self._log.append(Event("run", run_id, "planned", actor=actor, to_state=state, payload=planned))
 
     def move(
         self,
@@ -359,20 +345,8 @@ class RunSteps(Queries):
     ) -> None:
         """Takes a step of a run; without an attempt, its lease ends with it."""
         self._log.change(
-            Step(
-                table=runs,
-                key={"run_id": run_id},
-                name=f"run {run_id}",
-                begins=begins,
-                ends=ends,
-            ),
-            Event(
-                actor=actor,
-                entity="run",
-                entity_id=run_id,
-                action="moved",
-                payload={**payload, "note": note} if note else payload,
-            ),
+            Step(table=runs, key={"run_id": run_id}, name=f"run {run_id}", begins=begins, ends=ends),
+            Event("run", run_id, "moved", actor=actor, payload={**payload, "note": note} if note else payload),
             also={"note": storable_text("the note", note), "updated_at": self._log.now, "attempt": attempt},
         )
         if attempt == NO_ATTEMPT:

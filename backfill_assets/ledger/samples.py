@@ -18,7 +18,7 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import NoSamples
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.findings import BreakdownCell, FailingKey, PartitionCells, Sample, SampledRow, SampleKind
-from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.runs import RunReads
@@ -62,14 +62,9 @@ class SampleReads(Queries):
 
         Cost: one row per gating of these runs, by index.
         """
-        bodies = [
-            body
-            for batch in batches(sorted(set(run_ids)))
-            for body in self._values(
-                select(samples.c.body).where(samples.c.run_id.in_(batch), samples.c.kind == SampleKind.PARTITION_CELLS)
-            )
-        ]
-        return tuple(PartitionCells.parse(each) for body in bodies for each in json.loads(body))
+        kept = select(samples.c.body).where(samples.c.kind == SampleKind.PARTITION_CELLS)
+        found = self._rows_with(kept, samples.c.run_id, sorted(set(run_ids)))
+        return tuple(PartitionCells.parse(each) for row in found for each in json.loads(row.body))
 
     def _latest(self, run_id: str, kind: SampleKind) -> Iterable[Mapping[str, Any]]:
         body = self._row(
@@ -128,15 +123,8 @@ class SampleWrites(SampleReads):
         if not found:
             return 0
         self._log.write(delete(samples).where(of_run), of=[run_id])
-        self._log.append(
-            Event(
-                actor=eraser,
-                entity="samples",
-                entity_id=run_id,
-                action=ERASED,
-                payload={"reason": why, "erased": [[row.sequence, str(row.kind)] for row in found]},
-            )
-        )
+        payload = {"reason": why, "erased": [[row.sequence, str(row.kind)] for row in found]}
+        self._log.append(Event("samples", run_id, ERASED, actor=eraser, payload=payload))
         return len(found)
 
 

@@ -30,6 +30,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    and_,
     event,
 )
 from sqlalchemy.types import TypeDecorator
@@ -544,3 +545,10 @@ import_days = Table(
 )
 
 make_append_only(metadata)
+
+IS_FOUND_EQUAL = and_(
+    partition_versions.c.table_name == publications.c.table_name,
+    partition_versions.c.partition_date == verifications.c.partition_date,
+    partition_versions.c.version == verifications.c.version,
+)
+"""Whether a version is one that a verification of a publication names."""

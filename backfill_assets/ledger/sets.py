@@ -14,13 +14,12 @@ from backfill_assets.ledger.errors import (
     Ended,
     NeedsAnother,
     NotCancellable,
-    NotInLedger,
     OtherManifest,
     UnfitState,
 )
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.publications import PublicationReads
-from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
+from backfill_assets.ledger.queries import Queries, Unreadable, readable
 from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
 from backfill_assets.ledger.runs import Cancellation, RunReads, RunSteps, cancel_run
@@ -41,10 +40,8 @@ class SetReads(Queries):
             UnknownName: There is no such set.
             Refused: Its document was edited in the database.
         """
-        row = self._row(_sets().where(restatement_sets.c.set_id == set_id))
-        if row is None:
-            raise NotInLedger(kind="restatement set", name=set_id)
-        return rows.set_record(row)
+        chosen = _sets().where(restatement_sets.c.set_id == set_id)
+        return rows.set_record(self._only_row(chosen, kind="restatement set", name=set_id))
 
     def records(
         self,
@@ -91,11 +88,7 @@ class SetReads(Queries):
         Cost: one index lookup per run.
         """
         chosen = select(set_members.c.run_id, set_members.c.set_id)
-        return {
-            row.run_id: row.set_id
-            for batch in batches(run_ids)
-            for row in self._rows(chosen.where(set_members.c.run_id.in_(batch)))
-        }
+        return {row.run_id: row.set_id for row in self._rows_with(chosen, set_members.c.run_id, run_ids)}
 
     def whole_of(self, run_id: str) -> str:
         """What is undone with a run: the id of its set, or of a run of its own.
@@ -183,21 +176,14 @@ class SetWrites(SetReads):
             for position, member in enumerate(manifest.members)
         ]
         self._log.write(insert(set_members), members, of=[set_id])
-        self._log.append(
-            Event(
-                actor=actor,
-                entity="set",
-                entity_id=set_id,
-                action="set_planned",
-                to_state=str(SetState.PLANNED),
-                payload={
-                    "manifest_digest": manifest.digest,
-                    "name": name,
-                    "reason": manifest.reason,
-                    "members": [member.run_id for member in manifest.members],
-                },
-            )
-        )
+        planned = {
+            "manifest_digest": manifest.digest,
+            "name": name,
+            "reason": manifest.reason,
+            "members": [member.run_id for member in manifest.members],
+        }
+        state = str(SetState.PLANNED)
+        self._log.append(Event("set", set_id, "set_planned", actor=actor, to_state=state, payload=planned))
         return self.get(set_id)
 
     def approve(
@@ -236,15 +222,8 @@ class SetWrites(SetReads):
         _require_landed_nothing(found, approver)
         for run in drafts:
             self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id), place=place)
-        self._log.append(
-            Event(
-                actor=approver,
-                entity="set",
-                entity_id=set_id,
-                action="set_approved",
-                payload={"manifest_digest": found.digest, "note": storable_text("the note", note)},
-            )
-        )
+        payload = {"manifest_digest": found.digest, "note": storable_text("the note", note)}
+        self._log.append(Event("set", set_id, "set_approved", actor=approver, payload=payload))
 
     def move(
         self, set_id: str, to: SetState, *, actor: str, note: str = "", grounds: ApprovalGrounds | None = None
@@ -254,21 +233,10 @@ class SetWrites(SetReads):
         Cost: the manifest of the set is parsed; one row, and one event.
         """
         found = self.get(set_id)
+        payload = {**({"note": note} if note else {}), **(grounds.document if grounds else {})}
         self._log.change(
-            Step(
-                table=restatement_sets,
-                key={"set_id": set_id},
-                name=f"set {set_id}",
-                begins=found.state,
-                ends=to,
-            ),
-            Event(
-                actor=actor,
-                entity="set",
-                entity_id=set_id,
-                action="set_moved",
-                payload={**({"note": note} if note else {}), **(grounds.document if grounds else {})},
-            ),
+            Step(table=restatement_sets, key={"set_id": set_id}, name=f"set {set_id}", begins=found.state, ends=to),
+            Event("set", set_id, "set_moved", actor=actor, payload=payload),
             also={"note": storable_text("the note", note), "updated_at": self._log.now},
         )
 

@@ -28,9 +28,10 @@ from sqlalchemy import (
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import Damaged, UnknownVersion
 from backfill_assets.ledger.events import EventLog
-from backfill_assets.ledger.queries import Queries, batches, optional_batches
+from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.records import AcceptedClaim, PartitionVersion, PublicationIntent
 from backfill_assets.ledger.schema import (
+    IS_FOUND_EQUAL,
     partition_versions,
     publication_changes,
     publications,
@@ -61,11 +62,8 @@ class VersionReads(_VersionQueries):
         """
         held = partition_versions
         chosen = select(held).where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
-        found: dict[date, PartitionVersion] = {}
-        for batch in optional_batches(partitions):
-            some = chosen if batch is None else chosen.where(held.c.partition_date.in_(batch))
-            found.update((row.partition_date, rows.partition_version(row)) for row in self._rows(some))
-        return dict(sorted(found.items()))
+        found = self._rows_with(chosen, held.c.partition_date, partitions)
+        return dict(sorted((row.partition_date, rows.partition_version(row)) for row in found))
 
     def first_partition(self) -> date | None:
         """The earliest partition of any table that was ever accepted; None when none was.
@@ -104,12 +102,8 @@ class VersionReads(_VersionQueries):
         """
         held = partition_versions
         accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
-        found: dict[date, str] = {}
         chosen = select(held.c.partition_date, held.c.run_id).where(accepted)
-        for batch in optional_batches(partitions):
-            some = chosen if batch is None else chosen.where(held.c.partition_date.in_(batch))
-            found.update((row.partition_date, row.run_id) for row in self._rows(some))
-        return found
+        return {row.partition_date: row.run_id for row in self._rows_with(chosen, held.c.partition_date, partitions)}
 
     def made_by_digest(self, table: str, partitions: Sequence[date]) -> dict[tuple[date, str], str]:
         """The runs that made versions of these partitions, accepted or not, by partition and digest of the file set.
@@ -185,13 +179,10 @@ class VersionReads(_VersionQueries):
         """
         wanted = dict(pairs)
         held = partition_versions
-        found: dict[date, PartitionVersion] = {}
-        for batch in batches(wanted.items()):
-            pair = tuple_(held.c.partition_date, held.c.version)
-            chosen = select(held).where(held.c.table_name == table, pair.in_(batch))
-            found.update((row.partition_date, rows.partition_version(row)) for row in self._rows(chosen))
-        missing = sorted(wanted.keys() - found.keys())
-        if missing:
+        of_table = select(held).where(held.c.table_name == table)
+        read = self._rows_with(of_table, tuple_(held.c.partition_date, held.c.version), wanted.items())
+        found = {row.partition_date: rows.partition_version(row) for row in read}
+        if missing := sorted(wanted.keys() - found.keys()):
             first = missing[0]
             raise UnknownVersion(table=table, partition=first, version=wanted[first], more=len(missing) - 1)
         return dict(sorted(found.items()))
@@ -208,16 +199,9 @@ class VersionReads(_VersionQueries):
         if partitions is not None and not partitions:
             return {}
         held = partition_versions
-        columns = (
-            held.c.version,
-            held.c.run_id,
-            held.c.files_digest,
-            held.c.row_count,
-            held.c.file_count,
-            held.c.size_bytes,
-        )
+        sizes = (held.c.row_count, held.c.file_count, held.c.size_bytes)
         chosen = (
-            select(held.c.partition_date, *columns)
+            select(held.c.partition_date, held.c.version, held.c.run_id, held.c.files_digest, *sizes)
             .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
             .order_by(held.c.partition_date)
         )
@@ -270,10 +254,8 @@ class VersionSteps(_VersionQueries):
     def supersede_expected(self, intent: PublicationIntent) -> list[str]:
         """The expected versions make way; returns the runs that made them or found them equal."""
         expected = sum(change.expected_version > 0 for change in intent.changes)
-        self._change_versions(
-            intent, publication_changes.c.expected_version, VersionState.ACCEPTED, VersionState.SUPERSEDED, expected
-        )
-        return self._runs_of(intent, publication_changes.c.expected_version)
+        named = publication_changes.c.expected_version
+        return self._change_versions(intent, named, VersionState.ACCEPTED, VersionState.SUPERSEDED, expected)
 
     def accept_new(self, intent: PublicationIntent, delta_version: int) -> None:
         """Every change becomes a new version, one above the highest that its partition ever had."""
@@ -308,23 +290,18 @@ class VersionSteps(_VersionQueries):
 
     def roll_back_expected(self, intent: PublicationIntent) -> list[str]:
         """The undone versions are no longer what readers see; returns the runs that made them or found them equal."""
-        expected = len(intent.changes)
-        self._change_versions(
-            intent, publication_changes.c.expected_version, VersionState.ACCEPTED, VersionState.ROLLED_BACK, expected
-        )
-        return self._runs_of(intent, publication_changes.c.expected_version)
+        named, expected = publication_changes.c.expected_version, len(intent.changes)
+        return self._change_versions(intent, named, VersionState.ACCEPTED, VersionState.ROLLED_BACK, expected)
 
     def accept_restored(self, intent: PublicationIntent) -> list[str]:
         """The versions before are accepted again; returns the runs that made them or found them equal."""
         expected = sum((change.restores or 0) > 0 for change in intent.changes)
-        self._change_versions(
-            intent, publication_changes.c.restores, VersionState.SUPERSEDED, VersionState.ACCEPTED, expected
-        )
-        return self._runs_of(intent, publication_changes.c.restores)
+        named = publication_changes.c.restores
+        return self._change_versions(intent, named, VersionState.SUPERSEDED, VersionState.ACCEPTED, expected)
 
     def _change_versions(
         self, intent: PublicationIntent, named: Column[int], begins: VersionState, ends: VersionState, expected: int
-    ) -> None:
+    ) -> list[str]:
         if not may_follow(begins, ends):
             raise AssertionError(f"the transition table does not let a version that is {begins} become {ends}")
         held = partition_versions
@@ -340,6 +317,7 @@ class VersionSteps(_VersionQueries):
                 f"{begins}, and found {changed.rowcount}.",
                 of={"publication_id": intent.publication_id, "table": intent.table},
             )
+        return self._runs_of(intent, named)
 
     def _runs_of(self, intent: PublicationIntent, named: Column[int]) -> list[str]:
         """The runs that made the named versions, and those whose standing publications found them equal."""
@@ -374,7 +352,7 @@ class VersionSteps(_VersionQueries):
                 select(made.c.run_id)
                 .distinct()
                 .join_from(made, found, found.c.publication_id == made.c.publication_id)
-                .join(held, _is_found_equal())
+                .join(held, IS_FOUND_EQUAL)
                 .where(made.c.run_id.in_(batch), made.c.state == PublicationState.PUBLISHED)
             )
             for visible in (own, equal):
@@ -425,16 +403,6 @@ class VersionWrites(VersionReads):
 def month_of(partition: date) -> int:
     """The month by which versions of a publication are digested, such as 202410."""
     return partition.year * 100 + partition.month
-
-
-def _is_found_equal() -> ColumnElement[bool]:
-    """Whether a version is one that a verification of a publication names."""
-    held, found, made = partition_versions, verifications, publications
-    return and_(
-        held.c.table_name == made.c.table_name,
-        held.c.partition_date == found.c.partition_date,
-        held.c.version == found.c.version,
-    )
 
 
 def _is_named(intent: PublicationIntent, named: Column[int]) -> ColumnElement[bool]:

@@ -31,7 +31,6 @@ from backfill_assets.ledger.errors import (
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps
 from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
-from backfill_assets.ledger.queries import batches
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text
 from backfill_assets.ledger.records import (
     Action,
@@ -128,9 +127,9 @@ class PublicationChecks(PublicationReads):
         of_day = of_day.where(imports.c.source == manifest.table, imports.c.state.in_(LANDED_STATES))
         read: set[date] = set()
         landed: set[date] = set()
-        for batch in batches(manifest.partitions):
-            for row in self._rows(of_day.where(import_days.c.event_date.in_(batch), import_days.c.events > 0)):
-                (read if row.import_id in manifest.imports else landed).add(row.event_date)
+        with_events = of_day.where(import_days.c.events > 0)
+        for row in self._rows_with(with_events, import_days.c.event_date, manifest.partitions):
+            (read if row.import_id in manifest.imports else landed).add(row.event_date)
         if unread := sorted(landed - read):
             days = tuple(unread)
             raise LandedSince(run_id=found.run_id, table=manifest.table, unread=first_few(days), days=days)
@@ -201,39 +200,34 @@ class PublicationChecks(PublicationReads):
         named = {version for change in intent.changes for version in (change.expected_version, change.restores or 0)}
         held = partition_versions
         columns = (held.c.partition_date, held.c.version, held.c.state, held.c.replaces)
-        found: dict[tuple[date, int], tuple[VersionState, int]] = {}
-        for batch in batches(_expected_versions(intent)):
-            chosen = select(*columns).where(
-                held.c.table_name == intent.table,
-                held.c.partition_date.in_(batch),
-                or_(held.c.state == VersionState.ACCEPTED, held.c.version.in_(named)),
-            )
-            found.update(((row.partition_date, row.version), (row.state, row.replaces)) for row in self._rows(chosen))
-        return found
+        chosen = select(*columns).where(
+            held.c.table_name == intent.table, or_(held.c.state == VersionState.ACCEPTED, held.c.version.in_(named))
+        )
+        found = self._rows_with(chosen, held.c.partition_date, _expected_versions(intent))
+        return {(row.partition_date, row.version): (row.state, row.replaces) for row in found}
 
     def _must_be_there(self, intent: PublicationIntent) -> None:
         """Refuses to make readers see what retention removed."""
         held = partition_versions
         restored = {change.partition: change.restores for change in intent.changes}
         new = {change.partition: change.new.digest for change in intent.changes}
-        for batch in batches(new):
-            chosen = select(held.c.partition_date, held.c.version, held.c.files_digest, held.c.removed_at).where(
-                held.c.table_name == intent.table, held.c.removed_at.is_not(None), held.c.partition_date.in_(batch)
-            )
-            removed = [
-                row
-                for row in self._rows(chosen)
-                if row.files_digest == new[row.partition_date] != EMPTY_FILE_SET.digest
-                and (intent.action is Action.PUBLISH or row.version == restored[row.partition_date])
-            ]
-            if not removed:
-                continue
-            days = first_few(sorted(row.partition_date for row in removed))
-            at = max(row.removed_at for row in removed).isoformat(timespec="seconds")
-            if intent.action is Action.PUBLISH:
-                raise StagedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days)
-            manifest = self._runs.get(intent.run_id).manifest
-            raise ReplacedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest)
+        chosen = select(held.c.partition_date, held.c.version, held.c.files_digest, held.c.removed_at).where(
+            held.c.table_name == intent.table, held.c.removed_at.is_not(None)
+        )
+        removed = [
+            row
+            for row in self._rows_with(chosen, held.c.partition_date, new)
+            if row.files_digest == new[row.partition_date] != EMPTY_FILE_SET.digest
+            and (intent.action is Action.PUBLISH or row.version == restored[row.partition_date])
+        ]
+        if not removed:
+            return
+        days = first_few(sorted(row.partition_date for row in removed))
+        at = max(row.removed_at for row in removed).isoformat(timespec="seconds")
+        if intent.action is Action.PUBLISH:
+            raise StagedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days)
+        manifest = self._runs.get(intent.run_id).manifest
+        raise ReplacedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest)
 
 
 class PublicationWrites(PublicationChecks):
@@ -377,7 +371,7 @@ class PublicationWrites(PublicationChecks):
         payload = {"dependents": list(order.dependents), "reason": one_line("the reason", order.reason)}
         by = one_line("the one who rolls back", order.by)
         payload |= grounds.document if grounds else {}
-        self._log.append(Event(actor=by, entity=ROLLBACK, entity_id=order.of, action=ORDERED, payload=payload))
+        self._log.append(Event(ROLLBACK, order.of, ORDERED, actor=by, payload=payload))
 
     def end_rollback(self, of: str, *, actor: str, note: str = "") -> None:
         """Such a rollback is complete, or was given up for the reason in the note.
@@ -385,7 +379,7 @@ class PublicationWrites(PublicationChecks):
         Cost: one event.
         """
         payload = {"note": note} if note else {}
-        self._log.append(Event(actor=actor, entity=ROLLBACK, entity_id=of, action=ENDED, payload=payload))
+        self._log.append(Event(ROLLBACK, of, ENDED, actor=actor, payload=payload))
 
     def _move_by(
         self, publication_id: str, run_id: str, begins: RunState, ends: RunState, actor: str, note: str = ""
@@ -394,28 +388,24 @@ class PublicationWrites(PublicationChecks):
 
 
 def _begun(intent: PublicationIntent, actor: str, grounds: ApprovalGrounds | None) -> Event:
-    return Event(
-        actor=actor,
-        entity="publication",
-        entity_id=intent.publication_id,
-        action="publication_begun",
-        to_state=str(PublicationState.PUBLISHING),
-        payload={
-            "run_id": intent.run_id,
-            "action": str(intent.action),
-            "table": intent.table,
-            "by": intent.by,
-            "reason": intent.reason,
-            "undoes": intent.undoes,
-            "partitions": len(intent.changes),
-            "verified": len(intent.verified),
-            **(grounds.document if grounds else {}),
-        },
-    )
+    payload = {
+        "run_id": intent.run_id,
+        "action": str(intent.action),
+        "table": intent.table,
+        "by": intent.by,
+        "reason": intent.reason,
+        "undoes": intent.undoes,
+        "partitions": len(intent.changes),
+        "verified": len(intent.verified),
+        **(grounds.document if grounds else {}),
+    }
+    state = str(PublicationState.PUBLISHING)
+    name = intent.publication_id
+    return Event("publication", name, "publication_begun", actor=actor, to_state=state, payload=payload)
 
 
 def _publication_event(publication_id: str, action: str, actor: str, payload: dict[str, object]) -> Event:
-    return Event(actor=actor, entity="publication", entity_id=publication_id, action=action, payload=payload)
+    return Event("publication", publication_id, action, actor=actor, payload=payload)
 
 
 def _step(publication_id: str, ends: PublicationState) -> Step:
