@@ -8,19 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from pyspark.sql.types import (
-    ArrayType,
-    ByteType,
-    DataType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 
 LINEAGE = "lineage.runs"
 """The table with what the rows of each run have in common."""
@@ -40,34 +28,34 @@ LINEAGE_OF_RUN = (
 """What the rows of a run have in common besides their run. A table declares whether its rows carry it, and may declare
 that otherwise later: files with and without these columns are files of one table."""
 
-_WHOLE: tuple[type[DataType], ...] = (ByteType, ShortType, IntegerType, LongType)
+_WHOLE: tuple[type[T.DataType], ...] = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DIGITS_OF_LONG, _DIGITS_OF_OTHERS = 20, 10
 """The digits before the point with which Parquet readers take a whole number for a decimal."""
 
 
-def widens(old: DataType, new: DataType) -> bool:
+def widens(old: T.DataType, new: T.DataType) -> bool:
     """Whether every value of a type is a value of another one, and readers of Parquet files convert it themselves."""
     if _is_same(old, new):
         return True
     if isinstance(old, _WHOLE) and isinstance(new, _WHOLE):
         return _WHOLE.index(type(old)) < _WHOLE.index(type(new))
-    if isinstance(old, FloatType):
-        return isinstance(new, DoubleType)
-    if not isinstance(new, DecimalType):
+    if isinstance(old, T.FloatType):
+        return isinstance(new, T.DoubleType)
+    if not isinstance(new, T.DecimalType):
         return False
     whole_digits = new.precision - new.scale
-    if isinstance(old, DecimalType):
+    if isinstance(old, T.DecimalType):
         return new.scale >= old.scale and whole_digits >= old.precision - old.scale
     if isinstance(old, _WHOLE):
-        return whole_digits >= (_DIGITS_OF_LONG if isinstance(old, LongType) else _DIGITS_OF_OTHERS)
+        return whole_digits >= (_DIGITS_OF_LONG if isinstance(old, T.LongType) else _DIGITS_OF_OTHERS)
     return False
 
 
-def _is_same(old: DataType, new: DataType) -> bool:
+def _is_same(old: T.DataType, new: T.DataType) -> bool:
     """Whether a type is another one, or that with parts that can be null now; comments on parts do not count."""
-    if isinstance(old, ArrayType) and isinstance(new, ArrayType):
+    if isinstance(old, T.ArrayType) and isinstance(new, T.ArrayType):
         return (new.containsNull or not old.containsNull) and _is_same(old.elementType, new.elementType)
-    if isinstance(old, StructType) and isinstance(new, StructType):
+    if isinstance(old, T.StructType) and isinstance(new, T.StructType):
         return old.names == new.names and all(
             (after.nullable or not before.nullable) and _is_same(before.dataType, after.dataType)
             for before, after in zip(old.fields, new.fields, strict=True)
@@ -75,7 +63,7 @@ def _is_same(old: DataType, new: DataType) -> bool:
     return old == new
 
 
-def needs_rule(old: StructType, new: StructType, *, ruled: Collection[str] = ()) -> tuple[str, ...]:
+def needs_rule(old: T.StructType, new: T.StructType, *, ruled: Collection[str] = ()) -> tuple[str, ...]:
     """What of a change is not a widening, as parts of a sentence that name the column; empty if nothing is.
 
     Args:
@@ -88,7 +76,7 @@ def needs_rule(old: StructType, new: StructType, *, ruled: Collection[str] = ())
     return (*gone, *kept)
 
 
-def _of_column(old: StructField | None, new: StructField, ruled: Collection[str]) -> tuple[str, ...]:
+def _of_column(old: T.StructField | None, new: T.StructField, ruled: Collection[str]) -> tuple[str, ...]:
     if new.name in ruled:
         return ()
     if old is None:
@@ -102,7 +90,7 @@ def _of_column(old: StructField | None, new: StructField, ruled: Collection[str]
     return ()
 
 
-def widened(found: StructType, wanted: StructType, *, former: Collection[str] = ()) -> StructType:
+def widened(found: T.StructType, wanted: T.StructType, *, former: Collection[str] = ()) -> T.StructType:
     """The schema of a table that holds files of both schemas: columns in the order found, then the new ones.
 
     Columns of `found` alone are kept for files that have them, so they can be null, like those that `found` lacks.
@@ -123,15 +111,15 @@ def widened(found: StructType, wanted: StructType, *, former: Collection[str] = 
             raise KeyError(field.name)
         new = declared.get(field.name)
         kept.append(
-            StructField(
+            T.StructField(
                 field.name,
                 field.dataType if new is None else new.dataType,
                 nullable=new is None or new.nullable or field.nullable,
                 metadata=field.metadata,
             )
         )
-    added = [StructField(f.name, f.dataType, nullable=True) for f in wanted.fields if f.name not in present]
-    return StructType([*kept, *added])
+    added = [T.StructField(f.name, f.dataType, nullable=True) for f in wanted.fields if f.name not in present]
+    return T.StructType([*kept, *added])
 
 
 def differing_columns(found: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]) -> str | None:

@@ -9,54 +9,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    CharType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-    VarcharType,
-    VariantType,
-)
+from pyspark.sql import types as T
 
 from backfill_assets.core.errors import InvalidDeclaration
 
-IDENTIFYING: tuple[type[DataType], ...] = (
-    StringType,
-    BooleanType,
-    ByteType,
-    ShortType,
-    IntegerType,
-    LongType,
-    DecimalType,
-    DateType,
-    TimestampType,
-    TimestampNTZType,
+IDENTIFYING: tuple[type[T.DataType], ...] = (
+    T.StringType,
+    T.BooleanType,
+    T.ByteType,
+    T.ShortType,
+    T.IntegerType,
+    T.LongType,
+    T.DecimalType,
+    T.DateType,
+    T.TimestampType,
+    T.TimestampNTZType,
 )
 """Types whose values have one form each, which can be typed: those of keys and of what orders versions of a key."""
 
-ATOMIC: tuple[type[DataType], ...] = (*IDENTIFYING, FloatType, DoubleType, BinaryType)
+ATOMIC: tuple[type[T.DataType], ...] = (*IDENTIFYING, T.FloatType, T.DoubleType, T.BinaryType)
 """The types of columns, and of what is inside structs and arrays."""
 
 _NAME = re.compile(r"\w[\w-]*")
 _MOST_DIGITS = 38
 
 
-def check_columns(table: str, schema: StructType, *, partition: str | None = None) -> None:
+def check_columns(table: str, schema: T.StructType, *, partition: str | None = None) -> None:
     """Refuses columns of types and names that do not work on the whole way.
 
     Args:
@@ -67,14 +45,14 @@ def check_columns(table: str, schema: StructType, *, partition: str | None = Non
     """
     _check_names(table, [*schema.fieldNames(), *([partition] if partition else [])], inside="")
     for path, kind in _inside(schema.fields, ""):
-        if isinstance(kind, StructType):
+        if isinstance(kind, T.StructType):
             _check_names(table, kind.fieldNames(), inside=path)
         if (problem := _problem(kind)) is not None:
             reason, way_out = problem
             raise _wrong(table, f"its column {path} is {kind.simpleString()}, {reason}", way_out)
 
 
-def check_identifying(table: str, schema: StructType, columns: Iterable[str], role: str) -> None:
+def check_identifying(table: str, schema: T.StructType, columns: Iterable[str], role: str) -> None:
     """Refuses columns that cannot identify or order rows.
 
     Raises:
@@ -82,9 +60,9 @@ def check_identifying(table: str, schema: StructType, columns: Iterable[str], ro
     """
     for name in columns:
         kind = schema[name].dataType
-        if isinstance(kind, (FloatType, DoubleType)):
+        if isinstance(kind, (T.FloatType, T.DoubleType)):
             reason, way_out = "whose equal numbers have several forms", "decimal or string"
-        elif isinstance(kind, BinaryType):
+        elif isinstance(kind, T.BinaryType):
             reason, way_out = "which cannot be typed or shown", "string, as hexadecimal or base64 text"
         elif not isinstance(kind, IDENTIFYING):
             reason, way_out = "which has no order", "string, or name what is inside it in columns of their own"
@@ -93,37 +71,37 @@ def check_identifying(table: str, schema: StructType, columns: Iterable[str], ro
         raise _wrong(table, f"its {role} {name!r} is {kind.simpleString()}, {reason}", f"declare it as {way_out}")
 
 
-def _inside(fields: Iterable[StructField], path: str) -> Iterator[tuple[str, DataType]]:
+def _inside(fields: Iterable[T.StructField], path: str) -> Iterator[tuple[str, T.DataType]]:
     """Every type in a schema, with where it is: `items.element.price`."""
     for field in fields:
         yield from _with_parts(f"{path}{field.name}", field.dataType)
 
 
-def _with_parts(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
+def _with_parts(path: str, kind: T.DataType) -> Iterator[tuple[str, T.DataType]]:
     yield path, kind
-    if isinstance(kind, StructType):
+    if isinstance(kind, T.StructType):
         yield from _inside(kind.fields, f"{path}.")
-    elif isinstance(kind, ArrayType):
+    elif isinstance(kind, T.ArrayType):
         yield from _with_parts(f"{path}.element", kind.elementType)
 
 
-def _problem(kind: DataType) -> tuple[str, str] | None:
+def _problem(kind: T.DataType) -> tuple[str, str] | None:
     """Why a type is not allowed, and what to declare; None for one that is."""
     match kind:
-        case StructType() if not kind.fields:
+        case T.StructType() if not kind.fields:
             return "which Parquet cannot hold without members", "declare its members"
-        case StructType() | ArrayType():
+        case T.StructType() | T.ArrayType():
             return None
-        case MapType():
+        case T.MapType():
             entry = f"struct<key:{kind.keyType.simpleString()},value:{kind.valueType.simpleString()}>"
             return "whose equal values have several forms", f"declare it as array<{entry}>, sorted by key"
-        case VariantType():
+        case T.VariantType():
             return "whose equal values have several forms", "declare it as string, with the JSON text"
-        case CharType() | VarcharType():
+        case T.CharType() | T.VarcharType():
             return "whose length Spark enforces at some writes only", "declare it as string, with a gate on its length"
-        case StringType() if kind != StringType():
+        case T.StringType() if kind != T.StringType():
             return "whose equal values differ", "declare it as string without a collation"
-        case DecimalType() if not (0 <= kind.scale <= kind.precision <= _MOST_DIGITS):
+        case T.DecimalType() if not (0 <= kind.scale <= kind.precision <= _MOST_DIGITS):
             return "which no table can hold", f"declare at most {_MOST_DIGITS} digits, and no scale beyond them"
         case _ if type(kind) in ATOMIC:
             return None

@@ -13,17 +13,7 @@ from decimal import Decimal
 from typing import Any, Protocol
 
 from pyspark.sql import Column
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    FractionalType,
-    IntegralType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from backfill_assets.core.columns import needs_rule, widens
 from backfill_assets.core.errors import InvalidDeclaration
@@ -35,14 +25,14 @@ Record = Mapping[str, Column]
 Compute = Callable[[Record], Record]
 """From the columns of a record of one version to those columns of the next that are computed from them."""
 
-_PYTHON_TYPES: Mapping[type[DataType], tuple[type, ...]] = {
-    StringType: (str,),
-    BooleanType: (bool,),
-    IntegralType: (int,),
-    DecimalType: (int, Decimal),
-    FractionalType: (int, float),
-    DateType: (date,),
-    TimestampType: (datetime,),
+_PYTHON_TYPES: Mapping[type[T.DataType], tuple[type, ...]] = {
+    T.StringType: (str,),
+    T.BooleanType: (bool,),
+    T.IntegralType: (int,),
+    T.DecimalType: (int, Decimal),
+    T.FractionalType: (int, float),
+    T.DateType: (date,),
+    T.TimestampType: (datetime,),
 }
 
 
@@ -100,7 +90,7 @@ class Versioned(Declared, Protocol):
     """What the checks need of a source table."""
 
     @property
-    def earlier(self) -> Mapping[int, StructType]: ...
+    def earlier(self) -> Mapping[int, T.StructType]: ...
     @property
     def lift(self) -> Mapping[int, Lift | Compute]: ...
     @property
@@ -112,7 +102,7 @@ EARLIER = Kind(
     words="schemas by version, such as {1: schema_1}",
     test=lambda value: (
         isinstance(value, Mapping)
-        and all(type(version) is int and isinstance(each, StructType) for version, each in value.items())
+        and all(type(version) is int and isinstance(each, T.StructType) for version, each in value.items())
     ),
 )
 LIFT = Kind(
@@ -151,7 +141,7 @@ def check_versions(table: Versioned) -> None:
     _check_types_of_names(table)
 
 
-def _check_step(table: Versioned, version: int, old: StructType, new: StructType, lift: Lift) -> None:
+def _check_step(table: Versioned, version: int, old: T.StructType, new: T.StructType, lift: Lift) -> None:
     step = f"from version {version} to {version + 1}"
     if mistake := next(_mistakes(old, new, lift), None):
         raise wrong(table, f"its lift {step}: {mistake}")
@@ -175,7 +165,7 @@ def _no_rule(table: Versioned, step: str, problem: str) -> InvalidDeclaration:
     )
 
 
-def _mistakes(old: StructType, new: StructType, lift: Lift) -> Iterator[str]:
+def _mistakes(old: T.StructType, new: T.StructType, lift: Lift) -> Iterator[str]:
     """What a lift says that its two schemas contradict."""
     before, after = {f.name: f for f in old.fields}, {f.name: f for f in new.fields}
     for was, now in lift.renamed.items():
@@ -201,17 +191,17 @@ def _mistakes(old: StructType, new: StructType, lift: Lift) -> Iterator[str]:
             yield f"it drops {name}, which is not a column of the earlier version alone"
 
 
-def _is_value(value: object, kind: DataType) -> bool:
+def _is_value(value: object, kind: T.DataType) -> bool:
     for known, types in _PYTHON_TYPES.items():
         if isinstance(kind, known):
-            is_other = isinstance(value, bool) if known is not BooleanType else False
+            is_other = isinstance(value, bool) if known is not T.BooleanType else False
             return isinstance(value, types) and not is_other
     return False
 
 
 def _check_types_of_names(table: Versioned) -> None:
     """A column of the table has one type: what it is now is the same as in every earlier version, or wider."""
-    known: dict[str, tuple[int, DataType]] = {}
+    known: dict[str, tuple[int, T.DataType]] = {}
     for version in (*sorted(table.earlier), len(table.earlier) + 1):
         for column in table.earlier.get(version, table.schema).fields:
             since, was = known.get(column.name, (version, column.dataType))

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from backfill_assets.core.errors import (
-    BackfillError,
-    InvalidRange,
-    LostRace,
-    MissingInput,
-    OutcomeUnknown,
-    Refused,
-    Retryable,
-    TargetChanged,
-    UnreadableTable,
-    sentence,
-)
+from backfill_assets.core import errors
+from backfill_assets.core.errors import sentence
 
 WAY_OUT_OF_SOURCE = (
     "declare the contract from before in `earlier`, and what becomes of its records in `lift`; where that is not "
@@ -23,7 +13,7 @@ WAY_OUT_OF_SOURCE = (
 
 
 @sentence
-class DamagedTable(UnreadableTable):
+class DamagedTable(errors.UnreadableTable):
     """the table {table} cannot be read: {why}."""
 
     table: str
@@ -32,7 +22,7 @@ class DamagedTable(UnreadableTable):
 
 
 @sentence
-class NoTable(MissingInput):
+class NoTable(errors.MissingInput):
     """the table {table} does not exist, or its log is missing."""
 
     table: str
@@ -40,7 +30,7 @@ class NoTable(MissingInput):
 
 
 @sentence
-class OtherColumns(Refused):
+class OtherColumns(errors.Refused):
     """{table} was created with other columns than it declares now: {differing}."""
 
     table: str
@@ -49,7 +39,7 @@ class OtherColumns(Refused):
 
 
 @sentence
-class PartitionUnreadable(MissingInput):
+class PartitionUnreadable(errors.MissingInput):
     """{table} {partition} cannot be read: its file {why}."""
 
     table: str
@@ -59,7 +49,7 @@ class PartitionUnreadable(MissingInput):
 
 
 @sentence
-class RowsUnreadable(MissingInput):
+class RowsUnreadable(errors.MissingInput):
     """the rows cannot be read: the file {why}."""
 
     table: str
@@ -67,7 +57,7 @@ class RowsUnreadable(MissingInput):
 
 
 @sentence
-class NoValueOfKey(InvalidRange):
+class NoValueOfKey(errors.InvalidRange):
     """{value!r} is no value of the key column {column}, which holds {type_}."""
 
     value: str
@@ -76,7 +66,7 @@ class NoValueOfKey(InvalidRange):
 
 
 @sentence
-class StagedFilesChanged(MissingInput):
+class StagedFilesChanged(errors.MissingInput):
     """the staged files of {table} are not as they were gated: {why}."""
 
     table: str
@@ -85,7 +75,7 @@ class StagedFilesChanged(MissingInput):
 
 
 @sentence
-class ChangedByAnotherWriter(TargetChanged):
+class ChangedByAnotherWriter(errors.TargetChanged):
     """{table} is not what the candidate was compared with, and the ledger has no change, so another writer changed it:
     {many} of {declared} partitions changed, the first is {first}, where {expected} files were expected and {found} were
     found that differ."""
@@ -107,7 +97,7 @@ class ChangedByAnotherWriter(TargetChanged):
 
 
 @sentence
-class OthersCommittedFirst(LostRace):
+class OthersCommittedFirst(errors.LostRace):
     """other writers committed to {table} first, {attempts} times in a row; nothing was changed."""
 
     table: str
@@ -117,7 +107,7 @@ class OthersCommittedFirst(LostRace):
 
 
 @sentence
-class Abandoned(Refused):
+class Abandoned(errors.Refused):
     """publication {publication_id} of {table} was abandoned by a recovery while it was in progress."""
 
     table: str
@@ -126,7 +116,7 @@ class Abandoned(Refused):
 
 
 @sentence
-class CommitUnknown(OutcomeUnknown):
+class CommitUnknown(errors.OutcomeUnknown):
     """the commit to {table} failed in a way that does not show whether it landed: {why}."""
 
     table: str
@@ -135,7 +125,7 @@ class CommitUnknown(OutcomeUnknown):
 
 
 @sentence
-class NotAppended(Retryable):
+class NotAppended(errors.Retryable):
     """rows could not be appended to {table}: {why}."""
 
     table: str
@@ -143,7 +133,7 @@ class NotAppended(Retryable):
 
 
 @sentence
-class LineageNotWritten(Retryable):
+class LineageNotWritten(errors.Retryable):
     """the lineage of run {run_id} could not be written to {table}, so nothing was published: {why}."""
 
     table: str
@@ -152,7 +142,7 @@ class LineageNotWritten(Retryable):
 
 
 @sentence
-class NotFencedOff(OutcomeUnknown):
+class NotFencedOff(errors.OutcomeUnknown):
     """publication {publication_id} could not be fenced off in the log of {table}: {why}."""
 
     table: str
@@ -161,7 +151,7 @@ class NotFencedOff(OutcomeUnknown):
 
 
 @sentence
-class NoCommitOfPublication(BackfillError):
+class NoCommitOfPublication(errors.BackfillError):
     """{table} has publication {publication_id}, but no commit in its log contains it."""
 
     table: str
@@ -169,7 +159,7 @@ class NoCommitOfPublication(BackfillError):
 
 
 @sentence
-class LakeAway(MissingInput):
+class LakeAway(errors.MissingInput):
     """{place} is not there, and the ledger holds published rows of {table}; nothing was created in its place."""
 
     place: str

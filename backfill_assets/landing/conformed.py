@@ -14,16 +14,7 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DateType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql import types as T
 
 from backfill_assets.core.places import for_spark
 from backfill_assets.domain import SourceTable
@@ -48,25 +39,25 @@ RESTORES = "_restores"
 MOST_RAW_CHARACTERS = 64 * 1024
 
 
-def conformed_schema(source: SourceTable) -> StructType:
+def conformed_schema(source: SourceTable) -> T.StructType:
     """The columns of a conformed folder. The contract's are all nullable: a rejected record may have any of them.
 
     So are elements and members. Spark infers no more of values that were judged, and casts to no less.
     """
-    return StructType(
+    return T.StructType(
         [
-            *(StructField(field.name, field.dataType) for field in source.schema.fields),
-            StructField(source.partition.column, DateType()),
-            StructField(IMPORT_ID, StringType()),
-            StructField(ARRIVAL, IntegerType()),
-            StructField(ROW, LongType()),
-            StructField(CONTENT_HASH, LongType()),
-            StructField(REASON, StringType()),
-            StructField(RAW, StringType()),
-            StructField(RAW_TRUNCATED, BooleanType()),
-            StructField(IGNORED, ArrayType(StringType())),
-            StructField(OPERATION, StringType()),
-            StructField(RESTORES, StringType()),
+            *(T.StructField(field.name, field.dataType) for field in source.schema.fields),
+            T.StructField(source.partition.column, T.DateType()),
+            T.StructField(IMPORT_ID, T.StringType()),
+            T.StructField(ARRIVAL, T.IntegerType()),
+            T.StructField(ROW, T.LongType()),
+            T.StructField(CONTENT_HASH, T.LongType()),
+            T.StructField(REASON, T.StringType()),
+            T.StructField(RAW, T.StringType()),
+            T.StructField(RAW_TRUNCATED, T.BooleanType()),
+            T.StructField(IGNORED, T.ArrayType(T.StringType())),
+            T.StructField(OPERATION, T.StringType()),
+            T.StructField(RESTORES, T.StringType()),
         ]
     ).toNullable()
 
@@ -101,7 +92,7 @@ def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], 
         {
             **{name: owner[name] for name in (IMPORT_ID, ARRIVAL)},
             RAW: F.when(rejected, first_characters(part.text, MOST_RAW_CHARACTERS + 1)),
-            RESTORES: F.lit(None).cast(StringType()),
+            RESTORES: F.lit(None).cast(T.StringType()),
         }
     )
     frame = frame.withColumns(

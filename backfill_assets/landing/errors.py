@@ -6,15 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.core.errors import (
-    AmbiguousOrder,
-    BackfillError,
-    ContractBroken,
-    MissingInput,
-    Refused,
-    UnknownName,
-    sentence,
-)
+from backfill_assets.core import errors
+from backfill_assets.core.errors import sentence
 from backfill_assets.planning.partitions import Partitions, count_of
 
 
@@ -29,17 +22,17 @@ class Values:
 
 
 @sentence
-class StoppedAmongFiles(BackfillError):
+class StoppedAmongFiles(errors.BackfillError):
     """{cause.message}{before}{behind}"""
 
-    cause: BackfillError
+    cause: errors.BackfillError
     source: str
     landed: int
     not_tried: tuple[str, ...]
     on_duplicate: str
 
     @property
-    def category(self) -> type[BackfillError]:
+    def category(self) -> type[errors.BackfillError]:
         return self.cause.category
 
     @property
@@ -58,7 +51,7 @@ class StoppedAmongFiles(BackfillError):
 
 
 @sentence
-class TiedRecords(AmbiguousOrder):
+class TiedRecords(errors.AmbiguousOrder):
     """two records of {key} have the same {order} and different values, so nothing says which of them is later; one
     is record {row} of the file."""
 
@@ -73,7 +66,7 @@ class TiedRecords(AmbiguousOrder):
 
 
 @sentence
-class WithdrawsTooMuch(Refused):
+class WithdrawsTooMuch(errors.Refused):
     """the extract lacks {keys:,} of {every_key} of {scope} ({percent:.1f} %), and {source} lets {allowed:g} % be
     withdrawn without confirmation{why}."""
 
@@ -103,7 +96,7 @@ class WithdrawsTooMuch(Refused):
 
 
 @sentence
-class NotConfirmed(Refused):
+class NotConfirmed(errors.Refused):
     """{by} lands the extract, and another person has to confirm what it withdraws."""
 
     source: str
@@ -111,7 +104,7 @@ class NotConfirmed(Refused):
 
 
 @sentence
-class NothingToRestore(Refused):
+class NothingToRestore(errors.Refused):
     """{import_id} withdrew {why}."""
 
     import_id: str
@@ -119,7 +112,7 @@ class NothingToRestore(Refused):
 
 
 @sentence
-class WrongKey(Refused):
+class WrongKey(errors.Refused):
     """{why}."""
 
     table: str
@@ -129,7 +122,7 @@ class WrongKey(Refused):
 
 
 @sentence
-class UnknownColumn(UnknownName):
+class UnknownColumn(errors.UnknownName):
     """{table} has no column {column!r}; its columns are {columns}."""
 
     table: str
@@ -139,7 +132,7 @@ class UnknownColumn(UnknownName):
 
 
 @sentence
-class WrongValue(Refused):
+class WrongValue(errors.Refused):
     """{value!r} is no value of {column} of {table}, which is a {type_}."""
 
     table: str
@@ -149,7 +142,7 @@ class WrongValue(Refused):
 
 
 @sentence
-class NotCurrent(Refused):
+class NotCurrent(errors.Refused):
     """{key} of {table} {why}."""
 
     table: str
@@ -165,7 +158,7 @@ class NotCurrent(Refused):
 
 
 @sentence
-class EmptyElsewhere(Refused):
+class EmptyElsewhere(errors.Refused):
     """{partitions} cannot be declared empty by a run that does not build them."""
 
     table: str
@@ -173,7 +166,7 @@ class EmptyElsewhere(Refused):
 
 
 @sentence
-class NotEmpty(Refused):
+class NotEmpty(errors.Refused):
     """{partitions} of {table} cannot be declared empty: events for those days have landed."""
 
     table: str
@@ -181,7 +174,7 @@ class NotEmpty(Refused):
 
 
 @sentence
-class NothingLanded(MissingInput):
+class NothingLanded(errors.MissingInput):
     """nothing has landed for {missing} of {table}, and these days are not declared empty."""
 
     table: str
@@ -191,7 +184,7 @@ class NothingLanded(MissingInput):
 
 
 @sentence
-class LandingUnfinished(MissingInput):
+class LandingUnfinished(errors.MissingInput):
     """{import_id} ({path}) holds records of these days, and was being reprocessed when it stopped."""
 
     import_id: str
@@ -200,7 +193,7 @@ class LandingUnfinished(MissingInput):
 
 
 @sentence
-class LandedWithLaterContract(ContractBroken):
+class LandedWithLaterContract(errors.ContractBroken):
     """{import_id} was landed with version {landed_with} of the contract of {table}, which is read as version
     {version}."""
 
@@ -211,7 +204,7 @@ class LandedWithLaterContract(ContractBroken):
 
 
 @sentence
-class SparkStopped(ContractBroken):
+class SparkStopped(errors.ContractBroken):
     """Spark stopped while it landed files of {source}: {why}"""
 
     source: str

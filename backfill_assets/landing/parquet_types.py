@@ -14,48 +14,29 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 _MOST_DIGITS = 38
 
 # Unsigned integers are read as the next wider signed type.
-_ATOMIC: dict[pa.DataType, DataType] = {
-    pa.bool_(): BooleanType(),
-    pa.int8(): ByteType(),
-    pa.int16(): ShortType(),
-    pa.int32(): IntegerType(),
-    pa.int64(): LongType(),
-    pa.uint8(): ShortType(),
-    pa.uint16(): IntegerType(),
-    pa.uint32(): LongType(),
-    pa.uint64(): DecimalType(20, 0),
-    pa.float32(): FloatType(),
-    pa.float64(): DoubleType(),
-    pa.date32(): DateType(),
-    pa.date64(): DateType(),
-    pa.string(): StringType(),
-    pa.large_string(): StringType(),
-    pa.binary(): BinaryType(),
-    pa.large_binary(): BinaryType(),
+_ATOMIC: dict[pa.DataType, T.DataType] = {
+    pa.bool_(): T.BooleanType(),
+    pa.int8(): T.ByteType(),
+    pa.int16(): T.ShortType(),
+    pa.int32(): T.IntegerType(),
+    pa.int64(): T.LongType(),
+    pa.uint8(): T.ShortType(),
+    pa.uint16(): T.IntegerType(),
+    pa.uint32(): T.LongType(),
+    pa.uint64(): T.DecimalType(20, 0),
+    pa.float32(): T.FloatType(),
+    pa.float64(): T.DoubleType(),
+    pa.date32(): T.DateType(),
+    pa.date64(): T.DateType(),
+    pa.string(): T.StringType(),
+    pa.large_string(): T.StringType(),
+    pa.binary(): T.BinaryType(),
+    pa.large_binary(): T.BinaryType(),
 }
 
 
@@ -70,12 +51,12 @@ class PhysicalColumn:
     """
 
     name: str
-    data_type: DataType
-    read_type: DataType
+    data_type: T.DataType
+    read_type: T.DataType
 
 
 _Leaves = Iterator[pq.ColumnSchema]
-_Types = tuple[DataType, DataType]
+_Types = tuple[T.DataType, T.DataType]
 """What values are, and as what they are read."""
 
 
@@ -103,15 +84,15 @@ def _types(found: pa.DataType, leaves: _Leaves) -> _Types | None:
         known = [(name, types) for name, types in members if types is not None]
         if len(known) < len(members):
             return None
-        return _both(lambda place: StructType([StructField(name, types[place]) for name, types in known]))
+        return _both(lambda place: T.StructType([T.StructField(name, types[place]) for name, types in known]))
     if pa.types.is_map(found):
         key, item = _types(found.key_type, leaves), _types(found.item_type, leaves)
         if key is None or item is None or key[0] != key[1]:
             return None
-        return _both(lambda place: MapType(key[place], item[place]))
+        return _both(lambda place: T.MapType(key[place], item[place]))
     if pa.types.is_list(found) or pa.types.is_large_list(found):
         element = _types(found.value_type, leaves)
-        return None if element is None else _both(lambda place: ArrayType(element[place]))
+        return None if element is None else _both(lambda place: T.ArrayType(element[place]))
     if isinstance(found, pa.BaseExtensionType) or found.num_fields:  # Spark reads none of these; their leaves pass by
         parts = [found.field(place).type for place in range(found.num_fields)]
         for part in parts or [found.storage_type]:
@@ -124,28 +105,28 @@ def _types(found: pa.DataType, leaves: _Leaves) -> _Types | None:
     return None if value is None else (value, value)
 
 
-def _both(of_place: Callable[[int], DataType]) -> _Types:
+def _both(of_place: Callable[[int], T.DataType]) -> _Types:
     return of_place(0), of_place(1)
 
 
 def _timestamp(leaf: pq.ColumnSchema) -> _Types:
     """A timestamp as the file stores it: Arrow's own schema may promise another unit than was written."""
     if leaf.physical_type == "INT96":  # an instant by convention, without a flag
-        return TimestampType(), TimestampType()
+        return T.TimestampType(), T.TimestampType()
     logical = json.loads(leaf.logical_type.to_json())
-    value = TimestampType() if logical.get("isAdjustedToUTC", True) else TimestampNTZType()
-    return value, LongType() if logical.get("timeUnit") == "nanoseconds" else value
+    value = T.TimestampType() if logical.get("isAdjustedToUTC", True) else T.TimestampNTZType()
+    return value, T.LongType() if logical.get("timeUnit") == "nanoseconds" else value
 
 
-def _atomic(found: pa.DataType) -> DataType | None:
+def _atomic(found: pa.DataType) -> T.DataType | None:
     if pa.types.is_dictionary(found):
         return _atomic(found.value_type)
     if pa.types.is_decimal(found) and found.precision <= _MOST_DIGITS and 0 <= found.scale <= found.precision:
-        return DecimalType(found.precision, found.scale)
+        return T.DecimalType(found.precision, found.scale)
     return _ATOMIC.get(found)
 
 
-def with_nanoseconds_as_text(value: Column, column: DataType, read: DataType) -> Column:
+def with_nanoseconds_as_text(value: Column, column: T.DataType, read: T.DataType) -> Column:
     """A column as it was read, with nanoseconds since the epoch as the text of a time with nine digits of a second.
 
     So what is below the microsecond is seen, and judged by the rules for text.
@@ -157,22 +138,22 @@ def with_nanoseconds_as_text(value: Column, column: DataType, read: DataType) ->
     """
     if column == read:
         return value
-    if isinstance(column, ArrayType) and isinstance(read, ArrayType):
+    if isinstance(column, T.ArrayType) and isinstance(read, T.ArrayType):
         element, of_read = column.elementType, read.elementType
         return F.transform(value, lambda item: with_nanoseconds_as_text(item, element, of_read))
-    if isinstance(column, MapType) and isinstance(read, MapType):
+    if isinstance(column, T.MapType) and isinstance(read, T.MapType):
         item, of_read = column.valueType, read.valueType
         return F.transform_values(value, lambda _, each: with_nanoseconds_as_text(each, item, of_read))
-    if isinstance(column, StructType) and isinstance(read, StructType):
+    if isinstance(column, T.StructType) and isinstance(read, T.StructType):
         members = (
             with_nanoseconds_as_text(value[field.name], field.dataType, read[field.name].dataType).alias(field.name)
             for field in column.fields
         )
         return F.when(value.isNotNull(), F.struct(*members))
-    thousand = F.lit(1_000).cast(LongType())
+    thousand = F.lit(1_000).cast(T.LongType())
     below = F.pmod(value, thousand)
     is_before = (value < 0) & (below > 0)
     micros = F.call_function("div", value, thousand) - F.when(is_before, F.lit(1)).otherwise(F.lit(0))
     text = F.date_format(F.timestamp_micros(micros), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
-    zone = F.lit("Z" if isinstance(column, TimestampType) else "")
+    zone = F.lit("Z" if isinstance(column, T.TimestampType) else "")
     return F.concat(text, F.lpad(below.cast("string"), 3, "0"), zone)

@@ -14,33 +14,14 @@ from functools import reduce
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NumericType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.json_text import elements, has_half_pair, let, members, plain
 
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
-_FLOATING = (FloatType, DoubleType)
-_NESTED = (StructType, MapType, ArrayType)
+_WHOLE = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_FLOATING = (T.FloatType, T.DoubleType)
+_NESTED = (T.StructType, T.MapType, T.ArrayType)
 QUOTED_CHARACTERS = 100
 _MOST_DIGITS = 38
 _LONG_ENDS = float(2**63)
@@ -52,25 +33,25 @@ _NOT_ZERO = r"\A[+-]?[0.]*[1-9]"
 _DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 # Spark's own cast also takes a bare date, a missing offset and the name of a zone, all of which leave the instant open.
 _LOCAL = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
-_TIMES: Mapping[type[DataType], str] = {
-    TimestampType: _LOCAL + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)\z",
-    TimestampNTZType: _LOCAL + r"\z",
+_TIMES: Mapping[type[T.DataType], str] = {
+    T.TimestampType: _LOCAL + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)\z",
+    T.TimestampNTZType: _LOCAL + r"\z",
 }
 _WITHOUT_SECONDS = r"\A(.{16})([Z+-])"
 _BELOW_MICROSECONDS = r"[.][0-9]{6}[0-9]*[1-9]"
 # The last character before the padding has bits that belong to no byte; they have to be zero.
 _BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?\z"
 
-_DEMANDS: Mapping[type[DataType], str] = {
+_DEMANDS: Mapping[type[T.DataType], str] = {
     **dict.fromkeys(_WHOLE, "a whole number"),
-    **dict.fromkeys((*_FLOATING, DecimalType), "a number"),
-    BooleanType: "true or false",
-    DateType: "a date",
-    TimestampType: "a timestamp with an offset",
-    TimestampNTZType: "a timestamp without an offset",
-    BinaryType: "base64 text",
-    ArrayType: "a JSON array",
-    StructType: "a JSON object",
+    **dict.fromkeys((*_FLOATING, T.DecimalType), "a number"),
+    T.BooleanType: "true or false",
+    T.DateType: "a date",
+    T.TimestampType: "a timestamp with an offset",
+    T.TimestampNTZType: "a timestamp without an offset",
+    T.BinaryType: "base64 text",
+    T.ArrayType: "a JSON array",
+    T.StructType: "a JSON object",
 }
 
 JSON_OF_PARQUET = {
@@ -97,74 +78,76 @@ class Reading:
 EXACTLY = Reading()
 
 
-def can_become(target: DataType, found: DataType, *, as_json: bool = False, has_zone: bool = False) -> bool:
+def can_become(target: T.DataType, found: T.DataType, *, as_json: bool = False, has_zone: bool = False) -> bool:
     """Whether values of a Parquet type can become the contract's type exactly, or be recognized if they cannot.
 
     Args:
         as_json: Whether structs, maps and arrays become JSON texts.
         has_zone: Whether the source declares a time zone, so that local times can become instants.
     """
-    if isinstance(found, StringType):
+    if isinstance(found, T.StringType):
         return True
     match target:
-        case StringType():
-            return isinstance(found, BinaryType) or as_json == isinstance(found, _NESTED)
-        case ByteType() | ShortType() | IntegerType() | LongType():
-            return isinstance(found, NumericType)
-        case FloatType() | DoubleType():
+        case T.StringType():
+            return isinstance(found, T.BinaryType) or as_json == isinstance(found, _NESTED)
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
+            return isinstance(found, T.NumericType)
+        case T.FloatType() | T.DoubleType():
             return isinstance(found, (*_WHOLE, *_FLOATING))
-        case DecimalType():
-            return isinstance(found, (*_WHOLE, DecimalType))
-        case ArrayType():
-            return isinstance(found, ArrayType) and can_become(target.elementType, found.elementType, has_zone=has_zone)
-        case StructType():
+        case T.DecimalType():
+            return isinstance(found, (*_WHOLE, T.DecimalType))
+        case T.ArrayType():
+            return isinstance(found, T.ArrayType) and can_become(
+                target.elementType, found.elementType, has_zone=has_zone
+            )
+        case T.StructType():
             return (
-                isinstance(found, StructType)
+                isinstance(found, T.StructType)
                 and sorted(target.fieldNames()) == sorted(found.fieldNames())
                 and all(
                     can_become(field.dataType, found[field.name].dataType, has_zone=has_zone) for field in target.fields
                 )
             )
-        case TimestampType():
-            return isinstance(found, TimestampType) or (has_zone and isinstance(found, TimestampNTZType))
+        case T.TimestampType():
+            return isinstance(found, T.TimestampType) or (has_zone and isinstance(found, T.TimestampNTZType))
         case _:
             return type(found) is type(target)
 
 
-def is_blank(value: Column, found: DataType) -> Column:
+def is_blank(value: Column, found: T.DataType) -> Column:
     """Whether a raw value is a text of nothing but spaces, which is null for every type but strings."""
-    return F.trim(value) == "" if isinstance(found, StringType) else F.lit(False)
+    return F.trim(value) == "" if isinstance(found, T.StringType) else F.lit(False)
 
 
-def typed(value: Column, found: DataType, target: DataType, how: Reading = EXACTLY) -> Column:
+def typed(value: Column, found: T.DataType, target: T.DataType, how: Reading = EXACTLY) -> Column:
     """A raw value as the contract's type; null when it is null, blank, or no value of that type.
 
     Args:
         found: The type of the raw value; anything but a string is of a Parquet file and has passed `can_become`.
     """
     match target:
-        case StringType():
+        case T.StringType():
             return _string(value, found)
-        case ArrayType():
+        case T.ArrayType():
             return _array(value, found, target, how)
-        case StructType():
+        case T.StructType():
             return _struct(value, found, target, how)
-        case MapType():
-            assert isinstance(found, MapType), "no contract has maps; they are what a JSON column is written from"
-            keys, items = (ArrayType(kind) for kind in (target.keyType, target.valueType))
+        case T.MapType():
+            assert isinstance(found, T.MapType), "no contract has maps; they are what a JSON column is written from"
+            keys, items = (T.ArrayType(kind) for kind in (target.keyType, target.valueType))
             parts = (_array(F.map_keys(value), keys, keys, how), _array(F.map_values(value), items, items, how))
             return F.map_from_arrays(*parts)
-    return _of_text(value, target, how) if isinstance(found, StringType) else _of_type(value, found, target, how)
+    return _of_text(value, target, how) if isinstance(found, T.StringType) else _of_type(value, found, target, how)
 
 
-def complaint(name: str, value: Column, found: DataType, target: DataType, how: Reading = EXACTLY) -> Column:
+def complaint(name: str, value: Column, found: T.DataType, target: T.DataType, how: Reading = EXACTLY) -> Column:
     """The sentence about a raw value that is no value of the contract's type, by its form or by what the type holds."""
     text = _shown(value, found)
     fits = F.lit(f"{name} does not fit {target.simpleString()}")
     has_form = _is_whole(value, found) if isinstance(target, _WHOLE) else _has_form(text, target, how)
-    if not isinstance(target, TimestampType) or not how.timezone:
+    if not isinstance(target, T.TimestampType) or not how.timezone:
         return quoting(F.when(has_form, fits).otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
-    is_skipped = _time(text, TimestampNTZType()).isNotNull() & ~has_form
+    is_skipped = _time(text, T.TimestampNTZType()).isNotNull() & ~has_form
     skipped = F.lit(f"{name} is a time that clocks in {how.timezone} skip")
     return quoting(F.when(is_skipped, skipped).when(has_form, fits).otherwise(f"{name} is not a timestamp"), text)
 
@@ -174,28 +157,28 @@ def quoting(sentence: Column, text: Column) -> Column:
     return F.concat(sentence, F.lit(": '"), first_characters(text, QUOTED_CHARACTERS), F.lit("'"))
 
 
-def _shown(value: Column, found: DataType) -> Column:
+def _shown(value: Column, found: T.DataType) -> Column:
     return F.to_json(value, JSON_OF_PARQUET) if isinstance(found, _NESTED) else value.cast("string")
 
 
-def _is_whole(value: Column, found: DataType) -> Column:
+def _is_whole(value: Column, found: T.DataType) -> Column:
     """Whether a value is a whole number of any size."""
     if isinstance(found, _FLOATING):
         return F.coalesce(value % F.lit(1.0) == 0, F.lit(False))
-    digits = r"\A-?[0-9]+([.]0*)?\z" if isinstance(found, DecimalType) else _WHOLE_NUMBER
+    digits = r"\A-?[0-9]+([.]0*)?\z" if isinstance(found, T.DecimalType) else _WHOLE_NUMBER
     return F.coalesce(value.cast("string").rlike(digits), F.lit(False))
 
 
-def _has_form(text: Column, target: DataType, how: Reading) -> Column:
+def _has_form(text: Column, target: T.DataType, how: Reading) -> Column:
     """Whether a text that is no value of a type is written as one."""
     match target:
-        case FloatType() | DoubleType() | DecimalType():
+        case T.FloatType() | T.DoubleType() | T.DecimalType():
             found = text.rlike(_NUMBER)
-        case TimestampType() | TimestampNTZType():
+        case T.TimestampType() | T.TimestampNTZType():
             found = _time(text, target, how.timezone).isNotNull()
-        case ArrayType():
+        case T.ArrayType():
             found = elements(text).isNotNull()
-        case StructType():
+        case T.StructType():
             found = members(text).isNotNull()
         case _:
             found = F.lit(False)
@@ -205,42 +188,42 @@ def _has_form(text: Column, target: DataType, how: Reading) -> Column:
 # --------------------------------------------------------------------------------------------------------- from text
 
 
-def _string(value: Column, found: DataType) -> Column:
+def _string(value: Column, found: T.DataType) -> Column:
     if isinstance(found, _NESTED):
         return F.to_json(typed(value, found, found), JSON_OF_PARQUET)
     text = value.cast("string")
-    return F.when(F.is_valid_utf8(text), text) if isinstance(found, (StringType, BinaryType)) else text
+    return F.when(F.is_valid_utf8(text), text) if isinstance(found, (T.StringType, T.BinaryType)) else text
 
 
-def _of_text(text: Column, target: DataType, how: Reading) -> Column:
+def _of_text(text: Column, target: T.DataType, how: Reading) -> Column:
     match target:
-        case ByteType() | ShortType() | IntegerType() | LongType():
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return F.when(text.rlike(_WHOLE_NUMBER), text.try_cast(target))
-        case FloatType() | DoubleType():
+        case T.FloatType() | T.DoubleType():
             nearest = text.try_cast(target)
             is_near = _is_finite(nearest) & ((nearest != 0) | ~text.rlike(_NOT_ZERO))
             return F.when(text.rlike(_NUMBER) & is_near, nearest)
-        case DecimalType():
+        case T.DecimalType():
             return _decimal(text, target, how.rounds)
-        case BooleanType():
+        case T.BooleanType():
             return F.when(text == "true", F.lit(True)).when(text == "false", F.lit(False))
-        case DateType():
+        case T.DateType():
             return F.when(text.rlike(_DATE), text.try_cast(target))
-        case TimestampType() | TimestampNTZType():
+        case T.TimestampType() | T.TimestampNTZType():
             time = _time(text, target, how.timezone)
             return time if how.rounds else F.when(~text.rlike(_BELOW_MICROSECONDS), time)
-        case BinaryType():
+        case T.BinaryType():
             return F.when(text.rlike(_BASE64), F.try_to_binary(text, F.lit("base64")))
     raise TypeError(f"there is no rule for {target.simpleString()}; such a contract is refused when it is declared")
 
 
-def _time(text: Column, target: DataType, timezone: str = "") -> Column:
+def _time(text: Column, target: T.DataType, timezone: str = "") -> Column:
     """A time, cut to microseconds; an instant without an offset is the local time of a zone, if there is one."""
     with_seconds = F.regexp_replace(text, _WITHOUT_SECONDS, "$1:00$2")
     time = F.when(text.rlike(_TIMES[type(target)]), with_seconds.try_cast(target))
-    if not timezone or not isinstance(target, TimestampType):
+    if not timezone or not isinstance(target, T.TimestampType):
         return time
-    return F.coalesce(time, _instant(_time(text, TimestampNTZType()), timezone))
+    return F.coalesce(time, _instant(_time(text, T.TimestampNTZType()), timezone))
 
 
 def _instant(local: Column, timezone: str) -> Column:
@@ -249,10 +232,10 @@ def _instant(local: Column, timezone: str) -> Column:
     # Where clocks go back Spark takes the earlier offset; where they go forward it moves the time by what they skip.
     found = F.convert_timezone(zone, utc, local)
     # Sessions are held to UTC, so that the cast changes nothing.
-    return F.when(F.convert_timezone(utc, zone, found) == local, found.cast(TimestampType()))
+    return F.when(F.convert_timezone(utc, zone, found) == local, found.cast(T.TimestampType()))
 
 
-def _decimal(text: Column, target: DecimalType, rounds: bool) -> Column:
+def _decimal(text: Column, target: T.DecimalType, rounds: bool) -> Column:
     """A decimal. Spark's cast rounds, so it is told apart first how many digits are needed behind the point."""
     fitting = rf"\A[+-]?[0-9]{{1,{_MOST_DIGITS}}}([.][0-9]{{0,{target.scale}}})?\z"
     exponent = F.coalesce(F.regexp_extract(text, r"[eE]([+-]?[0-9]+)\z", 1).try_cast("int"), F.lit(0))
@@ -275,35 +258,35 @@ def _decimal(text: Column, target: DecimalType, rounds: bool) -> Column:
 # ------------------------------------------------------------------------------------- from other types of Parquet
 
 
-def _of_type(value: Column, found: DataType, target: DataType, how: Reading) -> Column:
+def _of_type(value: Column, found: T.DataType, target: T.DataType, how: Reading) -> Column:
     if isinstance(target, _WHOLE):
         if isinstance(found, _FLOATING):
             return _whole(value, target)
-        exactly = _decimal(value.cast("string"), DecimalType(_MOST_DIGITS, 0), rounds=False)
-        return (exactly if isinstance(found, DecimalType) else value).try_cast(target)
-    if isinstance(target, DecimalType):
-        keeps_digits = not isinstance(found, DecimalType) or found.scale <= target.scale
+        exactly = _decimal(value.cast("string"), T.DecimalType(_MOST_DIGITS, 0), rounds=False)
+        return (exactly if isinstance(found, T.DecimalType) else value).try_cast(target)
+    if isinstance(target, T.DecimalType):
+        keeps_digits = not isinstance(found, T.DecimalType) or found.scale <= target.scale
         return value.try_cast(target) if keeps_digits or how.rounds else _decimal(value.cast("string"), target, False)
     if isinstance(target, _FLOATING):
         return _floating(value, found, target, how.rounds)
-    return _instant(value, how.timezone) if isinstance(found, TimestampNTZType) and found != target else value
+    return _instant(value, how.timezone) if isinstance(found, T.TimestampNTZType) and found != target else value
 
 
 def _is_finite(number: Column) -> Column:
     return ~F.isnan(number) & (F.abs(number) != F.lit(float("inf")))
 
 
-def _whole(number: Column, target: DataType) -> Column:
+def _whole(number: Column, target: T.DataType) -> Column:
     """A floating number as a whole one. Spark's cast cuts off fractions, and takes 2^63 for the largest long."""
     whole = number.try_cast(target)
     return F.when((whole.cast("double") == number.cast("double")) & (number < F.lit(_LONG_ENDS)), whole)
 
 
-def _floating(value: Column, found: DataType, target: DataType, rounds: bool) -> Column:
+def _floating(value: Column, found: T.DataType, target: T.DataType, rounds: bool) -> Column:
     nearest = value.try_cast(target)
     if isinstance(found, _WHOLE):
         is_near = F.lit(True) if rounds else _whole(nearest, found) == value
-    elif isinstance(found, DoubleType) and isinstance(target, FloatType):
+    elif isinstance(found, T.DoubleType) and isinstance(target, T.FloatType):
         is_near = (nearest != 0) | (value == 0) if rounds else nearest.cast(found) == value
     else:
         is_near = F.lit(True)
@@ -313,10 +296,10 @@ def _floating(value: Column, found: DataType, target: DataType, rounds: bool) ->
 # ------------------------------------------------------------------------------------------------------------ nested
 
 
-def _array(value: Column, found: DataType, target: ArrayType, how: Reading) -> Column:
+def _array(value: Column, found: T.DataType, target: T.ArrayType, how: Reading) -> Column:
     """An array of which every element is a value of its type, or null where the type allows it."""
-    kind = found.elementType if isinstance(found, ArrayType) else found
-    items = value if isinstance(found, ArrayType) else F.transform(elements(_whole_characters(value)), plain)
+    kind = found.elementType if isinstance(found, T.ArrayType) else found
+    items = value if isinstance(found, T.ArrayType) else F.transform(elements(_whole_characters(value)), plain)
     judged = F.transform(
         items, lambda item: _part(item, kind, target.elementType, nullable=target.containsNull, how=how)
     )
@@ -328,10 +311,10 @@ def _array(value: Column, found: DataType, target: ArrayType, how: Reading) -> C
     )
 
 
-def _struct(value: Column, found: DataType, target: StructType, how: Reading) -> Column:
+def _struct(value: Column, found: T.DataType, target: T.StructType, how: Reading) -> Column:
     """A struct of which every member is a value of its type, or null where the type allows it."""
-    if not isinstance(found, StringType):
-        assert isinstance(found, StructType), "can_become takes nothing else"
+    if not isinstance(found, T.StringType):
+        assert isinstance(found, T.StructType), "can_become takes nothing else"
         kinds = {field.name: field.dataType for field in found.fields}
         return F.when(value.isNotNull(), _of_members(lambda name: value[name], kinds, target, how))
 
@@ -346,7 +329,7 @@ def _struct(value: Column, found: DataType, target: StructType, how: Reading) ->
 
 
 def _of_members(
-    member: Callable[[str], Column], kinds: Mapping[str, DataType], target: StructType, how: Reading
+    member: Callable[[str], Column], kinds: Mapping[str, T.DataType], target: T.StructType, how: Reading
 ) -> Column:
     judged = F.struct(
         *(
@@ -364,9 +347,9 @@ def _of_members(
     return let(judged, of_parts)
 
 
-def _part(value: Column, found: DataType, target: DataType, *, nullable: bool, how: Reading) -> Column:
+def _part(value: Column, found: T.DataType, target: T.DataType, *, nullable: bool, how: Reading) -> Column:
     """An element or member: its value, and whether that can stand where it is."""
-    is_null = value.isNull() | (F.lit(False) if isinstance(target, StringType) else is_blank(value, found))
+    is_null = value.isNull() | (F.lit(False) if isinstance(target, T.StringType) else is_blank(value, found))
     may_be_null = is_null if nullable else F.lit(False)
     return let(
         typed(value, found, target, how),

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from backfill_assets.core.people import POLICY, ApproverNotAPerson, require_person, same_name
 from backfill_assets.core.wording import WHY
+from backfill_assets.ledger import errors
 from backfill_assets.ledger.candidates import COMMENT_ON, CommentReads, comment_digest, gates_of
-from backfill_assets.ledger.errors import (
-    BadApprover,
-    Ended,
-    NeedsAnother,
-    NeedsComment,
-    NeverPublished,
-    PartOfSet,
-    UnfitState,
-)
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
@@ -38,7 +30,7 @@ class ApprovalSteps:
             IllegalTransition: It is never published, is approved already, or readers see it already.
         """
         if found.manifest.mode in NEVER_PUBLISHED:
-            raise NeverPublished(run_id=found.run_id, manifest=found.manifest)
+            raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
         self.give(found, approver, note, grounds, place=place)
 
     def give(
@@ -51,13 +43,13 @@ class ApprovalSteps:
             NotApproved: Its gates demand a comment, and there is none.
         """
         if found.state in VISIBLE or found.state is RunState.CANCELLED:
-            raise UnfitState(name=found.run_id, state=found.state, why="there is nothing left to approve")
+            raise errors.UnfitState(name=found.run_id, state=found.state, why="there is nothing left to approve")
         if found.approval is ApprovalState.APPROVED:
-            raise Ended(kind="run", name=found.run_id, why=f"is approved already, by {found.approved_by}")
+            raise errors.Ended(kind="run", name=found.run_id, why=f"is approved already, by {found.approved_by}")
         demanded = self._comments.demanded(found.run_id)
         if demanded and note.strip() in ("", WHY):
             whole, gates = found.manifest.member_of or found.run_id, gates_of(demanded)
-            raise NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, gates=gates)
+            raise errors.NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, gates=gates)
         payload = {
             "manifest_digest": found.manifest_digest,
             "note": note,
@@ -117,7 +109,7 @@ class ApprovalWrites:
         set_id = found.manifest.member_of
         if set_id is not None:
             why = f"belongs to set {set_id}, which is only approved as a whole"
-            raise PartOfSet(run_id=run_id, set_id=set_id, act="approve", why=why)
+            raise errors.PartOfSet(run_id=run_id, set_id=set_id, act="approve", why=why)
         approver = another_person(by, found.manifest.requested_by, kind="run", name=run_id)
         self._steps.agree(found, approver, note, grounds, place=place)
 
@@ -140,7 +132,7 @@ class ApprovalWrites:
         """
         state = self._runs.state(run_id)
         if state in VISIBLE:
-            raise UnfitState(name=run_id, state=state, why="its approval has been used")
+            raise errors.UnfitState(name=run_id, state=state, why="its approval has been used")
         self._steps.withdraw(run_id, required_text("the name", by), required_text("the reason", reason))
 
 
@@ -150,8 +142,8 @@ def another_person(by: str, requested_by: str, *, kind: str, name: str) -> str:
     Raises:
         NotApproved: It is the requester, or no person.
     """
-    approver = one_line("the approver", by, BadApprover)
+    approver = one_line("the approver", by, errors.BadApprover)
     require_person("the approver", approver, ApproverNotAPerson)
     if same_name(approver, requested_by):
-        raise NeedsAnother(kind=kind, name=name, why=f"requested by {requested_by}", as_well=" as well")
+        raise errors.NeedsAnother(kind=kind, name=name, why=f"requested by {requested_by}", as_well=" as well")
     return approver

@@ -8,35 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date, datetime
 
-from backfill_assets.core.errors import (
-    AtWork,
-    BackfillError,
-    IllegalTransition,
-    InputsMovedOn,
-    MissingInput,
-    NotApproved,
-    OutcomeUnknown,
-    Refused,
-    Retryable,
-    TakenOver,
-    TargetChanged,
-    UnknownName,
-    sentence,
-)
+from backfill_assets.core import errors
+from backfill_assets.core.errors import sentence
 from backfill_assets.core.lease import Lease
 from backfill_assets.ledger.states import RunState, SetState, State, states_before
 from backfill_assets.planning.manifest import Manifest
 
 
 @sentence
-class LedgerUrl(Refused):
+class LedgerUrl(errors.Refused):
     """{why}"""
 
     why: str
 
 
 @sentence
-class DriverMissing(Refused):
+class DriverMissing(errors.Refused):
     """{setting} names PostgreSQL, and the package {package} is not installed."""
 
     setting: str
@@ -44,7 +31,7 @@ class DriverMissing(Refused):
 
 
 @sentence
-class Unusable(Refused):
+class Unusable(errors.Refused):
     """{what} cannot be used: {why}"""
 
     what: str
@@ -53,7 +40,7 @@ class Unusable(Refused):
 
 
 @sentence
-class ReadOnly(Refused):
+class ReadOnly(errors.Refused):
     """the ledger at {url} can be read, and not written: {why}"""
 
     url: str
@@ -61,21 +48,21 @@ class ReadOnly(Refused):
 
 
 @sentence
-class Unavailable(Retryable):
+class Unavailable(errors.Retryable):
     """the ledger could not be used, and nothing was changed in it: {why}"""
 
     why: str
 
 
 @sentence
-class LostWhileCommitting(OutcomeUnknown):
+class LostWhileCommitting(errors.OutcomeUnknown):
     """the connection to the ledger was lost while it was committing: {why}"""
 
     why: str
 
 
 @sentence
-class NewerLedger(Refused):
+class NewerLedger(errors.Refused):
     """the ledger is at revision {revision}, which this version does not know; it knows revisions up to {known}."""
 
     revision: str | None
@@ -83,14 +70,14 @@ class NewerLedger(Refused):
 
 
 @sentence
-class DanglingReferences(Refused):
+class DanglingReferences(errors.Refused):
     """rows of the ledger's table {table} refer to rows that are not there; it was left as it was."""
 
     table: str
 
 
 @sentence
-class Damaged(IllegalTransition):
+class Damaged(errors.IllegalTransition):
     """{what}"""
 
     what: str
@@ -110,7 +97,7 @@ class Unreadable(Damaged):
 
 
 @sentence
-class BadText(Refused):
+class BadText(errors.Refused):
     """{what} {why}."""
 
     what: str
@@ -119,12 +106,12 @@ class BadText(Refused):
 
 
 @sentence
-class BadApprover(BadText, NotApproved):
+class BadApprover(BadText, errors.NotApproved):
     """{what} {why}."""
 
 
 @sentence
-class _Named(BackfillError):
+class _Named(errors.BackfillError):
     """{kind} {name}"""
 
     kind: str
@@ -136,7 +123,7 @@ class _Named(BackfillError):
 
 
 @sentence
-class NotInLedger(_Named, UnknownName):
+class NotInLedger(_Named, errors.UnknownName):
     """there is no {kind} {name!r}{which}."""
 
     which: str = ""
@@ -144,21 +131,21 @@ class NotInLedger(_Named, UnknownName):
 
 
 @sentence
-class NoApprovalAwaited(IllegalTransition):
+class NoApprovalAwaited(errors.IllegalTransition):
     """capture {capture_id} waits for no approval: it is approved already, or needs none."""
 
     capture_id: str
 
 
 @sentence
-class NotGivenUp(UnknownName):
+class NotGivenUp(errors.UnknownName):
     """no sensor has given up {subject!r}."""
 
     subject: str
 
 
 @sentence
-class UnknownVersion(UnknownName):
+class UnknownVersion(errors.UnknownName):
     """{table} never had version {version} of {partition}{others}."""
 
     table: str
@@ -172,12 +159,12 @@ class UnknownVersion(UnknownName):
 
 
 @sentence
-class AlreadyRecorded(_Named, Refused):
+class AlreadyRecorded(_Named, errors.Refused):
     """there is a {kind} {name} already, and it never changes."""
 
 
 @sentence
-class OtherManifest(Refused):
+class OtherManifest(errors.Refused):
     """set {set_id} names another manifest of run {run_id} than the ledger holds."""
 
     set_id: str
@@ -185,7 +172,7 @@ class OtherManifest(Refused):
 
 
 @sentence
-class NotAFollowUp(Refused):
+class NotAFollowUp(errors.Refused):
     """run {run_id} {why}."""
 
     run_id: str
@@ -193,7 +180,7 @@ class NotAFollowUp(Refused):
 
 
 @sentence
-class NoSamples(Refused):
+class NoSamples(errors.Refused):
     """the ledger holds no values of rows of run {runs}."""
 
     run_ids: tuple[str, ...]
@@ -204,7 +191,7 @@ class NoSamples(Refused):
 
 
 @sentence
-class CannotBecome(IllegalTransition):
+class CannotBecome(errors.IllegalTransition):
     """{name} is {is_now}, and cannot become {wanted}: that follows {before}."""
 
     name: str
@@ -222,7 +209,7 @@ class CannotBecome(IllegalTransition):
 
 
 @sentence
-class UnfitState(IllegalTransition):
+class UnfitState(errors.IllegalTransition):
     """{kind} {name} is {state}; {why}."""
 
     name: str
@@ -246,14 +233,14 @@ class NotCancellable(UnfitState):
 
 
 @sentence
-class Ended(_Named, IllegalTransition):
+class Ended(_Named, errors.IllegalTransition):
     """{kind} {name} {why}."""
 
     why: str
 
 
 @sentence
-class NeverPublished(IllegalTransition):
+class NeverPublished(errors.IllegalTransition):
     """run {run_id} has mode {manifest.mode} and is never published, so it needs no approval."""
 
     run_id: str
@@ -261,7 +248,7 @@ class NeverPublished(IllegalTransition):
 
 
 @sentence
-class PartOfSet(IllegalTransition):
+class PartOfSet(errors.IllegalTransition):
     """run {run_id} {why}."""
 
     run_id: str
@@ -271,7 +258,7 @@ class PartOfSet(IllegalTransition):
 
 
 @sentence
-class NotStaged(IllegalTransition):
+class NotStaged(errors.IllegalTransition):
     """run {run_id} is not wholly staged: {lacking}."""
 
     run_id: str
@@ -279,7 +266,7 @@ class NotStaged(IllegalTransition):
 
 
 @sentence
-class NotWhatWasStaged(Refused):
+class NotWhatWasStaged(errors.Refused):
     """the gates of run {run_id} measured files that are not the staged ones, for {partitions}."""
 
     run_id: str
@@ -287,7 +274,7 @@ class NotWhatWasStaged(Refused):
 
 
 @sentence
-class LostWork(TakenOver):
+class LostWork(errors.TakenOver):
     """{name} no longer belongs to this process: {why}."""
 
     name: str
@@ -296,7 +283,7 @@ class LostWork(TakenOver):
 
 
 @sentence
-class UnderWay(AtWork):
+class UnderWay(errors.AtWork):
     """{work_id} is under way: {who}."""
 
     work_id: str
@@ -318,14 +305,14 @@ class UnderWay(AtWork):
 
 
 @sentence
-class NeedsApproval(NotApproved):
+class NeedsApproval(errors.NotApproved):
     """no other person than the requester has approved the manifest of run {run_id}."""
 
     run_id: str
 
 
 @sentence
-class NeedsAnother(_Named, NotApproved):
+class NeedsAnother(_Named, errors.NotApproved):
     """{kind} {name} was {why}, who cannot approve it{as_well}."""
 
     why: str
@@ -333,7 +320,7 @@ class NeedsAnother(_Named, NotApproved):
 
 
 @sentence
-class NeedsComment(NotApproved):
+class NeedsComment(errors.NotApproved):
     """the approval of {whole} needs a comment on gates of {table}: {gates}."""
 
     run_id: str
@@ -343,7 +330,7 @@ class NeedsComment(NotApproved):
 
 
 @sentence
-class TableBusy(IllegalTransition):
+class TableBusy(errors.IllegalTransition):
     """{table} is being changed by publication {publication_id} ({action} of run {run_id}), and a table has one open
     publication at a time."""
 
@@ -354,7 +341,7 @@ class TableBusy(IllegalTransition):
 
 
 @sentence
-class NoLongerAsked(IllegalTransition):
+class NoLongerAsked(errors.IllegalTransition):
     """run {run_id} follows publications that no longer ask for it ({reasons}), so it is not published."""
 
     run_id: str
@@ -364,7 +351,7 @@ class NoLongerAsked(IllegalTransition):
 
 
 @sentence
-class LandedSince(InputsMovedOn):
+class LandedSince(errors.InputsMovedOn):
     """run {run_id} built {unread} of {table} without events, and events for those days landed afterwards."""
 
     run_id: str
@@ -374,7 +361,7 @@ class LandedSince(InputsMovedOn):
 
 
 @sentence
-class OtherVersions(TargetChanged):
+class OtherVersions(errors.TargetChanged):
     """{table} is not what was expected, for {which}: expected version {expected} of {first}, found {found}."""
 
     run_id: str
@@ -391,7 +378,7 @@ class OtherVersions(TargetChanged):
 
 
 @sentence
-class StagedFilesRemoved(MissingInput):
+class StagedFilesRemoved(errors.MissingInput):
     """the staged files of run {run_id} were removed by retention at {at}, for {days}."""
 
     run_id: str
@@ -401,7 +388,7 @@ class StagedFilesRemoved(MissingInput):
 
 
 @sentence
-class ReplacedFilesRemoved(MissingInput):
+class ReplacedFilesRemoved(errors.MissingInput):
     """run {run_id} cannot be rolled back: what it replaced in {table} was removed by retention at {at}, for {days}."""
 
     run_id: str

@@ -15,18 +15,8 @@ from sqlalchemy import ColumnElement, Row, Select, exists, func, insert, or_, se
 
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.bases import without_pins
-from backfill_assets.ledger.errors import (
-    AlreadyRecorded,
-    CannotBecome,
-    LostWork,
-    NotAFollowUp,
-    NotCancellable,
-    NotInLedger,
-    NotStaged,
-    PartOfSet,
-)
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
@@ -120,7 +110,7 @@ class RunReads(Queries):
         if row is None:
             begun = runs.c.run_id.startswith(run_id, autoescape=True)
             found = self._rows(select(runs.c.run_id).where(begun).limit(2)) if run_id else ()
-            raise NotInLedger(kind="run", name=run_id, near=found[0].run_id if len(found) == 1 else "")
+            raise errors.NotInLedger(kind="run", name=run_id, near=found[0].run_id if len(found) == 1 else "")
         return row
 
     def records(self, *, unreadable: Unreadable | None = None, **chosen: Unpack[RunFilter]) -> tuple[RunRecord, ...]:
@@ -147,7 +137,7 @@ class RunReads(Queries):
         read = self._rows_with(_records(), runs.c.run_id, chosen)
         found = {row.run_id: rows.run_record(row) for row in read}
         if unknown := [run_id for run_id in chosen if run_id not in found]:
-            raise NotInLedger(kind="run", name=unknown[0])
+            raise errors.NotInLedger(kind="run", name=unknown[0])
         return tuple(found[run_id] for run_id in chosen)
 
     def references(self) -> tuple[PinnedReference, ...]:
@@ -216,7 +206,7 @@ class RunReads(Queries):
             what = "another process took it over, or a recovery gave it up"
             because = f"it was {row.note}" if row.state is RunState.CANCELLED else what
             why = f"{because}; it is {row.state}"
-            raise LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
+            raise errors.LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
 
 
 _NOT_IN_HEADERS = ("attempt",)
@@ -299,7 +289,7 @@ class RunSteps(Queries):
         one_line("the requester", manifest.requested_by)
         run_id = one_line("the run id", manifest.run_id)
         if self._row(select(manifests.c.run_id).where(manifests.c.run_id == run_id)):
-            raise AlreadyRecorded(kind="run", name=run_id)
+            raise errors.AlreadyRecorded(kind="run", name=run_id)
         document = {"run_id": run_id, "digest": manifest.digest, "body": manifest.text}
         self._log.write(insert(manifests).values(document), of=[run_id])
         self._log.write(
@@ -380,7 +370,7 @@ def cancel_run(steps: RunSteps, run_id: str, state: RunState, decision: Cancella
         IllegalTransition: Readers see it, or it is being published.
     """
     if not may_follow(state, RunState.CANCELLED):
-        raise NotCancellable(name=run_id, state=state)
+        raise errors.NotCancellable(name=run_id, state=state)
     payload = {"reason": decision.reason}
     steps.move(run_id, state, RunState.CANCELLED, actor=decision.by, note=decision.note, payload=payload)
 
@@ -408,7 +398,7 @@ class RunWrites(RunReads):
         if manifest.cause.kind is CauseKind.FOLLOW_UP:
             # Policy may publish a follow-up, so only the outbox brings one about (`outbox`).
             why = "is not planned as a follow-up: only what the outbox asks for is"
-            raise NotAFollowUp(run_id=manifest.run_id, why=why)
+            raise errors.NotAFollowUp(run_id=manifest.run_id, why=why)
         self._steps.insert(manifest, actor=actor)
         return self.get(manifest.run_id)
 
@@ -484,7 +474,7 @@ class RunWrites(RunReads):
         found = self.state(run_id)
         self.require_holder(run_id, attempt)
         if to not in MOVED_BY_ITS_PROCESS or found is RunState.PUBLISHING:
-            raise CannotBecome(name=f"run {run_id}", found=found, wanted=to, of={"run_id": run_id})
+            raise errors.CannotBecome(name=f"run {run_id}", found=found, wanted=to, of={"run_id": run_id})
         if to is RunState.STAGED and found is RunState.STAGING:
             self._require_staged(run_id)
         self._steps.move(run_id, found, to, actor=actor, note=note, payload=payload or {})
@@ -502,7 +492,7 @@ class RunWrites(RunReads):
         state = self.state(run_id)
         for set_id in self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id)):
             why = f"belongs to set {set_id}, whose runs are cancelled together"
-            raise PartOfSet(run_id=run_id, set_id=set_id, act="cancel", why=why)
+            raise errors.PartOfSet(run_id=run_id, set_id=set_id, act="cancel", why=why)
         cancel_run(self._steps, run_id, state, Cancellation.of(by, reason))
 
     def _require_staged(self, run_id: str) -> None:
@@ -524,4 +514,4 @@ class RunWrites(RunReads):
             what = f"nothing is staged for {first_few(empty)}"
         else:
             return
-        raise NotStaged(run_id=run_id, lacking=what)
+        raise errors.NotStaged(run_id=run_id, lacking=what)

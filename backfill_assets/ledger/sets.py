@@ -7,16 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from sqlalchemy import Select, exists, func, insert, select
 
 from backfill_assets.core.people import same_name
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps, another_person
-from backfill_assets.ledger.errors import (
-    AlreadyRecorded,
-    Ended,
-    NeedsAnother,
-    NotCancellable,
-    OtherManifest,
-    UnfitState,
-)
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import Queries, Unreadable, readable
@@ -154,10 +146,10 @@ class SetWrites(SetReads):
         one_line("the reason", manifest.reason)
         set_id = one_line("the set's id", manifest.set_id)
         if self._row(select(manifests.c.run_id).where(manifests.c.run_id == set_id)):
-            raise AlreadyRecorded(kind="set", name=set_id)
+            raise errors.AlreadyRecorded(kind="set", name=set_id)
         for member in manifest.members:
             if self._runs.get(member.run_id).manifest_digest != member.manifest_digest:
-                raise OtherManifest(set_id=set_id, run_id=member.run_id)
+                raise errors.OtherManifest(set_id=set_id, run_id=member.run_id)
         document = {"run_id": set_id, "digest": manifest.digest, "body": manifest.text}
         self._log.write(insert(manifests).values(document), of=[set_id])
         self._log.write(
@@ -213,11 +205,11 @@ class SetWrites(SetReads):
         """
         found = self.get(set_id)
         if found.state is SetState.CANCELLED:
-            raise UnfitState(name=set_id, state=found.state, why="there is nothing left to approve")
+            raise errors.UnfitState(name=set_id, state=found.state, why="there is nothing left to approve")
         runs = self._runs.named(member.run_id for member in found.manifest.members)
         drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
         if not drafts:
-            raise Ended(kind="set", name=set_id, why="is approved already")
+            raise errors.Ended(kind="set", name=set_id, why="is approved already")
         approver = another_person(by, found.manifest.requested_by, kind="set", name=set_id)
         _require_landed_nothing(found, approver)
         for run in drafts:
@@ -253,7 +245,7 @@ class SetWrites(SetReads):
         runs = self._runs.named(member.run_id for member in found.manifest.members)
         if not is_replaceable(found, runs):
             why = "is not replaced: it is no proposal, or was approved or staged meanwhile"
-            raise Ended(kind="set", name=set_id, why=why)
+            raise errors.Ended(kind="set", name=set_id, why=why)
         decision = Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why))
         for run in runs:
             cancel_run(self._run_steps, run.run_id, run.state, decision)
@@ -272,7 +264,7 @@ class SetWrites(SetReads):
         found = self.get(set_id)
         decision = Cancellation.of(by, reason)
         if not may_follow(found.state, SetState.CANCELLED):
-            raise NotCancellable(name=set_id, state=found.state)
+            raise errors.NotCancellable(name=set_id, state=found.state)
         for member in found.manifest.members:
             cancel_run(self._run_steps, member.run_id, self._runs.state(member.run_id), decision)
         self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
@@ -292,4 +284,4 @@ def _require_landed_nothing(found: SetRecord, approver: str) -> None:
     proposed = found.manifest.proposed
     if proposed and any(same_name(approver, name) for name in proposed.landed_by):
         why = f"proposed because of files that {approver} has landed"
-        raise NeedsAnother(kind="set", name=found.set_id, why=why)
+        raise errors.NeedsAnother(kind="set", name=found.set_id, why=why)

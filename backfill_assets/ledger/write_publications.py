@@ -13,21 +13,8 @@ from sqlalchemy import Connection, insert, or_, select
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import EMPTY_FILE_SET
-from backfill_assets.ledger import rows
+from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps
-from backfill_assets.ledger.errors import (
-    AlreadyRecorded,
-    CannotBecome,
-    Ended,
-    LandedSince,
-    NeedsApproval,
-    NeverPublished,
-    OtherVersions,
-    PartOfSet,
-    ReplacedFilesRemoved,
-    StagedFilesRemoved,
-    TableBusy,
-)
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps
 from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
@@ -95,26 +82,26 @@ class PublicationChecks(PublicationReads):
     def _must_be_free(self, intent: PublicationIntent) -> None:
         held = publications
         if self._row(select(held.c.run_id).where(held.c.publication_id == intent.publication_id)):
-            raise AlreadyRecorded(kind="publication", name=intent.publication_id)
+            raise errors.AlreadyRecorded(kind="publication", name=intent.publication_id)
         open_one = self._row(
             select(held.c.publication_id, held.c.run_id, held.c.action).where(
                 held.c.table_name == intent.table, held.c.state == PublicationState.PUBLISHING
             )
         )
         if open_one is not None:
-            raise TableBusy(table=intent.table, **open_one._mapping)
+            raise errors.TableBusy(table=intent.table, **open_one._mapping)
 
     def _may_publish(self, intent: PublicationIntent) -> None:
         found = self._runs.get(intent.run_id)
         if found.manifest.mode in NEVER_PUBLISHED:
-            raise NeverPublished(run_id=found.run_id, manifest=found.manifest)
+            raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
         self._must_be_its_sets_turn(intent, SetState.PUBLISHING)
         self._must_follow_its_set(found)
         self._asked.require_still_asked(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise _cannot(found.run_id, found.state, RunState.PUBLISHING)
         if found.approval is not ApprovalState.APPROVED:
-            raise NeedsApproval(run_id=found.run_id)
+            raise errors.NeedsApproval(run_id=found.run_id)
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
         self._must_have_read_what_landed(found)
 
@@ -132,7 +119,7 @@ class PublicationChecks(PublicationReads):
             (read if row.import_id in manifest.imports else landed).add(row.event_date)
         if unread := sorted(landed - read):
             days = tuple(unread)
-            raise LandedSince(run_id=found.run_id, table=manifest.table, unread=first_few(days), days=days)
+            raise errors.LandedSince(run_id=found.run_id, table=manifest.table, unread=first_few(days), days=days)
 
     def _must_be_its_sets_turn(self, intent: PublicationIntent, turn: SetState) -> None:
         """The runs of a set are published and brought back together, by the process that moved the set last."""
@@ -144,7 +131,7 @@ class PublicationChecks(PublicationReads):
                 f"belongs to set {row.set_id}, which is {row.state}; the runs of a set are "
                 f"published and brought back together"
             )
-            raise PartOfSet(run_id=intent.run_id, set_id=row.set_id, act=intent.action.lower(), why=why)
+            raise errors.PartOfSet(run_id=intent.run_id, set_id=row.set_id, act=intent.action.lower(), why=why)
 
     def _must_follow_its_set(self, found: RunRecord) -> None:
         """What was computed from other candidates of a set is published after them, or readers see it without them."""
@@ -152,7 +139,7 @@ class PublicationChecks(PublicationReads):
         waiting = sorted(run_id for run_id in upstream if self._runs.state(run_id) is not RunState.PUBLISHED)
         if waiting:
             why = f"was computed from what {first_few(waiting)} staged, and that is not published"
-            raise PartOfSet(run_id=found.run_id, set_id=str(found.manifest.member_of), act="publish", why=why)
+            raise errors.PartOfSet(run_id=found.run_id, set_id=str(found.manifest.member_of), act="publish", why=why)
 
     def _may_roll_back(self, intent: PublicationIntent) -> None:
         self._must_be_its_sets_turn(intent, SetState.ROLLING_BACK)
@@ -162,7 +149,7 @@ class PublicationChecks(PublicationReads):
         undone = self.header(intent.undoes or "")
         is_its_publication = undone.run_id == intent.run_id and undone.action is Action.PUBLISH
         if undone.state is not PublicationState.PUBLISHED or not is_its_publication:
-            raise Ended(
+            raise errors.Ended(
                 kind="publication",
                 name=undone.publication_id,
                 why=f"({undone.action} of run {undone.run_id}) is {undone.state}; only a standing publication of run "
@@ -185,7 +172,7 @@ class PublicationChecks(PublicationReads):
             other.update(c.partition for c in intent.changes if not _can_be_restored(c, versions))
         if other:
             first = min(other)
-            raise OtherVersions(
+            raise errors.OtherVersions(
                 run_id=intent.run_id,
                 table=intent.table,
                 partitions=tuple(sorted(other)),
@@ -225,9 +212,9 @@ class PublicationChecks(PublicationReads):
         days = first_few(sorted(row.partition_date for row in removed))
         at = max(row.removed_at for row in removed).isoformat(timespec="seconds")
         if intent.action is Action.PUBLISH:
-            raise StagedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days)
+            raise errors.StagedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days)
         manifest = self._runs.get(intent.run_id).manifest
-        raise ReplacedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest)
+        raise errors.ReplacedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest)
 
 
 class PublicationWrites(PublicationChecks):
@@ -445,5 +432,5 @@ def _must_be_declared(intent: PublicationIntent, table: str, declared: tuple[dat
         raise Refused("a publication changes a partition once, and this one names some twice.")
 
 
-def _cannot(run_id: str, found: RunState, wanted: RunState) -> CannotBecome:
-    return CannotBecome(name=f"run {run_id}", found=found, wanted=wanted, of={"run_id": run_id})
+def _cannot(run_id: str, found: RunState, wanted: RunState) -> errors.CannotBecome:
+    return errors.CannotBecome(name=f"run {run_id}", found=found, wanted=wanted, of={"run_id": run_id})

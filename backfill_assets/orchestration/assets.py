@@ -14,15 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any
 
-from dagster import (
-    AssetDep,
-    AssetExecutionContext,
-    AssetKey,
-    AssetsDefinition,
-    BackfillPolicy,
-    Failure,
-    asset,
-)
+import dagster as dg
 from dagster_deltalake import DeltaTableResource
 
 from backfill_assets.application import look
@@ -54,7 +46,7 @@ from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.review import review_of
 
 Events = Iterator[Any]
-WHOLE_RANGE = BackfillPolicy.single_run()
+WHOLE_RANGE = dg.BackfillPolicy.single_run()
 
 
 def layer_of(table: Table) -> str:
@@ -72,17 +64,17 @@ def validations_of(table: DerivedTable) -> str:
     return f"{layer_of(table)}_validations"
 
 
-def candidate_key(table: DerivedTable) -> AssetKey:
+def candidate_key(table: DerivedTable) -> dg.AssetKey:
     """The asset of staged rows."""
-    return AssetKey(["candidate", table.short_name])
+    return dg.AssetKey(["candidate", table.short_name])
 
 
-def validation_key(table: DerivedTable) -> AssetKey:
+def validation_key(table: DerivedTable) -> dg.AssetKey:
     """The asset of gate results."""
-    return AssetKey(["validation", table.short_name])
+    return dg.AssetKey(["validation", table.short_name])
 
 
-def domain_assets(domain: Domain, graph: Graph, *, first_day: date, pool: str | None) -> Sequence[AssetsDefinition]:
+def domain_assets(domain: Domain, graph: Graph, *, first_day: date, pool: str | None) -> Sequence[dg.AssetsDefinition]:
     """Every asset of a domain: one per source table, three per derived table.
 
     Args:
@@ -100,10 +92,10 @@ def domain_assets(domain: Domain, graph: Graph, *, first_day: date, pool: str | 
     return found
 
 
-def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefinition:
+def _bronze(table: SourceTable, first_day: date, pool: str | None) -> dg.AssetsDefinition:
     key = published_key(table)
 
-    @asset(
+    @dg.asset(
         key=key,
         partitions_def=partitions_definition(table.partition.grain, first_day),
         backfill_policy=WHOLE_RANGE,
@@ -118,7 +110,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
         description=described.source(table),
         metadata=described.table_metadata(table),
     )
-    def load(context: AssetExecutionContext) -> Events:
+    def load(context: dg.AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         workspace = session.workspace
         with refusals_as_failures(session, context):
@@ -137,7 +129,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
             _must_have_passed(session, run, results)
             with refusals_as_failures(session, context):
                 record = _published_or_waiting(session, run, by=by)
-        except Failure:
+        except dg.Failure:
             yield from summaries(key, table.partition.grain, results, links=_links(session, run))
             yield from ended_checks(key, table.gates)
             raise
@@ -166,14 +158,14 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
 
 def _candidate(
     table: DerivedTable, domain: Domain, graph: Graph, first_day: date, pool: str | None
-) -> AssetsDefinition:
+) -> dg.AssetsDefinition:
     key = candidate_key(table)
     node = graph.table(table.name)
 
-    @asset(
+    @dg.asset(
         key=key,
         deps=[
-            AssetDep(
+            dg.AssetDep(
                 published_key(domain.table(name)),
                 partition_mapping=window_mapping(*(edge for edge in node.inputs if edge.table == name)),
             )
@@ -193,7 +185,7 @@ def _candidate(
         description=described.candidate(table),
         metadata={**described.row_metadata(table), **described.transform_metadata(table, node)},
     )
-    def stage_candidate(context: AssetExecutionContext) -> Events:
+    def stage_candidate(context: dg.AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         with refusals_as_failures(session, context):
             by = actor(session, context)
@@ -210,11 +202,11 @@ def _candidate(
     return stage_candidate
 
 
-def _validation(table: DerivedTable, first_day: date, pool: str | None) -> AssetsDefinition:
+def _validation(table: DerivedTable, first_day: date, pool: str | None) -> dg.AssetsDefinition:
     key = validation_key(table)
     partitions = partitions_definition(table.partition.grain, first_day)
 
-    @asset(
+    @dg.asset(
         key=key,
         deps=[candidate_key(table)],
         partitions_def=partitions,
@@ -230,7 +222,7 @@ def _validation(table: DerivedTable, first_day: date, pool: str | None) -> Asset
         description=described.validation(table),
         metadata=described.gate_metadata(table),
     )
-    def measure_gates(context: AssetExecutionContext) -> Events:
+    def measure_gates(context: dg.AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         with refusals_as_failures(session, context):
             by = actor(session, context)
@@ -254,10 +246,10 @@ def _validation(table: DerivedTable, first_day: date, pool: str | None) -> Asset
     return measure_gates
 
 
-def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
+def _published(table: DerivedTable, first_day: date) -> dg.AssetsDefinition:
     key = published_key(table)
 
-    @asset(
+    @dg.asset(
         key=key,
         deps=[validation_key(table)],
         partitions_def=partitions_definition(table.partition.grain, first_day),
@@ -272,7 +264,7 @@ def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
         description=described.published_table(table),
         metadata={**described.table_metadata(table), **described.code_metadata(table)},
     )
-    def swap(context: AssetExecutionContext) -> Events:
+    def swap(context: dg.AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         with refusals_as_failures(session, context):
             by = actor(session, context)
@@ -314,7 +306,7 @@ def _must_have_passed(session: Session, run: RunRecord, results: Iterable[GateRe
     """Fails the step when a blocking gate failed, so that nothing after it starts in the same Dagster run."""
     if any(result.blocking and not result.passed for result in results):
         review = review_of(run_report(session.workspace, run.run_id))
-        raise Failure(
+        raise dg.Failure(
             description=f"{review.headline}. {review.is_it_right} Next: {words_of(do(Act.REPORT, run.run_id))}",
             metadata={"run_id": run.run_id, **_links(session, run)},
             allow_retries=False,
@@ -325,13 +317,13 @@ def _links(session: Session, run: RunRecord) -> described.Links:
     return report_link(session.workspace.settings, run.run_id)
 
 
-def _url(context: AssetExecutionContext, table: Table) -> str:
+def _url(context: dg.AssetExecutionContext, table: Table) -> str:
     """Where readers find the table, from the resource that also loads it for them."""
     resource: DeltaTableResource = getattr(context.resources, table_key(table.name))
     return resource.url
 
 
-def _listener(context: AssetExecutionContext, session: Session) -> Listener:
+def _listener(context: dg.AssetExecutionContext, session: Session) -> Listener:
     def listen(progress: Progress) -> None:
         context.log.info(progress.line)
         session.progress(progress)

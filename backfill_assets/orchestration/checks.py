@@ -10,16 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from dagster import (
-    AssetCheckEvaluation,
-    AssetCheckSeverity,
-    AssetCheckSpec,
-    AssetKey,
-    DagsterEventType,
-    DagsterInstance,
-    MetadataValue,
-    PartitionsDefinition,
-)
+import dagster as dg
 
 from backfill_assets.domain import Gate
 from backfill_assets.ledger.findings import GateResult
@@ -38,8 +29,8 @@ ROWS_THAT_FAIL = "rows that fail"
 
 
 def gate_specs(
-    asset: AssetKey, gates: Iterable[Gate], partitions: PartitionsDefinition[str] | None
-) -> Sequence[AssetCheckSpec]:
+    asset: dg.AssetKey, gates: Iterable[Gate], partitions: dg.PartitionsDefinition[str] | None
+) -> Sequence[dg.AssetCheckSpec]:
     """The checks of an asset: one per gate, blocking as declared.
 
     Args:
@@ -47,7 +38,7 @@ def gate_specs(
         partitions: To have a status per partition; None for one status per run.
     """
     return [
-        AssetCheckSpec(
+        dg.AssetCheckSpec(
             name=gate.name,
             asset=asset,
             description=_sentence(gate.demands),
@@ -58,21 +49,21 @@ def gate_specs(
     ]
 
 
-def targets(instance: DagsterInstance, asset: AssetKey, run_id: str, at: float) -> Mapping[str, Target]:
+def targets(instance: dg.DagsterInstance, asset: dg.AssetKey, run_id: str, at: float) -> Mapping[str, Target]:
     """The latest materialization of each partition; without it the UI counts a check as not executed."""
-    latest = instance.get_latest_storage_id_by_partition(asset, DagsterEventType.ASSET_MATERIALIZATION)
+    latest = instance.get_latest_storage_id_by_partition(asset, dg.DagsterEventType.ASSET_MATERIALIZATION)
     return {key: Target(storage_id=storage_id, run_id=run_id, timestamp=at) for key, storage_id in latest.items()}
 
 
 def evaluations(
-    asset: AssetKey, results: Iterable[GateResult], on: Mapping[str, Target], *, links: Links
-) -> Iterator[AssetCheckEvaluation]:
+    asset: dg.AssetKey, results: Iterable[GateResult], on: Mapping[str, Target], *, links: Links
+) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per gate and partition, in a sentence; of some that failed also what was observed, with links."""
     failed: Counter[str] = Counter()
     for result in sorted(results, key=lambda result: (result.gate, result.partition)):
         key = key_of(result.partition)
         failed[result.gate] += not result.passed
-        yield AssetCheckEvaluation(
+        yield dg.AssetCheckEvaluation(
             asset_key=asset,
             check_name=result.gate,
             passed=result.passed,
@@ -88,15 +79,15 @@ def evaluations(
 
 
 def summaries(
-    asset: AssetKey, grain: Grain, results: Iterable[GateResult], *, links: Links
-) -> Iterator[AssetCheckEvaluation]:
+    asset: dg.AssetKey, grain: Grain, results: Iterable[GateResult], *, links: Links
+) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per gate for a whole run, naming the partitions that failed, with links where some did."""
     by_gate: dict[str, list[GateResult]] = defaultdict(list)
     for result in results:
         by_gate[result.gate].append(result)
     for gate, found in by_gate.items():
         failed = [result for result in found if not result.passed]
-        yield AssetCheckEvaluation(
+        yield dg.AssetCheckEvaluation(
             asset_key=asset,
             check_name=gate,
             passed=not failed,
@@ -117,8 +108,8 @@ def summaries(
         )
 
 
-def _severity(blocking: bool) -> AssetCheckSeverity:
-    return AssetCheckSeverity.ERROR if blocking else AssetCheckSeverity.WARN
+def _severity(blocking: bool) -> dg.AssetCheckSeverity:
+    return dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
 
 
 def _sentence(text: str) -> str:
@@ -147,5 +138,5 @@ def _observed(result: GateResult) -> Mapping[str, Any]:
     columns = table(["changed column", "rows"], changed.items(), numbers=["rows"])
     return {
         **({"observed": shown(plain, columns)} if plain.pairs or changed else {}),
-        **{name: MetadataValue.json(value) for name, value in nested.items() if value},
+        **{name: dg.MetadataValue.json(value) for name, value in nested.items() if value},
     }

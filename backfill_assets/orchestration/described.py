@@ -12,16 +12,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from dagster import (
-    AssetKey,
-    CodeReferencesMetadataValue,
-    LocalFileCodeReference,
-    MarkdownMetadataValue,
-    MetadataValue,
-    TableColumn,
-    TableColumnConstraints,
-    TableSchema,
-)
+import dagster as dg
 
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, SourceTable, Table
@@ -43,7 +34,7 @@ LAYERS = frozenset({"bronze", "silver", "gold"})
 NO_WORD = re.compile(r"\W", re.ASCII)
 CODE_SECTION = re.compile(r"^(?:Args|Returns|Raises|Yields|Examples?):", re.MULTILINE)
 
-Links = Mapping[str, MetadataValue]
+Links = Mapping[str, dg.MetadataValue]
 """Where more is read, by label."""
 
 MOVED = ("added", "removed", "changed")
@@ -128,13 +119,13 @@ def table_metadata(table: Table) -> Mapping[str, Any]:
 def row_metadata(table: Table) -> Mapping[str, Any]:
     """What a row of a table is, staged or published."""
     return {
-        "dagster/column_schema": TableSchema(
+        "dagster/column_schema": dg.TableSchema(
             columns=[
-                TableColumn(
+                dg.TableColumn(
                     column.name,
                     column.dataType.simpleString(),
                     description=column.metadata.get("comment"),
-                    constraints=TableColumnConstraints(nullable=column.nullable),
+                    constraints=dg.TableColumnConstraints(nullable=column.nullable),
                 )
                 for column in table.schema.fields
             ]
@@ -168,8 +159,8 @@ def code_metadata(table: DerivedTable) -> Mapping[str, Any]:
     if file is None:
         return {}
     line = inspect.getsourcelines(function)[1]
-    place = LocalFileCodeReference(file_path=file, line_number=line, label=table.transform)
-    return {"dagster/code_references": CodeReferencesMetadataValue(code_references=[place])}
+    place = dg.LocalFileCodeReference(file_path=file, line_number=line, label=table.transform)
+    return {"dagster/code_references": dg.CodeReferencesMetadataValue(code_references=[place])}
 
 
 def _window(window: AnyWindow) -> str:
@@ -180,14 +171,14 @@ def _window(window: AnyWindow) -> str:
 
 
 def staged(
-    found: Mapping[date, CandidatePartition], manifest: Manifest, *, validation: AssetKey, links: Links
+    found: Mapping[date, CandidatePartition], manifest: Manifest, *, validation: dg.AssetKey, links: Links
 ) -> Numbers:
     """What staging wrote, with links to where it is judged and read about."""
     return Numbers(
         of_run={
             **_run_id(found.values()),
             **_references(manifest),
-            "validation": MetadataValue.asset(validation),
+            "validation": dg.MetadataValue.asset(validation),
             **links,
         },
         by_partition={
@@ -201,8 +192,8 @@ def measured(
     results: Sequence[GateResult],
     *,
     report: str,
-    candidate: AssetKey,
-    published: AssetKey,
+    candidate: dg.AssetKey,
+    published: dg.AssetKey,
     links: Links,
 ) -> Numbers:
     """What the gates measured: numbers of each partition, which pages plot, and a summary of the run.
@@ -224,13 +215,13 @@ def measured(
     # of days they would be most of Dagster's record.
     whole: dict[date, Mapping[str, Any]] = {}
     if by_partition:
-        whole[max(by_partition)] = {"in short": MetadataValue.md(report), "worst partitions": _worst(by_partition)}
+        whole[max(by_partition)] = {"in short": dg.MetadataValue.md(report), "worst partitions": _worst(by_partition)}
     return Numbers(
         of_run={
             **_run_id(found.values()),
             **links,
-            "candidate": MetadataValue.asset(candidate),
-            "published": MetadataValue.asset(published),
+            "candidate": dg.MetadataValue.asset(candidate),
+            "published": dg.MetadataValue.asset(published),
         },
         by_partition={day: {**whole.get(day, {}), **numbers} for day, numbers in by_partition.items()},
     )
@@ -255,7 +246,7 @@ def names_rows(result: GateResult) -> bool:
     return any((violations(result), *(result.observed.get(name) for name in MOVED)))
 
 
-def _worst(by_partition: Mapping[date, Mapping[str, Any]]) -> MarkdownMetadataValue:
+def _worst(by_partition: Mapping[date, Mapping[str, Any]]) -> dg.MarkdownMetadataValue:
     """The partitions with the most violations, then the most differences."""
     heads = ("violations", *MOVED, "rows")
     counts = {day: [int(numbers.get(name, 0)) for name in heads] for day, numbers in by_partition.items()}
@@ -263,9 +254,9 @@ def _worst(by_partition: Mapping[date, Mapping[str, Any]]) -> MarkdownMetadataVa
     return shown(table(["partition", *heads], ((day, *counts[day]) for day in ranked), numbers=heads))
 
 
-def shown(*blocks: Block) -> MarkdownMetadataValue:
+def shown(*blocks: Block) -> dg.MarkdownMetadataValue:
     """Blocks of a page, in metadata."""
-    return MetadataValue.md(markdown_page(page("", *blocks)))
+    return dg.MetadataValue.md(markdown_page(page("", *blocks)))
 
 
 def _differences(moves: Moves) -> Mapping[str, int]:
@@ -285,7 +276,7 @@ def published(
     *,
     rows: int,
     links: Links,
-    validation: AssetKey | None = None,
+    validation: dg.AssetKey | None = None,
 ) -> Numbers:
     """What a publication changed; a partition it left alone already held the same rows.
 
@@ -306,7 +297,7 @@ def published(
             "dagster/uri": url,
             **_references(manifest),
             **links,
-            **({"validation": MetadataValue.asset(validation)} if validation else {}),
+            **({"validation": dg.MetadataValue.asset(validation)} if validation else {}),
         },
         by_partition={
             day: {**_counted(partition), "swapped": day in changed} for day, partition in staged_partitions.items()
@@ -333,7 +324,7 @@ def _run_id(partitions: Iterable[CandidatePartition]) -> Mapping[str, Any]:
 # ---------------------------------------------------------------------------------------------------------- links
 
 
-def report_link(settings: Settings, name: str, *, label: str = REPORT) -> Mapping[str, MetadataValue]:
+def report_link(settings: Settings, name: str, *, label: str = REPORT) -> Mapping[str, dg.MetadataValue]:
     """Where the report of a run or a set is read.
 
     Args:
@@ -342,11 +333,11 @@ def report_link(settings: Settings, name: str, *, label: str = REPORT) -> Mappin
         label: Under which the report stands.
     """
     if not settings.desk_url:
-        return {label: MetadataValue.text(_command(name))}
+        return {label: dg.MetadataValue.text(_command(name))}
     named = quote(name, safe="")
     return {
-        label: MetadataValue.url(f"{settings.desk_url}/reports/{named}"),
-        AT_THE_DESK: MetadataValue.url(f"{settings.desk_url}/{'sets' if is_set(name) else 'runs'}/{named}"),
+        label: dg.MetadataValue.url(f"{settings.desk_url}/reports/{named}"),
+        AT_THE_DESK: dg.MetadataValue.url(f"{settings.desk_url}/{'sets' if is_set(name) else 'runs'}/{named}"),
     }
 
 

@@ -11,15 +11,7 @@ from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
-from dagster import (
-    AssetKey,
-    BetaWarning,
-    DailyPartitionsDefinition,
-    MonthlyPartitionsDefinition,
-    PreviewWarning,
-    TimeWindowPartitionMapping,
-    TimeWindowPartitionsDefinition,
-)
+import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import Table
@@ -48,21 +40,21 @@ def first_day_of_data(workspace: Workspace) -> date:
     return max(first_day, min(known).replace(day=1)) if known else first_day
 
 
-def partitions_definition(grain: Grain, first_day: date) -> TimeWindowPartitionsDefinition:
+def partitions_definition(grain: Grain, first_day: date) -> dg.TimeWindowPartitionsDefinition:
     """Every partition from the first day to today, named by the first day it covers."""
     match grain:
         case Grain.DAILY:
-            return DailyPartitionsDefinition(
+            return dg.DailyPartitionsDefinition(
                 start_date=first_day.isoformat(), end_offset=1, timezone="UTC", fmt=KEY_FORMAT
             )
         case Grain.MONTHLY:
             # Dagster begins with the first whole month; ours is the one that the first day falls into.
-            return MonthlyPartitionsDefinition(
+            return dg.MonthlyPartitionsDefinition(
                 start_date=first_day.replace(day=1).isoformat(), end_offset=1, timezone="UTC", fmt=KEY_FORMAT
             )
 
 
-def window_mapping(*edges: TableInput) -> TimeWindowPartitionMapping:
+def window_mapping(*edges: TableInput) -> dg.TimeWindowPartitionMapping:
     """From the partitions of a derived table to those of one table that it reads: its window.
 
     Days that an input cannot have are left out here. The planner decides whether they are missing, and refuses.
@@ -73,16 +65,16 @@ def window_mapping(*edges: TableInput) -> TimeWindowPartitionMapping:
     """
     back, ahead = zip(*(edge.window.counts for edge in edges), strict=True)
     with relied_upon():
-        return TimeWindowPartitionMapping(
+        return dg.TimeWindowPartitionMapping(
             start_offset=-max(back),
             end_offset=max(ahead),
             allow_nonexistent_upstream_partitions=True,
         )
 
 
-def published_key(table: Table) -> AssetKey:
+def published_key(table: Table) -> dg.AssetKey:
     """The asset that readers know: the table's name, split at the dot."""
-    return AssetKey(table.name.split("."))
+    return dg.AssetKey(table.name.split("."))
 
 
 def key_of(partition: date) -> str:
@@ -101,6 +93,6 @@ def relied_upon() -> Iterator[None]:
     Tests hold Dagster to each of them, so its warnings would only hide others.
     """
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BetaWarning)
-        warnings.simplefilter("ignore", PreviewWarning)
+        warnings.simplefilter("ignore", dg.BetaWarning)
+        warnings.simplefilter("ignore", dg.PreviewWarning)
         yield

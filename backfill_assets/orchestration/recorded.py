@@ -7,15 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from dagster import (
-    AssetExecutionContext,
-    AssetKey,
-    AssetMaterialization,
-    AssetObservation,
-    DataVersion,
-    MaterializeResult,
-    Output,
-)
+import dagster as dg
 
 from backfill_assets.core.errors import NotApproved
 from backfill_assets.core.identity import sha256_text
@@ -33,7 +25,9 @@ Events = Iterator[Any]
 DATA_VERSION_TAG = "dagster/data_version"
 
 
-def materialized(context: AssetExecutionContext, key: AssetKey, partitions: Iterable[date], numbers: Numbers) -> Events:
+def materialized(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, partitions: Iterable[date], numbers: Numbers
+) -> Events:
     """The materialization of exactly these partitions, each with its own numbers.
 
     An output would speak for the whole range that the Dagster run names. So where a run has gaps, each partition is
@@ -46,7 +40,7 @@ def materialized(context: AssetExecutionContext, key: AssetKey, partitions: Iter
         for partition_key, metadata in own.items():
             context.add_asset_metadata(metadata, asset_key=key, partition_key=partition_key)
         # Of one output there is one version, also for many partitions: a digest of what they all hold.
-        yield MaterializeResult(asset_key=key, metadata=numbers.of_run, data_version=_data_version(own))
+        yield dg.MaterializeResult(asset_key=key, metadata=numbers.of_run, data_version=_data_version(own))
         return
     for batch in batches(keys, BATCH):
         with one_commit(context.instance):
@@ -54,24 +48,26 @@ def materialized(context: AssetExecutionContext, key: AssetKey, partitions: Iter
                 metadata = {**numbers.of_run, **own.get(partition_key, {})}
                 version = _data_version({partition_key: metadata})
                 version_tags = {DATA_VERSION_TAG: version.value} if version else None
-                yield AssetMaterialization(asset_key=key, partition=partition_key, metadata=metadata, tags=version_tags)
+                yield dg.AssetMaterialization(
+                    asset_key=key, partition=partition_key, metadata=metadata, tags=version_tags
+                )
 
 
-def _data_version(by_partition: Mapping[str, Mapping[str, Any]]) -> DataVersion | None:
+def _data_version(by_partition: Mapping[str, Mapping[str, Any]]) -> dg.DataVersion | None:
     """The content of some partitions as a version: the checksum of one, a digest of those of several."""
     checksums = [str(metadata.get("checksum", "")) for metadata in by_partition.values()]
     if not checksums or not all(checksums):
         return None
-    return DataVersion(checksums[0] if len(checksums) == 1 else sha256_text("|".join(checksums)))
+    return dg.DataVersion(checksums[0] if len(checksums) == 1 else sha256_text("|".join(checksums)))
 
 
 def waits(
-    context: AssetExecutionContext, key: AssetKey, run: RunRecord, waiting: NotApproved, *, links: Links
-) -> AssetObservation:
+    context: dg.AssetExecutionContext, key: dg.AssetKey, run: RunRecord, waiting: NotApproved, *, links: Links
+) -> dg.AssetObservation:
     """That a run has passed its gates and waits for an approval: in the log of the Dagster run, and on the table."""
     sentence = f"PASSED, waiting for approval by another person than the requester: {explained(waiting)}"
     context.log.warning(sentence)
-    return AssetObservation(
+    return dg.AssetObservation(
         asset_key=key,
         description=sentence,
         metadata={
@@ -83,7 +79,7 @@ def waits(
 
 
 def gate_events(
-    context: AssetExecutionContext, key: AssetKey, grain: Grain, results: Sequence[GateResult], *, links: Links
+    context: dg.AssetExecutionContext, key: dg.AssetKey, grain: Grain, results: Sequence[GateResult], *, links: Links
 ) -> Events:
     """The status of each gate for each partition, and one evaluation per gate that sums them up for the run."""
     on = targets(context.instance, key, context.run.run_id, time.time())
@@ -93,7 +89,7 @@ def gate_events(
     yield from summaries(key, grain, results, links=links)
 
 
-def ended_checks(key: AssetKey, gates: Iterable[Gate]) -> Events:
+def ended_checks(key: dg.AssetKey, gates: Iterable[Gate]) -> Events:
     """Ends the output of every check; an evaluation by itself leaves it open, and the step would fail for it."""
     for spec in gate_specs(key, gates, None):
-        yield Output(None, output_name=spec.get_python_identifier())
+        yield dg.Output(None, output_name=spec.get_python_identifier())

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import date
 
-from backfill_assets.core.errors import (
-    BackfillError,
-    GateFailed,
-    IllegalTransition,
-    InputsMovedOn,
-    LeavesOrphans,
-    NotApproved,
-    OutcomeUnknown,
-    TargetChanged,
-    sentence,
-)
+from backfill_assets.core import errors
+from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
@@ -31,7 +22,7 @@ def members(groups: Sequence[Sequence[str]]) -> str:
 
 
 @sentence
-class NeverPublished(IllegalTransition):
+class NeverPublished(errors.IllegalTransition):
     """run {run_id} has mode {manifest.mode} and is never published."""
 
     run_id: str
@@ -39,7 +30,7 @@ class NeverPublished(IllegalTransition):
 
 
 @sentence
-class NotPublishable(IllegalTransition):
+class NotPublishable(errors.IllegalTransition):
     """run {run_id} cannot be published: it is {state}."""
 
     run_id: str
@@ -49,7 +40,7 @@ class NotPublishable(IllegalTransition):
 
 
 @sentence
-class NoCandidate(GateFailed):
+class NoCandidate(errors.GateFailed):
     """run {run_id} has no candidate for {partitions}."""
 
     run_id: str
@@ -57,7 +48,7 @@ class NoCandidate(GateFailed):
 
 
 @sentence
-class GatesNotPassed(GateFailed):
+class GatesNotPassed(errors.GateFailed):
     """run {run_id} cannot be published: {gates} did not pass for exactly the staged files of {partitions}."""
 
     run_id: str
@@ -66,7 +57,7 @@ class GatesNotPassed(GateFailed):
 
 
 @sentence
-class TableChanged(TargetChanged):
+class TableChanged(errors.TargetChanged):
     """{table} changed since run {run_id} was compared with it: {partitions}."""
 
     run_id: str
@@ -75,7 +66,7 @@ class TableChanged(TargetChanged):
 
 
 @sentence
-class OnlyAdds(TargetChanged):
+class OnlyAdds(errors.TargetChanged):
     """run {run_id} would change {table} {partitions}, which has an accepted version, and the table only adds
     partitions."""
 
@@ -85,7 +76,7 @@ class OnlyAdds(TargetChanged):
 
 
 @sentence
-class AnotherUnderWay(TargetChanged):
+class AnotherUnderWay(errors.TargetChanged):
     """publication {publication_id} of {table} has begun and is not recorded yet, and keys of the table move between
     partitions."""
 
@@ -94,7 +85,7 @@ class AnotherUnderWay(TargetChanged):
 
 
 @sentence
-class MergedSince(TargetChanged):
+class MergedSince(errors.TargetChanged):
     """run {run_id} has merged changes into {table} after publication {publication_id}, and with its rows."""
 
     table: str
@@ -104,7 +95,7 @@ class MergedSince(TargetChanged):
 
 
 @sentence
-class ChangedAfterPublication(TargetChanged):
+class ChangedAfterPublication(errors.TargetChanged):
     """{table} {partition} was changed by {changed_by} after publication {publication_id}."""
 
     table: str
@@ -115,7 +106,7 @@ class ChangedAfterPublication(TargetChanged):
 
 
 @sentence
-class OlderInputs(InputsMovedOn):
+class OlderInputs(errors.InputsMovedOn):
     """run {run_id} was computed from older inputs than what readers see: {partitions} of {manifest.table} would no
     longer follow from the inputs as they are now."""
 
@@ -125,7 +116,7 @@ class OlderInputs(InputsMovedOn):
 
 
 @sentence
-class InputsRolledBack(InputsMovedOn):
+class InputsRolledBack(errors.InputsMovedOn):
     """run {run_id} was computed from {table} {partitions}, rolled back since and without an accepted version."""
 
     run_id: str
@@ -134,7 +125,7 @@ class InputsRolledBack(InputsMovedOn):
 
 
 @sentence
-class NothingToUndo(IllegalTransition):
+class NothingToUndo(errors.IllegalTransition):
     """run {run_id} {why}, so there is nothing to undo."""
 
     run_id: str
@@ -143,7 +134,7 @@ class NothingToUndo(IllegalTransition):
 
 
 @sentence
-class LandedButNotRecorded(OutcomeUnknown):
+class LandedButNotRecorded(errors.OutcomeUnknown):
     """the swap landed as version {delta_version} of {table} and readers see it, but the ledger could not be updated:
     {why}"""
 
@@ -155,7 +146,7 @@ class LandedButNotRecorded(OutcomeUnknown):
 
 
 @sentence
-class RefusedButNotRecorded(OutcomeUnknown):
+class RefusedButNotRecorded(errors.OutcomeUnknown):
     """{refusal} So nothing was published, but the ledger could not be updated: {why}"""
 
     publication_id: str
@@ -166,7 +157,7 @@ class RefusedButNotRecorded(OutcomeUnknown):
 
 
 @sentence
-class OfSubject(NotApproved):
+class OfSubject(errors.NotApproved):
     """What is approved with a run: the set that it belongs to, or the run alone."""
 
     run_id: str | None = None
@@ -208,7 +199,7 @@ class MayNotRollBack(NotAmongApprovers):
 
 
 @sentence
-class MayNotApproveCapture(NotApproved):
+class MayNotApproveCapture(errors.NotApproved):
     """capture {capture_id} of {table} is approved by a member {whom}, and {person} is none: {file} (version
     {version})."""
 
@@ -225,7 +216,7 @@ class MayNotApproveCapture(NotApproved):
 
 
 @sentence
-class NoListOfApprovers(NotApproved):
+class NoListOfApprovers(errors.NotApproved):
     """{table} is approved by a member {whom}, and the file that lists the members cannot be read."""
 
     table: str
@@ -268,29 +259,29 @@ class ApprovalNotValid(OfSubject):
     """the approval of {what} by {approver} is not valid: {cause.message}"""
 
     approver: str
-    cause: NotApproved
+    cause: errors.NotApproved
 
 
 @sentence
-class NotEnded(BackfillError):
+class NotEnded(errors.BackfillError):
     """{what} {id} could not be ended: {cause.message}"""
 
     what: str
     id: str
-    cause: BackfillError
+    cause: errors.BackfillError
 
 
 @sentence
-class StillUnknown(OutcomeUnknown):
+class StillUnknown(errors.OutcomeUnknown):
     """it is still not known whether {publication_id} of {table} landed: {cause.message}"""
 
     publication_id: str
     table: str
-    cause: BackfillError
+    cause: errors.BackfillError
 
 
 @sentence
-class WouldLeaveOrphans(LeavesOrphans):
+class WouldLeaveOrphans(errors.LeavesOrphans):
     """rolling back {of} would leave published partitions without their input: {of_tables} (by {dependents})."""
 
     of: str
@@ -309,7 +300,7 @@ class DependentChangedSince(ChangedAfterPublication):
 
 
 @sentence
-class BeingPublished(IllegalTransition):
+class BeingPublished(errors.IllegalTransition):
     """run {run_id} of {whole} is being published{so}."""
 
     run_id: str

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from backfill_assets.core.errors import (
-    BackfillError,
-    HalfWay,
-    IllegalTransition,
-    LeavesOrphans,
-    MissingInput,
-    Refused,
-    Retryable,
-    sentence,
-)
+from backfill_assets.core import errors
+from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.impact import TablePartitions, lacks
 from backfill_assets.planning.manifest_parts import Mode
@@ -24,7 +16,7 @@ _MOST_NAMED = 3
 
 
 @sentence
-class SetIs(IllegalTransition):
+class SetIs(errors.IllegalTransition):
     """set {set_id} is {state}."""
 
     set_id: str
@@ -37,7 +29,7 @@ class SetHasNothingToUndo(SetIs):
 
 
 @sentence
-class SetIsNeverPublished(IllegalTransition):
+class SetIsNeverPublished(errors.IllegalTransition):
     """set {set_id} has mode {mode} and is never published."""
 
     set_id: str
@@ -45,7 +37,7 @@ class SetIsNeverPublished(IllegalTransition):
 
 
 @sentence
-class MemberNotPublishable(IllegalTransition):
+class MemberNotPublishable(errors.IllegalTransition):
     """set {set_id} cannot be published: its run {run_id} is {state}."""
 
     set_id: str
@@ -55,7 +47,7 @@ class MemberNotPublishable(IllegalTransition):
 
 
 @sentence
-class MemberSuperseded(IllegalTransition):
+class MemberSuperseded(errors.IllegalTransition):
     """run {run_id} of set {set_id} is {state}."""
 
     set_id: str
@@ -65,7 +57,7 @@ class MemberSuperseded(IllegalTransition):
 
 
 @sentence
-class OnlyUndoneWithSet(IllegalTransition):
+class OnlyUndoneWithSet(errors.IllegalTransition):
     """run {run_id} belongs to set {set_id}, and is only undone with it."""
 
     run_id: str
@@ -73,7 +65,7 @@ class OnlyUndoneWithSet(IllegalTransition):
 
 
 @sentence
-class SetWouldBeOrphaned(LeavesOrphans):
+class SetWouldBeOrphaned(errors.LeavesOrphans):
     """rolling back {of} would leave published partitions of set {set_id} without their input: {of_tables}."""
 
     of: str
@@ -86,47 +78,47 @@ class SetWouldBeOrphaned(LeavesOrphans):
 
 
 @sentence
-class HalfPublished(HalfWay):
+class HalfPublished(errors.HalfWay):
     """{cause.message} {published} of {count} runs of set {set_id} are published."""
 
     set_id: str
     published: int
     count: int
-    cause: BackfillError
+    cause: errors.BackfillError
 
 
 @sentence
-class HalfRolledBack(HalfWay):
+class HalfRolledBack(errors.HalfWay):
     """{cause.message} {undone} of {count} published runs of set {set_id} are rolled back."""
 
     set_id: str
     run_id: str
     undone: int
     count: int
-    cause: BackfillError
+    cause: errors.BackfillError
 
 
 @sentence
-class OnlyDependentsRolledBack(HalfWay):
+class OnlyDependentsRolledBack(errors.HalfWay):
     """{cause.message} So {of} was not rolled back; its dependents were: {dependents}."""
 
     of: str
     dependents: tuple[str, ...]
-    cause: BackfillError
+    cause: errors.BackfillError
 
 
 @sentence
-class NoChangeNamed(Refused):
+class NoChangeNamed(errors.Refused):
     """the request names no change."""
 
 
 @sentence
-class StaleNeedsPresent(Refused):
+class StaleNeedsPresent(errors.Refused):
     """what is stale is rebuilt with the present references: with others it would stay as it is listed."""
 
 
 @sentence
-class ReproducedOneByOne(Refused):
+class ReproducedOneByOne(errors.Refused):
     """{set_id} is a set, and its runs are reproduced one by one."""
 
     set_id: str
@@ -134,19 +126,19 @@ class ReproducedOneByOne(Refused):
 
 
 @sentence
-class OpenKeepsChanging(Retryable):
+class OpenKeepsChanging(errors.Retryable):
     """what is open changed again and again while a proposal was made; nothing was planned."""
 
 
 @sentence
-class OnlyCodeChanged(Refused):
+class OnlyCodeChanged(errors.Refused):
     """only the code changed, under the same version: {stale}."""
 
     stale: tuple[TablePartitions, ...]
 
 
 @sentence
-class NotLoaded(MissingInput):
+class NotLoaded(errors.MissingInput):
     """{table} has days that are not built from what has landed: {partitions}."""
 
     table: str
@@ -154,7 +146,7 @@ class NotLoaded(MissingInput):
 
 
 @sentence
-class OnlyPart(Refused):
+class OnlyPart(errors.Refused):
     """{planned:,} of {asked} asked for can be planned. Left out: {named}."""
 
     planned: int
