@@ -148,7 +148,7 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
     with ws.ledger.write() as tx:
         if others := LedgerState(tx).open_runs(table.name, newest):
             return _others(others)
-        return tx.runs.add(plan.manifest, actor=LIVE)
+        return tx.runs.add(plan.manifest, actor=LIVE, expected_seconds=plan.estimate.seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -213,7 +213,7 @@ def _age(since: datetime, as_of: datetime) -> float:
 
 
 def _estimated(tx: ReadTransaction) -> Metric:
-    """How long it will take to stage what is planned, where earlier runs of the table tell."""
+    """How long what is planned will take to stage and to measure, where earlier runs of the table tell."""
     seconds: dict[str, float] = {}
     for header in tx.runs.headers(states=_UNSTAGED, limit=_MOST_ESTIMATED):
         try:
@@ -225,7 +225,7 @@ def _estimated(tx: ReadTransaction) -> Metric:
             seconds[header.table] = seconds.get(header.table, 0.0) + expected
     return _gauge(
         "backfill_cost_estimate",
-        "Seconds that staging is expected to take of runs that are planned and not staged, the latest fifty.",
+        "Seconds until the gates of runs end, as expected, of the latest fifty that are planned and not staged.",
         (({"table": table}, round(found, 3)) for table, found in sorted(seconds.items())),
     )
 

@@ -13,7 +13,7 @@ from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.estimates import require_affordable
 from backfill_assets.planning.impact import complete_partitions, lacking
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs
+from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs, within
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, plan_document, set_plan_document
@@ -67,10 +67,10 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
             lacks = lacking(chosen.graph, node, waiting, state.accepted)
             proposed = replace(proposed, left_out=waiting, lacks=lacks)
     require_inputs(proposed, first_day=ws.graph.first_day)
-    cores, price = ws.settings.cores, ws.settings.core_hour_price
-    require_affordable({table.name: proposed.estimate}, request.max_cost, cores=cores, price=price)
+    most = require_affordable({table.name: proposed.estimate}, request.max_cost, ws.settings.tariff)
+    proposed = within(proposed, most[table.name])
     with ws.ledger.write() as tx:
-        tx.runs.add(proposed.manifest, actor=request.by)
+        tx.runs.add(proposed.manifest, actor=request.by, expected_seconds=proposed.estimate.seconds)
     return proposed
 
 
@@ -84,7 +84,9 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     """The plan of a run as a document: what it reads and replaces, and every stage."""
     with ws.ledger.read() as tx:
         back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
-    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings)
+    seconds = planned.estimate.seconds
+    cost = None if seconds is None else ws.settings.tariff.spent(seconds)
+    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost)
 
 
 def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:

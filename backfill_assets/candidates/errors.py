@@ -107,6 +107,15 @@ class NotStageable(IllegalTransition):
 
 
 @sentence
+class TooLong(ContractBroken):
+    """run {run_id} has computed for {seconds:,.0f} s where its manifest allows {most:,} s."""
+
+    run_id: str
+    seconds: float
+    most: int
+
+
+@sentence
 class TooManyRows(ContractBroken):
     """run {run_id} staged {rows:,} rows where its manifest allows {most:,}."""
 

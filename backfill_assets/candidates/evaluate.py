@@ -47,6 +47,7 @@ from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lake.tables import follows_in_swap
+from backfill_assets.ledger.events import ALL_GATES
 from backfill_assets.ledger.findings import (
     BreakdownCell,
     FailingKey,
@@ -101,6 +102,7 @@ class Gating:
         again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
         took_ms: How long its stages took, by name.
+        began: When it began, by a clock that never goes back.
     """
 
     ws: Workspace
@@ -119,6 +121,7 @@ class Gating:
     again: StateAgain | None = None
     cells: tuple[BreakdownCell, ...] = ()
     took_ms: dict[str, int] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
     evaluated: Evaluated | None = None
 
     @cached_property
@@ -318,6 +321,7 @@ def _record(work: Gating, *, actor: str) -> None:
     failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
     cells = Sample(kind=SampleKind.BREAKDOWN, rows=work.cells)
     by_partition = Sample(kind=SampleKind.PARTITION_CELLS, rows=_partition_cells(work))
+    work.took_ms[ALL_GATES] = round((time.monotonic() - work.began) * 1000)
     with ws.ledger.write() as tx:
         tx.candidates.record_gates(
             manifest.run_id,

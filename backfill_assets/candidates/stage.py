@@ -24,7 +24,7 @@ from backfill_assets.candidates.compute import (
     require_same_code,
     source_rows,
 )
-from backfill_assets.candidates.errors import NotStageable, TooManyRows
+from backfill_assets.candidates.errors import NotStageable, TooLong, TooManyRows
 from backfill_assets.candidates.inputs import (
     PinnedFiles,
     digests_of,
@@ -222,11 +222,15 @@ def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
 
 
 def _require_within_limits(manifest: Manifest, tx: ReadTransaction) -> None:
-    if manifest.limits.max_rows is None:
-        return
-    rows = tx.candidates.row_count(manifest.run_id)
-    if rows > manifest.limits.max_rows:
-        raise TooManyRows(run_id=manifest.run_id, rows=rows, most=manifest.limits.max_rows)
+    limits = manifest.limits
+    rows = 0 if limits.max_rows is None else tx.candidates.row_count(manifest.run_id)
+    if limits.max_rows is not None and rows > limits.max_rows:
+        raise TooManyRows(run_id=manifest.run_id, rows=rows, most=limits.max_rows)
+    seconds = (
+        0.0 if limits.max_seconds is None else sum(chunk.seconds for chunk in tx.candidates.chunks(manifest.run_id))
+    )
+    if limits.max_seconds is not None and seconds > limits.max_seconds:
+        raise TooLong(run_id=manifest.run_id, seconds=seconds, most=limits.max_seconds)
 
 
 def _stage_rows(work: Staging, stage: Compute) -> int:

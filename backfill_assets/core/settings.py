@@ -18,6 +18,7 @@ from backfill_assets.core.people import Sensor
 from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, place_of
 from backfill_assets.core.session_settings import require_tuning
 from backfill_assets.core.store_access import FROM_ENVIRONMENT, StoreAccess
+from backfill_assets.core.tariff import ONE_CORE, Tariff
 
 EXAMPLE = "backfill_assets.examples.enforcement_sla"
 """The domain of a checkout that names no other, and of the demo."""
@@ -63,9 +64,8 @@ class Settings:
             (`BACKFILL_LEASE_SECONDS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
-        cores: How many cores compute a run, for `plan --max-cost` (`BACKFILL_CORES`); by default those of this machine.
-        core_hour_price: The price of a core hour, by which `--max-cost` is money and not core seconds
-            (`BACKFILL_CORE_HOUR_PRICE`); None without one.
+        tariff: What computing costs, for `plan --max-cost`: how many cores compute a run (`BACKFILL_CORES`; by default
+            those of this machine), and the price of a core hour (`BACKFILL_CORE_HOUR_PRICE`, such as `0.05 EUR`).
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
         spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
         spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
@@ -104,8 +104,7 @@ class Settings:
     drop: Path | None = None
     sensors: frozenset[Sensor] | None = None
     live_at: time = DEFAULT_LIVE_AT
-    cores: int = 1
-    core_hour_price: Decimal | None = None
+    tariff: Tariff = ONE_CORE
     log: str = ""
     desk_url: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -166,8 +165,7 @@ class Settings:
             drop=_drop(given, home),
             sensors=_sensors(given),
             live_at=_time_of_day(given, "BACKFILL_LIVE_AT", DEFAULT_LIVE_AT),
-            cores=_count(given, "BACKFILL_CORES", os.cpu_count() or 1),
-            core_hour_price=_price(given, "BACKFILL_CORE_HOUR_PRICE"),
+            tariff=_tariff(given),
             log=_log(given),
             desk_url=_address(given, "BACKFILL_DESK_URL"),
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
@@ -255,11 +253,15 @@ def _count(given: Mapping[str, str], name: str, default: int) -> int:
     return int(text)
 
 
-def _price(given: Mapping[str, str], name: str) -> Decimal | None:
-    text = given.get(name, "")
-    if text and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text, flags=re.ASCII):
-        raise InvalidSetting(setting=name, why=f"is {text[:100]!r}, which is not a price like 0.05")
-    return Decimal(text) if text else None
+def _tariff(given: Mapping[str, str]) -> Tariff:
+    cores, text = _count(given, "BACKFILL_CORES", os.cpu_count() or 1), given.get("BACKFILL_CORE_HOUR_PRICE", "")
+    if not text:
+        return Tariff(cores=cores)
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(?: ([A-Z]{3}))?", text, flags=re.ASCII)
+    if not found:
+        why = f"is {text[:100]!r}, which is not a price like 0.05 or 0.05 EUR"
+        raise InvalidSetting(setting="BACKFILL_CORE_HOUR_PRICE", why=why)
+    return Tariff(cores=cores, price=Decimal(found[1]), currency=found[2] or "")
 
 
 def _log(given: Mapping[str, str]) -> str:

@@ -15,7 +15,16 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import LostWork, NotWhatWasStaged, UnfitState
-from backfill_assets.ledger.events import SYSTEM, TOOK_MS, Event, EventLog, Step
+from backfill_assets.ledger.events import (
+    ALL_GATES,
+    GATES_RECORDED,
+    SYSTEM,
+    TOOK_MS,
+    Event,
+    EventLog,
+    Step,
+    seconds_of_gates,
+)
 from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, Sample
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import Queries, batches
@@ -25,7 +34,7 @@ from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, events, gate_results, runs
 from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState
-from backfill_assets.planning.estimates import Pace
+from backfill_assets.planning.estimates import EarlierRun, Pace
 
 
 class CandidateReads(Queries):
@@ -40,35 +49,35 @@ class CandidateReads(Queries):
         return tuple(rows.chunk_record(row) for row in self._rows(chosen))
 
     def pace(self, table: str, *, latest: int = 5) -> Pace | None:
-        """How fast the latest runs of a table were staged; None when none has finished a chunk.
+        """How long the latest runs of a table took; None when no run has ended its gates.
 
-        Cost: one row per chunk of the latest runs, found by index.
+        Cost: one row per chunk of the latest runs, and their events of gates, found by index.
 
         Args:
             latest: From how many runs.
         """
-        # EXISTS, because SQLite makes a list of every chunk of the ledger for IN.
-        done = exists().where(chunk_runs.c.run_id == runs.c.run_id, chunk_runs.c.state == ChunkState.DONE)
+        gated = exists().where(events.c.entity_id == runs.c.run_id, events.c.action == GATES_RECORDED)
         chosen = (
             select(runs.c.run_id)
-            .where(runs.c.table_name == table, done)
+            .where(runs.c.table_name == table, gated)
             .order_by(runs.c.added_sequence.desc())
             .limit(latest)
         )
-        run_ids = self._values(chosen)
-        found = self._rows(select(chunk_runs).where(chunk_runs.c.run_id.in_(run_ids)))
-        timed = [c for c in map(rows.chunk_record, found) if c.finished_at is not None and c.output_rows is not None]
-        if not timed:
-            return None
-        paces = _seconds_per_row(timed)
-        return Pace(
-            fastest=min(paces, default=0.0),
-            slowest=max(paces, default=0.0),
-            runs=len(run_ids),
-            rows=sum(chunk.output_rows or 0 for chunk in timed),
-            partitions=sum(len(chunk.partitions) for chunk in timed),
-            seconds=sum(map(_seconds, timed)),
+        found = {run_id: self.chunks(run_id) for run_id in self._values(chosen)}
+        gates = select(events).where(events.c.entity_id.in_(found), events.c.action == GATES_RECORDED)
+        gating = {
+            row.entity_id: seconds_of_gates(rows.event_record(row))
+            for row in self._rows(gates.order_by(events.c.sequence))
+        }
+        earlier = tuple(
+            EarlierRun(
+                rows=sum(chunk.output_rows or 0 for chunk in chunks),
+                partitions=sum(len(chunk.partitions) for chunk in chunks),
+                seconds=sum(chunk.seconds for chunk in chunks) + (gating[run_id].get(ALL_GATES) or 0.0),
+            )
+            for run_id, chunks in found.items()
         )
+        return Pace(runs=earlier) if earlier else None
 
     def of_run(self, run_id: str) -> dict[date, CandidatePartition]:
         """The staged partitions of a run, in order.
@@ -138,19 +147,6 @@ class CandidateReads(Queries):
         for row in self._rows_with(chosen, held.c.run_id, run_ids):
             found.setdefault(row.run_id, {})[row.partition_date] = row.files
         return found
-
-
-def _seconds(chunk: ChunkRecord) -> float:
-    return (chunk.finished_at - chunk.started_at).total_seconds() if chunk.finished_at else 0.0
-
-
-def _seconds_per_row(chunks: Iterable[ChunkRecord]) -> list[float]:
-    """How long each run took for a row; runs without rows say nothing about it."""
-    by_run: dict[str, tuple[float, int]] = {}
-    for chunk in chunks:
-        seconds, written = by_run.get(chunk.run_id, (0.0, 0))
-        by_run[chunk.run_id] = (seconds + _seconds(chunk), written + (chunk.output_rows or 0))
-    return [seconds / written for seconds, written in by_run.values() if written]
 
 
 COMMENT_ON = "comment_on"
@@ -382,7 +378,7 @@ class CandidateWrites(CandidateReads):
             "blocking_failures": sum(1 for each in found if each.blocking and not each.passed),
             **({TOOK_MS: dict(took_ms)} if took_ms else {}),
         }
-        event = Event("gates", run_id, "gates_recorded", actor=actor, payload=payload)
+        event = Event("gates", run_id, GATES_RECORDED, actor=actor, payload=payload)
         append_with_samples(self._log, event, run_id, samples)
 
     def _update_measured(self, run_id: str, measured: tuple[CandidatePartition, ...]) -> None:

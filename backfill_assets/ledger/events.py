@@ -231,8 +231,22 @@ class EventLog(Queries):
         self.append(replace(event, from_state=str(step.begins), to_state=str(step.ends)))
 
 
+EXPECTED_MS = "expected_ms"
+"""In the event of a plan: how long its run is expected to compute and to evaluate its gates."""
+
+GATES_RECORDED = "gates_recorded"
+"""The event of the results of a run's gates."""
+
 TOOK_MS = "took_ms"
-"""What the event of the gates says of how long their stages took."""
+"""What that event says of how long their stages took."""
+
+ALL_GATES = "gates"
+"""All of these stages together, and what is between them."""
+
+
+def seconds_of_gates(recorded: EventRecord) -> Mapping[str, float]:
+    """How long the stages of gating took, by the event of its results."""
+    return {stage: took_ms / 1000 for stage, took_ms in recorded.payload.get(TOOK_MS, {}).items()}
 
 
 class EventReads(Queries):

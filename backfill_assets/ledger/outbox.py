@@ -241,7 +241,9 @@ class OutboxWrites(OutboxReads):
         super().__init__(log.connection)
         self._log, self._run_steps, self._steps = log, run_steps, steps
 
-    def add_follow_up(self, manifest: Manifest, *, actor: str) -> RunRecord | None:
+    def add_follow_up(
+        self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None
+    ) -> RunRecord | None:
         """Writes the manifest of a follow-up down, if the outbox asks for it at this moment.
 
         Cost: two index lookups per publication that it follows, those of `following`, and those of `RunWrites.add`.
@@ -263,7 +265,7 @@ class OutboxWrites(OutboxReads):
         taken = self.following(manifest.table, followed)
         if any(not days.isdisjoint(manifest.partitions) for days in taken.values()):
             return None
-        self._run_steps.insert(manifest, actor=actor)
+        self._run_steps.insert(manifest, actor=actor, expected_seconds=expected_seconds)
         return self._runs.get(manifest.run_id)
 
     def mark_delivered(self, sequence: int, *, actor: str) -> None:

@@ -139,6 +139,11 @@ class ChunkRecord:
     checksum: str = ""
     seam_checksum: str = ""
 
+    @property
+    def seconds(self) -> float:
+        """How long it was computed; 0 until it is done."""
+        return (self.finished_at - self.started_at).total_seconds() if self.finished_at else 0.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CandidatePartition:

@@ -17,7 +17,7 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.bases import without_pins
-from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.events import EXPECTED_MS, Event, EventLog, Step
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text, storable_text
@@ -279,8 +279,8 @@ class RunSteps(Queries):
         super().__init__(log.connection)
         self._log, self._leases = log, leases
 
-    def insert(self, manifest: Manifest, *, actor: str) -> None:
-        """Writes a manifest down. Its run is PLANNED and its approval a DRAFT.
+    def insert(self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None) -> None:
+        """Writes a manifest down, with how long it is expected to take. Its run is PLANNED and its approval a DRAFT.
 
         Raises:
             Refused: It has no reason or no requester, or its run exists.
@@ -318,6 +318,7 @@ class RunSteps(Queries):
             "kind": str(manifest.kind),
             "reason": manifest.reason,
             "requested_by": manifest.requested_by,
+            **({} if expected_seconds is None else {EXPECTED_MS: round(expected_seconds * 1000)}),
         }
         state = str(RunState.PLANNED)
         self._log.append(Event("run", run_id, "planned", actor=actor, to_state=state, payload=planned))
@@ -386,8 +387,8 @@ class RunWrites(RunReads):
         super().__init__(log.connection)
         self._log, self._leases, self._steps = log, leases, steps
 
-    def add(self, manifest: Manifest, *, actor: str) -> RunRecord:
-        """Writes a manifest down. Its run is PLANNED and its approval a DRAFT.
+    def add(self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None) -> RunRecord:
+        """Writes a manifest down, with how long it is expected to take. Its run is PLANNED and its approval a DRAFT.
 
         Cost: two primary key lookups; one row of the manifest, the run and its approval, one per publication that it
         follows, and one event.
@@ -399,7 +400,7 @@ class RunWrites(RunReads):
             # Policy may publish a follow-up, so only the outbox brings one about (`outbox`).
             why = "is not planned as a follow-up: only what the outbox asks for is"
             raise errors.NotAFollowUp(run_id=manifest.run_id, why=why)
-        self._steps.insert(manifest, actor=actor)
+        self._steps.insert(manifest, actor=actor, expected_seconds=expected_seconds)
         return self.get(manifest.run_id)
 
     def take(

@@ -64,7 +64,7 @@ class IncompleteWindows(MissingInput):
 
 @sentence
 class CostUnknown(Refused):
-    """no run of {table} was ever staged, so whether it costs at most {most} is not known."""
+    """no run of {table} has ended its gates, so whether it costs at most {most} is not known."""
 
     table: str
     most: str
@@ -72,7 +72,7 @@ class CostUnknown(Refused):
 
 @sentence
 class TooCostly(Refused):
-    """staging is expected to cost {cost}, from the latest runs, and at most {most} are allowed."""
+    """it is expected to cost {cost}, from the latest runs, and {most} at most is allowed."""
 
     cost: str
     most: str

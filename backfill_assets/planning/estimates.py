@@ -7,29 +7,69 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
+from itertools import combinations
 from statistics import median
 
+from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.errors import CostUnknown, TooCostly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
-    """How fast earlier runs of a table were staged.
+class EarlierRun:
+    """What a run of the table took. Grain: one per run whose gates have ended.
 
     Attributes:
-        runs: How many runs it is taken from.
-        rows: Rows that they wrote.
+        rows: Rows that it wrote.
         partitions: How many partitions these belong to.
-        seconds: How long their chunks took, waiting between chunks left out.
-        fastest, slowest: Seconds per row of the run that took the least and the most; 0 where no run wrote a row.
+        seconds: How long its chunks and its gates took together, waiting between chunks left out.
     """
 
-    runs: int
-    partitions: int
     rows: int
+    partitions: int
     seconds: float
-    fastest: float = 0.0
-    slowest: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How long a run of so many rows takes: a part that every run has, and a part for each row.
+
+    It is a line through the earlier runs: the median of the slopes between each two of them (Theil and Sen), so that
+    one slow run does not move it. Runs of about one size tell only what a row takes.
+
+    Attributes:
+        runs: The earlier runs.
+    """
+
+    runs: tuple[EarlierRun, ...]
+
+    @property
+    def usual_rows(self) -> int:
+        """Rows of a partition."""
+        return sum(run.rows for run in self.runs) // (sum(run.partitions for run in self.runs) or 1)
+
+    def seconds(self, rows: int) -> float | None:
+        """How long a run takes that writes so many rows; None where no earlier run has written any."""
+        known = [run for run in self.runs if run.rows]
+        if not known:
+            return None
+        slopes = [
+            (b.seconds - a.seconds) / (b.rows - a.rows)
+            for a, b in combinations(sorted(known, key=lambda run: run.rows), 2)
+            if b.rows > 2 * a.rows
+        ]
+        if not slopes:
+            return rows * median(run.seconds / run.rows for run in known)
+        slope = max(median(slopes), 0.0)
+        return max(median(run.seconds - slope * run.rows for run in known), 0.0) + slope * rows
+
+    def between(self, rows: int) -> tuple[float, float] | None:
+        """The same as if the run were as quick, and as slow, as earlier ones; None where there are not two of them."""
+        known = [run for run in self.runs if run.rows]
+        expected = self.seconds(rows)
+        if len(known) < 2 or expected is None:
+            return None
+        factors = [run.seconds / usual for run in known for usual in [self.seconds(run.rows)] if usual]
+        return (expected * min(factors), expected * max(factors)) if factors else None
 
 
 class Basis(StrEnum):
@@ -47,9 +87,9 @@ class Estimate:
     Attributes:
         rows: By output partition.
         size_bytes: Of all data files; None when no rows of the table are known.
-        seconds: To stage it; None when there is no earlier run.
-        between: The seconds that it would take at the pace of the fastest and of the slowest of these runs; None where
-            there are not two of them, so that nothing is known of how sure `seconds` is.
+        seconds: To stage it and to evaluate its gates; None when there is no earlier run.
+        between: The same if it were as quick, and as slow, as earlier runs; None where there are not two of them, so
+            that nothing is known of how sure `seconds` is.
         based_on: Where the numbers come from.
         runs: Of how many earlier runs the pace is known.
     """
@@ -88,53 +128,49 @@ def estimate(
     if accepted_rows:
         usual = dict.fromkeys(partitions, int(median(accepted_rows.values())))
         based_on = Basis.ACCEPTED_ROWS
-    elif pace is not None and pace.partitions:
-        usual = dict.fromkeys(partitions, pace.rows // pace.partitions)
+    elif pace is not None:
+        usual = dict.fromkeys(partitions, pace.usual_rows)
         based_on = Basis.EARLIER_RUNS
     else:
         usual = own_rows
         based_on = Basis.INPUT_ROWS
     rows = {partition: accepted_rows.get(partition, usual[partition]) for partition in partitions}
     total, known = sum(rows.values()), sum(accepted_rows.values())
-    seconds = between = None
-    if pace is not None and pace.rows:
-        seconds = total * pace.seconds / pace.rows
-        between = (total * pace.fastest, total * pace.slowest) if pace.runs > 1 and pace.slowest else None
     return Estimate(
         rows=rows,
         size_bytes=total * accepted_bytes // known if known else None,
-        seconds=seconds,
-        between=between,
+        seconds=pace.seconds(total) if pace else None,
+        between=pace.between(total) if pace else None,
         based_on=based_on,
-        runs=pace.runs if pace else 0,
+        runs=len(pace.runs) if pace else 0,
     )
 
 
 def require_affordable(
-    expected: Mapping[str, Estimate], most: Decimal | None, *, cores: int, price: Decimal | None
-) -> None:
+    expected: Mapping[str, Estimate], most: Decimal | None, tariff: Tariff
+) -> Mapping[str, float | None]:
     """Refuses what is expected to cost more than the requester allows, and what nothing is known of.
 
     Args:
         expected: What is planned, by table.
         most: What the requester allows; None for any cost.
-        cores: How many cores compute at once.
-        price: Of a core hour, or None.
+        tariff: What computing costs.
+
+    Returns:
+        How many seconds on all cores each may take: its share of what is allowed, as it is expected. None for any.
 
     Raises:
         Refused: Nothing has been planned.
     """
-    if most is None:
-        return
-    unknown = sorted(table for table, estimate in expected.items() if estimate.seconds is None)
+    affordable = None if most is None else tariff.seconds(most)
+    if most is None or affordable is None:
+        return dict.fromkeys(expected)
+    seconds = {table: estimate.seconds for table, estimate in expected.items()}
+    unknown = sorted(table for table, each in seconds.items() if each is None)
     if unknown:
-        raise CostUnknown(table=unknown[0], most=_worded(most, price))
-    cost = sum((Decimal(str(estimate.seconds or 0)) * cores for estimate in expected.values()), Decimal(0))
-    if price is not None:
-        cost = cost * price / 3600
-    if cost > most:
-        raise TooCostly(cost=_worded(cost, price), most=_worded(most, price))
-
-
-def _worded(cost: Decimal, price: Decimal | None) -> str:
-    return f"{cost:,.0f} core seconds" if price is None else f"{cost:,.2f} (at {price} per core hour)"
+        raise CostUnknown(table=unknown[0], most=tariff.text(most))
+    known = {table: each or 0.0 for table, each in seconds.items()}
+    total = sum(known.values())
+    if tariff.cost(total) > most:
+        raise TooCostly(cost=tariff.text(tariff.cost(total)), most=tariff.text(most))
+    return {table: affordable * (each / total if total else 1) for table, each in known.items()}

@@ -153,6 +153,7 @@ class Manifest:
                 "max_rows": self.limits.max_rows,
                 "rows_per_minute": self.limits.rows_per_minute,
                 "pause_s": self.limits.pause_s,
+                "max_seconds": self.limits.max_seconds,
             },
             "chunks": list(self.chunks),
             "proof": self.proof and _proof_document(self.proof),

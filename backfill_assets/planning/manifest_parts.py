@@ -170,6 +170,7 @@ class Limits:
         max_rows: More staged rows than this stop the run before its gates.
         rows_per_minute: Staging waits between chunks so that no more rows than this are written per minute.
         pause_s: Seconds between one chunk and the next.
+        max_seconds: Longer computing stops the run before its next chunk: what its requester allows it to cost.
     """
 
     chunk_partitions: int
@@ -177,6 +178,7 @@ class Limits:
     max_rows: int | None = None
     rows_per_minute: int | None = None
     pause_s: int = 0
+    max_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -312,6 +312,14 @@ def propose(
     )
 
 
+def within(plan: Plan, seconds: float | None) -> Plan:
+    """The plan of a run that stops when it has computed for so many seconds; as it is without a limit."""
+    if seconds is None:
+        return plan
+    limits = replace(plan.manifest.limits, max_seconds=ceil(seconds))
+    return replace(plan, manifest=replace(plan.manifest, limits=limits))
+
+
 def output_of(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date, ...]:
     """The partitions that a request names."""
     named = graph.partitions_in(request.table, request.days, as_of=as_of.date())

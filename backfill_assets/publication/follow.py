@@ -197,7 +197,7 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
         )
     require_inputs(proposed, first_day=ws.graph.first_day)
     with ws.ledger.write() as tx:
-        return tx.outbox.add_follow_up(proposed.manifest, actor=by)
+        return tx.outbox.add_follow_up(proposed.manifest, actor=by, expected_seconds=proposed.estimate.seconds)
 
 
 def _is_wanted(ws: Workspace, tx: ReadTransaction, follow_up: FollowUp) -> bool:

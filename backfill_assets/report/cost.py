@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from backfill_assets.ledger.events import TOOK_MS
+from backfill_assets.core.tariff import Cost, Tariff
+from backfill_assets.ledger.events import ALL_GATES, EXPECTED_MS, GATES_RECORDED, seconds_of_gates
 from backfill_assets.ledger.records import (
     Action,
     CandidatePartition,
@@ -15,7 +15,6 @@ from backfill_assets.ledger.records import (
     PublicationHeader,
     RunRecord,
 )
-from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 
 
@@ -37,6 +36,9 @@ class CostDocument:
             recorded.
         proving_seconds: Of these, how long the proof of the window took, or null.
         publishing_seconds: How long its last publication took; null before it.
+        expected_seconds: How long computing and gates were expected to take when it was planned; null where no earlier
+            run told.
+        spent: What computing and gates have cost.
     """
 
     chunks: int
@@ -51,6 +53,8 @@ class CostDocument:
     comparing_seconds: float | None
     proving_seconds: float | None
     publishing_seconds: float | None
+    expected_seconds: float | None
+    spent: Cost
 
 
 def cost_of(
@@ -60,6 +64,7 @@ def cost_of(
     publications: Iterable[PublicationHeader],
     *,
     read_bytes: int,
+    tariff: Tariff,
 ) -> CostDocument:
     """What a run has cost so far, as far as the ledger knows.
 
@@ -69,11 +74,14 @@ def cost_of(
         events: Its events, in order.
         publications: Its publications, in order.
         read_bytes: The size of its input files.
+        tariff: What computing costs.
     """
     files = [file for candidate in candidates for file in candidate.files.files]
-    spans = [chunk.finished_at - chunk.started_at for chunk in chunks if chunk.finished_at]
-    rows, staging = sum(chunk.output_rows or 0 for chunk in chunks), sum(span.total_seconds() for span in spans)
-    of_gates = _seconds_of_gates(events)
+    rows, staging = sum(chunk.output_rows or 0 for chunk in chunks), sum(chunk.seconds for chunk in chunks)
+    planned, gated = _last(events, "planned"), _last(events, GATES_RECORDED)
+    of_gates = {} if gated is None else {name: round(took, 1) for name, took in seconds_of_gates(gated).items()}
+    expected_ms = planned.payload.get(EXPECTED_MS) if planned else None
+    computed = staging + of_gates.get(ALL_GATES, 0.0)
     return CostDocument(
         chunks=len(chunks),
         input_rows=sum(chunk.input_rows or 0 for chunk in chunks),
@@ -83,10 +91,12 @@ def cost_of(
         size_bytes=sum(file.size_bytes for file in files),
         rows_per_second=round(rows / staging) if staging else None,
         staging_seconds=round(staging, 1),
-        gating_seconds=_gating_seconds(events),
+        gating_seconds=of_gates.get(ALL_GATES),
         comparing_seconds=of_gates.get("measure"),
         proving_seconds=of_gates.get("prove"),
         publishing_seconds=_publishing(publications),
+        expected_seconds=None if expected_ms is None else round(expected_ms / 1000, 1),
+        spent=tariff.spent(computed),
     )
 
 
@@ -104,13 +114,9 @@ def bytes_read(tx: ReadTransaction, run: RunRecord) -> int:
     return found
 
 
-def _seconds_of_gates(events: Iterable[EventRecord]) -> Mapping[str, float]:
-    """How long the stages of the last gating took."""
-    found: Mapping[str, int] = {}
-    for event in events:
-        if event.action == "gates_recorded":
-            found = event.payload.get(TOOK_MS, {})
-    return {stage: round(took_ms / 1000, 1) for stage, took_ms in found.items()}
+def _last(events: Sequence[EventRecord], action: str) -> EventRecord | None:
+    """The last event of an action."""
+    return next((event for event in reversed(events) if event.action == action), None)
 
 
 def _publishing(publications: Iterable[PublicationHeader]) -> float | None:
@@ -120,16 +126,3 @@ def _publishing(publications: Iterable[PublicationHeader]) -> float | None:
         if each.action is Action.PUBLISH and each.finished_at is not None and each.delta_version is not None
     ]
     return round(ended[-1], 1) if ended else None
-
-
-def _gating_seconds(events: Iterable[EventRecord]) -> float | None:
-    begun: datetime | None = None
-    found: float | None = None
-    for event in events:
-        if event.action != "moved":
-            continue
-        if event.to_state == RunState.GATING:
-            begun = event.at
-        elif begun is not None and event.to_state in (RunState.PASSED, RunState.BLOCKED):
-            found, begun = round((event.at - begun).total_seconds(), 1), None
-    return found

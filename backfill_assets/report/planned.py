@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet
 from backfill_assets.planning.stages import Stage
@@ -23,12 +24,14 @@ class PlanDocument:
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         brings: The newer release and the other references that it brings, compared with the rows it replaces.
         stages: What will be done, in order.
+        cost: What it is expected to cost; null where no earlier run of the table tells.
     """
 
     plan: Plan = field(metadata=INLINE)
     goes_back: tuple[LaterRelease, ...]
     brings: tuple[BroughtAlong, ...]
     stages: tuple[Stage, ...]
+    cost: Cost | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +82,7 @@ def plan_document(
     stages: Sequence[Stage],
     goes_back: Sequence[LaterRelease] = (),
     brings: Sequence[BroughtAlong] = (),
+    cost: Cost | None = None,
 ) -> PlanDocument:
     """The plan of one run.
 
@@ -86,8 +90,9 @@ def plan_document(
         stages: What will be done, in order, as `stages_of` reads it from the manifest.
         goes_back: The later releases whose accepted rows it would replace.
         brings: The newer release and the other references that it brings.
+        cost: What it is expected to cost.
     """
-    return PlanDocument(plan=plan, goes_back=tuple(goes_back), brings=tuple(brings), stages=tuple(stages))
+    return PlanDocument(plan=plan, goes_back=tuple(goes_back), brings=tuple(brings), stages=tuple(stages), cost=cost)
 
 
 def set_plan_document(

@@ -239,7 +239,9 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         samples_erased=_erasure(erased) if erased else None,
         dependents=dependent_moves(ws, tx, reached, run, changed, cells),
         unpublished=unpublished(tx, reached),
-        cost=cost_of(chunks, staged.values(), events, headers, read_bytes=bytes_read(tx, run)),
+        cost=cost_of(
+            chunks, staged.values(), events, headers, read_bytes=bytes_read(tx, run), tariff=ws.settings.tariff
+        ),
         timeline=timeline(events, headers),
         chunks=tuple(chunks),
         publications=publications,

@@ -6,6 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal, localcontext
 from typing import assert_never
 
+from backfill_assets.core.tariff import Cost
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.command_line import words_of
@@ -72,6 +73,12 @@ def number_text(value: float | Decimal) -> str:
         shown = round(exact, _BEHIND_THE_POINT) + 0
     text = f"{shown:,f}".rstrip("0").rstrip(".")
     return text if shown == exact else f"~{text}"
+
+
+def cost_words(cost: Cost) -> str:
+    """A cost as core seconds, and in money where they have a price."""
+    money = "" if cost.amount is None else f", {cost.amount:,.2f} {cost.currency}".rstrip()
+    return f"{cost.core_seconds:,.0f} core seconds{money}"
 
 
 def mebibytes(size_bytes: int) -> str:

@@ -25,6 +25,7 @@ from backfill_assets.planning.request import (
     Terms,
     propose,
     require_inputs,
+    within,
 )
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.planning.sets import SET_PREFIX, ProposedBecause, SetManifest, SetMember
@@ -99,8 +100,9 @@ def plan_set(
     require_used(request.references, used)
     set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"
     plans = _plans(ws, request, rebuilds, set_id, terms_of, as_of, chooser)
-    expected, settings = {plan.manifest.table: plan.estimate for plan in plans}, ws.settings
-    require_affordable(expected, request.max_cost, cores=settings.cores, price=settings.core_hour_price)
+    expected = {plan.manifest.table: plan.estimate for plan in plans}
+    most = require_affordable(expected, request.max_cost, ws.settings.tariff)
+    plans = tuple(within(plan, most[plan.manifest.table]) for plan in plans)
     manifest = SetManifest(
         set_id=set_id,
         name=request.name or set_id,
@@ -119,7 +121,7 @@ def plan_set(
         if proposal:
             proposal.first(tx, set_id)
         for plan in plans:
-            tx.runs.add(plan.manifest, actor=actor)
+            tx.runs.add(plan.manifest, actor=actor, expected_seconds=plan.estimate.seconds)
         tx.sets.add(manifest, actor=actor)
         asked = every(demand_of(ws, tx, tx.runs.get(plan.manifest.run_id)) for plan in plans)
     return PlannedSet(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
+from backfill_assets.core.tariff import Cost
 from backfill_assets.ledger.findings import FailingKey, SampledRow
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState, SetState
@@ -181,6 +182,8 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
             comparing_seconds=None,
             proving_seconds=None,
             publishing_seconds=None,
+            expected_seconds=None,
+            spent=Cost(core_seconds=3.0, amount=None, currency=""),
         ),
         timeline=(Moment(at=NOON, by=said, what="requested", note=said),),
         chunks=(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backfill_assets.candidates import errors
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.report.advice.filling import plan_again
-from backfill_assets.report.requests import Act, Advice, Following, do, step
+from backfill_assets.report.requests import Act, Advice, Following, Option, do, step
 
 
 def of_candidates(error: BackfillError, following: Following) -> Advice | None:
@@ -30,6 +30,10 @@ def of_candidates(error: BackfillError, following: Following) -> Advice | None:
             return following(error.cause)
         case errors.NotStageable():
             return do(Act.REPORT, error.run_id)
+        case errors.TooLong():
+            return step(
+                "find out why it takes longer than expected, then plan again and allow more with ", Option("max-cost")
+            )
         case errors.TooManyRows():
             return "find out why there are more rows than expected, then plan again with another limit"
         case _:

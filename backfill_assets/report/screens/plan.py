@@ -32,7 +32,7 @@ from backfill_assets.report.references import references_described
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
-from backfill_assets.report.values import mebibytes
+from backfill_assets.report.values import cost_words, mebibytes
 from backfill_assets.report.words.plans import basis_words, publish_words
 from backfill_assets.report.words.releases import brought_along_words, goes_back_words
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words
@@ -59,6 +59,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("replaces", _replaced(run)),
             ("supersedes", run_ids(manifest.supersedes)),
             ("expected", _expected(run.estimate)),
+            ("cost", "" if plan.cost is None else f"about {cost_words(plan.cost)} to stage and to measure"),
             ("references", references_described(manifest.references)),
             ("limits", _limits(manifest.limits)),
             ("code", ", ".join(manifest.code_modules)),
@@ -150,7 +151,7 @@ def _reads(inputs: Sequence[PlannedInput]) -> Section | None:
 
 def _expected(expected: Estimate) -> str:
     size = f", {mebibytes(expected.size_bytes)}" if expected.size_bytes is not None else ""
-    time = f", {_duration(expected.seconds)} to stage" if expected.seconds is not None else ""
+    time = f", {_duration(expected.seconds)} to stage and to measure" if expected.seconds is not None else ""
     if expected.between is not None:
         least, most = map(_duration, expected.between)
         time += f", {least if least == most else f'{least} to {most}'} at the pace of the latest runs"
@@ -173,6 +174,8 @@ def _limits(limits: Limits) -> str:
         found.append(f"{limits.rows_per_minute:,} rows per minute")
     if limits.pause_s:
         found.append(f"{limits.pause_s} s between chunks")
+    if limits.max_seconds is not None:
+        found.append(f"stops when it has computed for {limits.max_seconds:,} s")
     return ", ".join(found)
 
 

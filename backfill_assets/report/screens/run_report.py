@@ -63,7 +63,7 @@ from backfill_assets.report.screens.review import (
 )
 from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
-from backfill_assets.report.values import mebibytes, number_text
+from backfill_assets.report.values import cost_words, mebibytes, number_text
 from backfill_assets.report.words.stages import policy_words, stage_words
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
@@ -421,6 +421,8 @@ def _cost(cost: CostDocument) -> Iterable[tuple[str, Value]]:
     ):
         spent += [f"{seconds} s {what}"] if seconds is not None else []
     yield "time", ", ".join(spent)
+    expected = "" if cost.expected_seconds is None else f" ({cost.expected_seconds:,} s were expected)"
+    yield "cost", f"{cost_words(cost.spent)} to compute and to measure{expected}"
 
 
 def _breakdown(found: BreakdownDocument, *, of: str = "") -> Section | None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 
@@ -22,6 +23,7 @@ from backfill_assets.ledger.candidates import CandidateReads
 from backfill_assets.ledger.states import ChunkState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.report.report import run_report
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
@@ -317,6 +319,34 @@ def test_of_two_processes_that_gate_a_run_the_earlier_one_is_refused(
     assert operations.run_named(shop.ws, run_id).state is left
     later(later(shop)).staged(run_id)
     assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+
+
+def test_a_run_that_costs_more_than_its_requester_allows_stops_before_its_next_chunk(shop: Shop) -> None:
+    """Each look at the clock is 20 s later; a chunk takes at least one, and the limit is 30 s of one core."""
+    shop.staged(shop.planned())
+    now = [NOON + ONE_HOUR]
+
+    def clock() -> datetime:
+        now[0] += timedelta(seconds=20)
+        return now[0]
+
+    ws = replace(shop.ws, clock=clock)
+    allowed = Decimal(30 * ws.settings.tariff.cores)
+    request = PlanRequest(table=RECENT, days=OUTPUT, reason="cheap", by="ana", limits=ONE_BY_ONE, max_cost=allowed)
+    manifest = operations.plan(ws, request).manifest
+    assert manifest.limits.max_seconds == 30
+    with pytest.raises(ContractBroken, match=r"has computed for \d+ s where its manifest allows 30 s"):
+        operations.stage(ws, manifest.run_id, actor="ana")
+    assert 1 <= len(finished(shop, manifest.run_id)) <= 2
+    assert operations.run_named(shop.ws, manifest.run_id).state is RunState.FAILED
+
+
+def test_a_report_says_what_a_run_was_expected_to_take_and_took(shop: Shop) -> None:
+    first, second = shop.staged(shop.planned()), shop.planned(reason="again")
+    shop.staged(second)
+    of_first, of_second = (run_report(shop.ws, run_id).cost for run_id in (first, second))
+    assert of_first.gating_seconds is not None and of_second.spent.core_seconds > 0
+    assert of_second.expected_seconds == pytest.approx(of_first.staging_seconds + of_first.gating_seconds, abs=0.2)
 
 
 def test_a_run_that_is_being_staged_cannot_be_gated(shop: Shop) -> None:

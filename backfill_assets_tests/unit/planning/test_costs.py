@@ -1,4 +1,4 @@
-"""What is expected to cost more than its requester allows is not planned."""
+"""What a run costs is expected from earlier runs; what would cost more than its requester allows is refused."""
 
 from __future__ import annotations
 
@@ -6,42 +6,87 @@ from datetime import date
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.planning.estimates import Basis, Estimate, Pace, estimate, require_affordable
+from backfill_assets.core.tariff import Cost, Tariff
+from backfill_assets.planning.estimates import Basis, EarlierRun, Estimate, Pace, estimate, require_affordable
 
 DAY = date(2026, 1, 1)
+TWO_CORES = Tariff(cores=2)
 
 
 def of_seconds(seconds: float | None) -> Estimate:
     return Estimate(rows={DAY: 10}, size_bytes=None, seconds=seconds, based_on=Basis.EARLIER_RUNS)
 
 
+def pace(*runs: tuple[int, float]) -> Pace:
+    return Pace(runs=tuple(EarlierRun(rows=rows, partitions=1, seconds=seconds) for rows, seconds in runs))
+
+
 def test_what_costs_more_core_seconds_than_allowed_is_refused() -> None:
     expected = {"silver.a": of_seconds(30), "silver.b": of_seconds(21)}
-    require_affordable(expected, Decimal(102), cores=2, price=None)
-    with pytest.raises(Refused, match=r"expected to cost 102 core seconds, .* at most 101 core seconds are allowed"):
-        require_affordable(expected, Decimal(101), cores=2, price=None)
+    require_affordable(expected, Decimal(102), TWO_CORES)
+    with pytest.raises(Refused, match=r"expected to cost 102 core seconds, .* and 101 core seconds at most is allowed"):
+        require_affordable(expected, Decimal(101), TWO_CORES)
 
 
 def test_with_a_price_the_limit_is_money() -> None:
-    expected = {"silver.a": of_seconds(1_800)}
-    require_affordable(expected, Decimal("0.5"), cores=2, price=Decimal("0.5"))
-    with pytest.raises(Refused, match=r"expected to cost 0\.50 \(at 0\.5 per core hour\)"):
-        require_affordable(expected, Decimal("0.4999"), cores=2, price=Decimal("0.5"))
+    expected, tariff = {"silver.a": of_seconds(1_800)}, Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
+    require_affordable(expected, Decimal("0.5"), tariff)
+    with pytest.raises(Refused, match=r"expected to cost 0\.50 EUR \(at 0\.5 EUR per core hour\)"):
+        require_affordable(expected, Decimal("0.4999"), tariff)
+
+
+def test_what_was_spent_is_said_in_core_seconds_and_in_money() -> None:
+    tariff = Tariff(cores=4, price=Decimal("0.36"), currency="EUR")
+    assert tariff.spent(250) == Cost(core_seconds=1_000.0, amount=0.1, currency="EUR")
+    assert TWO_CORES.spent(250) == Cost(core_seconds=500.0, amount=None, currency="")
+
+
+def test_each_run_may_take_its_share_of_what_is_allowed() -> None:
+    expected = {"silver.a": of_seconds(30), "silver.b": of_seconds(10)}
+    assert require_affordable(expected, Decimal(160), TWO_CORES) == {"silver.a": 60.0, "silver.b": 20.0}
 
 
 def test_a_limit_on_what_nothing_is_known_of_is_refused() -> None:
-    with pytest.raises(Refused, match=r"no run of silver\.b was ever staged, so whether it costs at most 5 core"):
-        require_affordable({"silver.a": of_seconds(1), "silver.b": of_seconds(None)}, Decimal(5), cores=2, price=None)
+    with pytest.raises(Refused, match=r"no run of silver\.b has ended its gates, so whether it costs at most 5 core"):
+        require_affordable({"silver.a": of_seconds(1), "silver.b": of_seconds(None)}, Decimal(5), TWO_CORES)
 
 
-def test_without_a_limit_nothing_is_refused() -> None:
-    require_affordable({"silver.a": of_seconds(None)}, None, cores=2, price=None)
+@pytest.mark.parametrize(("most", "price"), [(None, None), (Decimal(1), Decimal(0))])
+def test_without_a_limit_and_where_cores_are_free_nothing_is_refused(
+    most: Decimal | None, price: Decimal | None
+) -> None:
+    found = require_affordable({"silver.a": of_seconds(None)}, most, Tariff(cores=2, price=price))
+    assert found == {"silver.a": None}
 
 
-@pytest.mark.parametrize(("runs", "between"), [(1, None), (3, (10.0, 40.0))])
-def test_an_estimate_says_how_far_the_latest_runs_are_apart(runs: int, between: tuple[float, float] | None) -> None:
-    pace = Pace(runs=runs, partitions=runs, rows=100, seconds=20.0, fastest=0.1, slowest=0.4)
-    found = estimate((DAY,), {DAY: 100}, accepted_bytes=1, own_rows={DAY: 1}, pace=pace)
-    assert (found.seconds, found.between) == (20.0, between)
+def test_runs_of_one_size_tell_what_a_row_takes() -> None:
+    found = estimate((DAY,), {DAY: 200}, accepted_bytes=1, own_rows={DAY: 1}, pace=pace((100, 20.0), (100, 30.0)))
+    assert (found.seconds, found.between) == (50.0, (40.0, 60.0))
+
+
+def test_one_run_says_nothing_of_how_sure_the_estimate_is() -> None:
+    found = estimate((DAY,), {DAY: 100}, accepted_bytes=1, own_rows={DAY: 1}, pace=pace((100, 20.0), (0, 3.0)))
+    assert (found.seconds, found.between) == (20.0, None)
+
+
+def test_runs_that_wrote_nothing_tell_nothing() -> None:
+    assert pace((0, 3.0)).seconds(10) is None
+
+
+@given(st.floats(0, 100), st.floats(0.0001, 0.1), st.integers(1, 1_000), st.integers(1, 10**7))
+def test_what_every_run_takes_and_what_a_row_takes_are_told_apart(
+    fixed: float, a_row: float, smallest: int, rows: int
+) -> None:
+    runs = [(size, fixed + a_row * size) for size in (smallest, 3 * smallest, 9 * smallest)]
+    assert pace(*runs).seconds(rows) == pytest.approx(fixed + a_row * rows, abs=1e-6)
+
+
+def test_a_slow_run_among_five_moves_the_estimate_by_less_than_a_third() -> None:
+    runs = [(rows, 4.0 + rows / 100_000) for rows in (10_000, 50_000, 250_000, 700_000, 2_500_000)]
+    runs[2] = (250_000, 60.0)
+    for rows in (10_000, 100_000, 1_000_000, 5_000_000):
+        assert pace(*runs).seconds(rows) == pytest.approx(4.0 + rows / 100_000, rel=0.3)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.planning.chunks import chunk_sizes
-from backfill_assets.planning.estimates import Basis, Pace
+from backfill_assets.planning.estimates import Basis, EarlierRun, Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
@@ -171,7 +171,7 @@ def test_accepted_rows_tell_more_than_earlier_runs_and_these_more_than_a_guess()
     days = DayRange(date(2020, 1, 1), date(2020, 1, 5))
     partitions = partitions_over(Grain.DAILY, days)
     graph, limits = graph_of(Window(days_back=9)), Limits(chunk_partitions=10)
-    pace = Pace(runs=2, partitions=4, rows=28, seconds=14.0)
+    pace = Pace(runs=(EarlierRun(rows=14, partitions=2, seconds=7.0), EarlierRun(rows=14, partitions=2, seconds=7.0)))
     accepted = Accepted(rows_a_day=1_000, others={MIDDLE: {partitions[0]: 5, partitions[1]: 9}}, paces={MIDDLE: pace})
     known = plan_of(graph, accepted, days, limits=limits).estimate
     assert [known.rows[p] for p in partitions] == [5, 9, 7, 7]

@@ -234,11 +234,12 @@ def test_what_is_planned_is_estimated_by_the_pace_of_earlier_runs(ws: Workspace)
     examples.plan(ws.ledger, "a")
     assert values(look.metrics(ws, None, ()), "backfill_cost_estimate") == {}
     examples.stage(ws.ledger, "a")
+    examples.gate(ws.ledger, "a")
     examples.plan(ws.ledger, "b")
     (seconds,) = values(look.metrics(ws, None, ()), "backfill_cost_estimate").values()
     with ws.ledger.read() as tx:
         pace = tx.candidates.pace(TABLE)
-    assert pace is not None and seconds == pytest.approx(pace.seconds)
+    assert pace is not None and seconds == pytest.approx(pace.runs[0].seconds)
 
 
 def test_bounds_are_counted_once_and_summed_up_in_the_text() -> None:

@@ -1,0 +1,61 @@
+"""Tariff: what computing costs, in core seconds or in money."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What something costs, or is expected to.
+
+    Attributes:
+        core_seconds: Seconds of all cores together.
+        amount: What these cost in money; null where a core hour has no price.
+        currency: Of the amount; may be empty.
+    """
+
+    core_seconds: float
+    amount: float | None
+    currency: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tariff:
+    """What computing costs. Costs are core seconds, or money where a core hour has a price.
+
+    Attributes:
+        cores: How many cores compute at once.
+        price: Of a core hour; None to count core seconds.
+        currency: Of the price, such as `EUR`; may be empty.
+    """
+
+    cores: int
+    price: Decimal | None = None
+    currency: str = ""
+
+    def cost(self, seconds: float) -> Decimal:
+        """What so many seconds on all cores cost."""
+        core_seconds = Decimal(str(seconds)) * self.cores
+        return core_seconds if self.price is None else core_seconds * self.price / 3600
+
+    def seconds(self, cost: Decimal) -> float | None:
+        """How many seconds on all cores a cost pays for; None where they are free."""
+        price = Decimal(1) if self.price is None else self.price / 3600
+        return float(cost / self.cores / price) if price else None
+
+    def spent(self, seconds: float) -> Cost:
+        """What so many seconds on all cores cost, in both."""
+        amount = None if self.price is None else round(float(self.cost(seconds)), 4)
+        return Cost(core_seconds=round(seconds * self.cores, 1), amount=amount, currency=self.currency)
+
+    def text(self, cost: Decimal) -> str:
+        """A cost as people read it."""
+        if self.price is None:
+            return f"{cost:,.0f} core seconds"
+        of = f" {self.currency}" if self.currency else ""
+        return f"{cost:,.2f}{of} (at {self.price}{of} per core hour)"
+
+
+ONE_CORE = Tariff(cores=1)
