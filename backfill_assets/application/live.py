@@ -79,7 +79,9 @@ def _captured(ws: Workspace, source: SourceTable, acting: Acting) -> Advanced:
 def _derived(ws: Workspace, acting: Acting) -> Iterator[Advanced]:
     for name in ws.graph.tables:
         table = ws.domain.tables[name]
-        if isinstance(table, DerivedTable) and any(_is_source(ws, edge.table) for edge in ws.graph.table(name).inputs):
+        if isinstance(table, DerivedTable) and any(
+            isinstance(ws.domain.tables[edge.table], SourceTable) for edge in ws.graph.table(name).inputs
+        ):
             yield _advanced(ws, table, acting)
     followed = follow(ws, replace(acting, by=str(Sensor.FOLLOW)))
     for each in followed.done:
@@ -243,7 +245,3 @@ def _list_blocked(ws: Workspace, run: RunSummary) -> None:
         is_cleared = (blocked.subject, blocked.mark) in tx.stuck.cleared(Sensor.LIVE)
     if not is_cleared:
         remember(ws, Sensor.LIVE, [blocked])
-
-
-def _is_source(ws: Workspace, name: str) -> bool:
-    return isinstance(ws.domain.tables[name], SourceTable)

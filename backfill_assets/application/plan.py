@@ -31,11 +31,6 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     """Plans a run over a derived table and writes its DRAFT manifest.
 
     Raises:
-        UnknownName: No such table or transform version.
-        InvalidRange: Days outside the table's days.
-        MissingInput: Input days without an accepted version, a missing reference file, or rows without recorded
-            references.
-        InvalidReference: A reference file has invalid content.
         Refused: A run of kind LIVE, a choice of references that no run can make, or more cost than the ceiling.
     """
     _require_words(request)

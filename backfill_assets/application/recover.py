@@ -61,7 +61,6 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
         now: Take it over even if its lease has not ended. The process that held it cannot add anything afterwards.
 
     Raises:
-        UnknownName: There is nothing with that name.
         Refused: `now` without `only`.
     """
     if now and only is None:

@@ -59,7 +59,6 @@ def write_html(ws: Workspace, name: str, file: Path) -> WrittenReport:
     """Writes the report of a run or a set as one HTML file, in place of an earlier one.
 
     Raises:
-        UnknownName: There is no such run or set.
         Refused: The file cannot be written.
     """
     page = report_html(ws, name).encode()

@@ -35,8 +35,6 @@ def land_as_extract(
     Either all files and the withdrawal land, or nothing does.
 
     Raises:
-        UnknownName: No such source, or no such column in the scope.
-        MissingInput, UnreadableFile: A file does not exist or cannot be read.
         Refused: More would be withdrawn than the source allows, and no other person has confirmed it.
     """
     table = ws.domain.source_table(source)

@@ -211,9 +211,7 @@ def start(settings: Settings, conf: Mapping[str, str], *, clock: Clock) -> tuple
         The server, and whether it is new.
 
     Raises:
-        NotOfThisMachine: Spark is a server or a cluster that others look after.
         OtherServer: One runs that a command with these settings would not use.
-        DidNotStart: It ended at once, or did not listen in time.
     """
     _require_own(settings)
     with _locked(settings.home) as folder:

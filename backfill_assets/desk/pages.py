@@ -127,7 +127,7 @@ class Pages:
         given = request.query_params
         colouring = _one_of(Colouring, given.get("by")) or Colouring.STATE
         known = self.staleness.latest()
-        found = look.calendar(self.ws, _year(given.get("year")), known.tables)
+        found = look.calendar(self.ws, _day(year).year if (year := given.get("year")) else None, known.tables)
         drawn = calendar_page(
             found,
             colouring,
@@ -238,10 +238,6 @@ def _number(text: str | None) -> int | None:
     if not text.isascii() or not text.isdigit() or len(text) > 18:
         raise Malformed(what="the page", value=text[:100], form="a number", example="1")
     return int(text)
-
-
-def _year(text: str | None) -> int | None:
-    return _day(text).year if text else None
 
 
 def _day(text: str) -> date:

@@ -6,7 +6,7 @@ Rows are appended exactly once: the application id in the commit shows whether a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import date
 
@@ -88,7 +88,8 @@ def replace_quarantined(
         partition_column=partition_column,
     )
     present = live_files(lake.open(table), partition_column).get(import_id, ())
-    exchange = Exchange(value=import_id, expected=_as_file_set(present), new=staged.get(import_id, EMPTY_FILE_SET))
+    expected = FileSet.of(DataFile(path=path, size_bytes=size, rows=0) for path, size in present)
+    exchange = Exchange(value=import_id, expected=expected, new=staged.get(import_id, EMPTY_FILE_SET))
     order = SwapOrder(
         table=table,
         partition_column=partition_column,
@@ -98,7 +99,3 @@ def replace_quarantined(
         committed_at_ms=at_ms,
     )
     swap(lake, order)
-
-
-def _as_file_set(files: Sequence[tuple[str, int]]) -> FileSet:
-    return FileSet.of(DataFile(path=path, size_bytes=size, rows=0) for path, size in files)

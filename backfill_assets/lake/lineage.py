@@ -37,10 +37,7 @@ def append_run(lake: Lake, row: Mapping[str, str]) -> None:
         row: By column, all columns of the table.
 
     Raises:
-        UnreadableTable: The table is damaged.
         LineageNotWritten: It could not be appended.
-        DiskFull: There is no space for it.
-        StoreRefused, StoreAway: The store of the lake cannot be used.
     """
     try:
         _TABLE.append_once(lake, [dict(row)], app_id=row[RUN_ID])

@@ -89,17 +89,16 @@ def rows_with_keys(
             return FoundRows(count=0, rows=())
         chosen = reduce(or_, (_is_key(found.schema, key) for key in keys))
         read = _texts_of(found.head(most, columns=[*found.schema.names, _FILE], filter=chosen))
-        paths = {path: next(each for each in files.paths if path.endswith(each)) for path in _files_of(read)}
+        paths = {
+            path: next(each for each in files.paths if path.endswith(each))
+            for path in {str(row[_FILE]) for row in read}
+        }
         return FoundRows(
             count=found.count_rows(filter=chosen),
             rows=tuple(
                 (paths[str(row[_FILE])], {name: value for name, value in row.items() if name != _FILE}) for row in read
             ),
         )
-
-
-def _files_of(rows: Sequence[Texts]) -> frozenset[str]:
-    return frozenset(str(row[_FILE]) for row in rows)
 
 
 def _is_key(schema: pa.Schema, key: Mapping[str, str]) -> ds.Expression:

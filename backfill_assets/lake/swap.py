@@ -179,8 +179,6 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
         The table version that contains it; None if it did not land and cannot land any more.
 
     Raises:
-        MissingInput: The table does not exist any more.
-        UnreadableTable: Its log cannot be read.
         LostRace: Other writers committed first in every attempt.
         OutcomeUnknown: The commit failed in a way that does not show whether it landed.
     """

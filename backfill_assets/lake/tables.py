@@ -142,7 +142,6 @@ class Lake:
 
         Raises:
             MissingInput: The table does not exist.
-            UnreadableTable: Its log is damaged, or may not be read.
         """
         with self.reading(table):
             try:
@@ -197,15 +196,11 @@ def _require_follows(
 def live_files(handle: DeltaTable, partition_column: str) -> Mapping[str, tuple[tuple[str, int], ...]]:
     """The paths and sizes of the files that readers of this version see, by partition value, sorted."""
     actions = handle.get_add_actions(flatten=True)
-    columns = {name: actions.column(name).to_pylist() for name in _action_columns(partition_column)}
+    names = ("path", "size_bytes", f"partition.{partition_column}")
     found: dict[str, list[tuple[str, int]]] = {}
-    for path, size, value in zip(*columns.values(), strict=True):
+    for path, size, value in zip(*(actions.column(name).to_pylist() for name in names), strict=True):
         found.setdefault(str(value), []).append((path, size))
     return {value: tuple(sorted(files)) for value, files in found.items()}
-
-
-def _action_columns(partition_column: str) -> tuple[str, str, str]:
-    return ("path", "size_bytes", f"partition.{partition_column}")
 
 
 def live_digests(lake: Lake, table: str) -> Mapping[str, str]:

@@ -98,7 +98,6 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
     """Undoes a withdrawal or that of a complete extract, of all its keys or of those with some values.
 
     Raises:
-        UnknownName: There is no such import.
         Refused: It is no statement of this source, or withdrew nothing that is not restored already.
     """
     require_key(work.source, key, complete=False)

@@ -101,8 +101,6 @@ class ApprovalWrites:
             grounds: Why they may; None when any person but the requester may.
 
         Raises:
-            UnknownName: There is no such run.
-            NotApproved: The approver is the requester, or no person.
             IllegalTransition: It is approved already, readers see it already, or it is one of a set.
         """
         found = self._runs.get(run_id)
@@ -126,7 +124,6 @@ class ApprovalWrites:
         Cost: two primary key lookups, the row of the approval, and one event.
 
         Raises:
-            UnknownName: There is no such run.
             Refused: A name or a reason is missing.
             IllegalTransition: It is not approved, or readers see it already.
         """

@@ -312,7 +312,6 @@ class CandidateWrites(CandidateReads):
             keep: Numbers of finished chunks whose candidates are not staged again.
 
         Raises:
-            UnknownName: There is no such run.
             IllegalTransition: It is being published or was, and they are its evidence.
         """
         state = self._runs.state(run_id)

@@ -219,9 +219,6 @@ class ImportWrites(ImportReads):
             contract: The version of its source's contract that its records are kept in.
 
         Raises:
-            UnknownName: There is no such import, or one of those whose records it moves.
-            TakenOver: The lease was taken away.
-            IllegalTransition: It is not LANDING.
             Refused: The counts do not reconcile, here or on a file whose records it moves.
         """
         if not counts.reconciles or min(asdict(counts).values()) < 0:
@@ -312,7 +309,6 @@ class ImportWrites(ImportReads):
             because: The import that was reprocessed.
 
         Raises:
-            UnknownName: There is no such import.
             Refused: The counts of a file do not reconcile.
         """
         self._records_of(counts)

@@ -197,7 +197,6 @@ class RunReads(Queries):
         Cost: one primary key lookup.
 
         Raises:
-            UnknownName: There is no such run.
             TakenOver: Another process has it by now, or it was given up.
         """
         chosen = select(runs.c.attempt, runs.c.state, runs.c.note).where(runs.c.run_id == run_id)
@@ -467,8 +466,6 @@ class RunWrites(RunReads):
             payload: What the event keeps besides.
 
         Raises:
-            UnknownName: There is no such run.
-            TakenOver: Another process has the run by now, or it was given up.
             IllegalTransition: The step is not in the table, or only `take` or a publication takes it; or not every
                 chunk and partition is staged.
         """
@@ -486,7 +483,6 @@ class RunWrites(RunReads):
         Cost: two index lookups, the rows of the run and its lease, and one event.
 
         Raises:
-            UnknownName: There is no such run.
             Refused: The name is missing or no person's, or there is no reason.
             IllegalTransition: Readers see it, it is being published, or it is one of a set.
         """

@@ -107,7 +107,6 @@ class SampleWrites(SampleReads):
             How many samples were erased.
 
         Raises:
-            UnknownName: There is no such run.
             Refused: A name or a reason is missing, or none of the runs has any.
         """
         eraser, why = one_line("the name", by), one_line("the reason", reason)

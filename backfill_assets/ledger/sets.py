@@ -199,8 +199,6 @@ class SetWrites(SetReads):
             grounds: By run, why they may; None for runs that any person but the requester may approve.
 
         Raises:
-            UnknownName: There is no such set.
-            NotApproved: The approver is the requester, or no person.
             IllegalTransition: All of it is approved already, or readers see one of its runs.
         """
         found = self.get(set_id)
@@ -238,7 +236,6 @@ class SetWrites(SetReads):
         Cost: as `cancel`.
 
         Raises:
-            UnknownName: There is no such set.
             IllegalTransition: It is no proposal, or a person has approved it or begun to stage it.
         """
         found = self.get(set_id)
@@ -257,7 +254,6 @@ class SetWrites(SetReads):
         Cost: as `move`; one row and one event per run.
 
         Raises:
-            UnknownName: There is no such set.
             Refused: The name is missing or no person's, or there is no reason.
             IllegalTransition: Some of it is published or being published.
         """

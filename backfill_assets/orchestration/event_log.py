@@ -158,7 +158,9 @@ class BatchedEventLog(SqlEventLogStorage):
         if latest:
             with self.index_connection() as conn:
                 # In one order, so that two processes with the same assets wait for each other in one direction only.
-                for event, event_id in sorted(latest.values(), key=_asset_of):
+                for event, event_id in sorted(
+                    latest.values(), key=lambda stored: str(stored[0].get_dagster_event().asset_key)
+                ):
                     super()._store_asset_event(conn, event, event_id)
 
     def has_table(self, table_name: str) -> bool:
@@ -241,10 +243,6 @@ class BatchedEventLog(SqlEventLogStorage):
 
     def give_back(self) -> None:
         """Returns the space of what was removed to the file system; a database server uses it again by itself."""
-
-
-def _asset_of(stored: tuple[EventLogEntry, int]) -> str:
-    return str(stored[0].get_dagster_event().asset_key)
 
 
 def tells_of_a_partition(event: EventLogEntry) -> bool:

@@ -113,7 +113,6 @@ class Graph:
             as_of: Today; no table has partitions past it.
 
         Raises:
-            UnknownName: There is no such table.
             InvalidRange: The range leaves the days the table can have, or names none.
         """
         node = self.table(name)

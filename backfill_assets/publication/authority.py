@@ -240,7 +240,6 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
 
     Raises:
         NotApproved: There is no approval, or it was given by an unauthorized person.
-        InvalidReference: The file of approvers is invalid.
     """
     if asked.policy is not None:
         return

@@ -44,7 +44,6 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
 
     Raises:
         LeavesOrphans: There are such partitions.
-        TargetChanged, IllegalTransition: As in `orphans_of`.
     """
     if left := orphans_of(graph, tx, undone):
         dependents = tuple(orphans.run_id for orphans in left)

@@ -154,7 +154,6 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
 
     Raises:
         IllegalTransition: The run has no publication in effect, or one that changed nothing and is of no set.
-        TargetChanged: Some of its partitions were published again since.
     """
     table = run.manifest.table
     standing = tx.publications.headers(run_id=run.run_id, states=[PublicationState.PUBLISHED])

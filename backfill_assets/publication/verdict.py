@@ -65,7 +65,6 @@ def changes_for(
         downstream is recomputed for them (early cutoff).
 
     Raises:
-        GateFailed: A blocking gate failed, or was not evaluated on exactly these files.
         TargetChanged: A partition's accepted version is not the one that the candidate was compared with, or it has one
             that would change, and the table only adds.
     """

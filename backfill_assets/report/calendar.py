@@ -8,7 +8,7 @@ from datetime import date, datetime
 
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
+from backfill_assets.planning.partitions import DayRange, Partitions, partitions_over
 from backfill_assets.staleness.ranges import Staleness, StaleRange
 from backfill_assets.workspace import Workspace
 
@@ -89,8 +89,7 @@ def _table(
     extent: tuple[date, date],
     stale: Staleness | None,
 ) -> TableCalendar:
-    declared = ws.domain.tables.get(name)
-    grain = declared.partition.grain if declared else Grain.DAILY
+    grain = ws.domain.grain_of(name)
     whole = DayRange.inclusive(*extent)
     days = DayRange(max(of_year.start, whole.start), min(of_year.end, whole.end))
     shown = partitions_over(grain, days) if days.start < days.end else ()

@@ -147,7 +147,9 @@ def capture_plan(
         is_compacted=resolution.is_compacted,
         partitions=partitions,
         records=None if None in counted else sum(each or 0 for each in counted),
-        size_bytes=sum(map(_bytes_left, partitions)),
+        size_bytes=sum(
+            (each.span.size_bytes or 0) * (each.left or 0) // max(1, each.span.records or 1) for each in partitions
+        ),
         files=sum(each.files for each in partitions),
         expires_at=min((each.span.expires_at for each in of_them if each.span.expires_at), default=None),
         as_of=as_of,
@@ -158,7 +160,3 @@ def _counted(span: Resolved, left: Sequence[Span]) -> int | None:
     if span.records is None:
         return None
     return sum(int(each.range_to) - int(each.range_from) for each in left)
-
-
-def _bytes_left(each: PlannedPartition) -> int:
-    return (each.span.size_bytes or 0) * (each.left or 0) // max(1, each.span.records or 1)

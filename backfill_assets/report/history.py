@@ -37,8 +37,4 @@ def table_history(ws: Workspace, table: str) -> TableHistory:
         publications = publication_documents(ws, tx, headers[::-1])
         count = tx.publications.count(table=name, states=SHOWN)
         found = table_status(ws, tx, name)
-    return TableHistory(
-        table=found,
-        publications=publications,
-        earlier_publications=count - len(headers),
-    )
+    return TableHistory(table=found, publications=publications, earlier_publications=count - len(headers))

@@ -5,7 +5,7 @@ From the ledger alone: it counts the valid records of an import by day, and reme
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date
@@ -112,17 +112,21 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
         by_id = {record.import_id: record for record in tx.imports.records(source.name)} if touching else {}
         partitions = tuple(_resting(ws, tx, source.name, frozenset(days)))
         captured = captured_in(tx, source, days)
+    by_import: dict[str, list[ImportDay]] = {}
+    for each in touching:
+        by_import.setdefault(each.import_id, []).append(each)
     waiting = sorted({each.event_date for each in touching if by_id[each.import_id].state is ImportState.LANDED})
+    ask = do(Act.CAPTURE, source.short_name, first=days.start, last=days.last, dry_run=True)
     return LocatedPeriod(
         source=source.name,
         from_=days.start,
         to=days.last,
-        imports=tuple(_located(by_id[name], some) for name, some in _by_import(touching).items()),
+        imports=tuple(_located(by_id[name], some) for name, some in by_import.items()),
         partitions=partitions,
         captured=captured,
         not_loaded=Partitions.of(Grain.DAILY, waiting),
-        next_step=_next_step(source.name, waiting),
-        ask_the_stream=None if source.capture is None else _ask(source, days),
+        next_step=step(joined(loads(source.name, waiting)), "; why: ", do(Act.STALE, source.name)) if waiting else None,
+        ask_the_stream=ask if source.capture else None,
     )
 
 
@@ -131,26 +135,11 @@ def days_late(record: ImportRecord, day: date) -> int | None:
     return None if record.landed_at is None else max(0, (record.landed_at.date() - day).days)
 
 
-def _by_import(touching: Iterable[ImportDay]) -> dict[str, list[ImportDay]]:
-    found: dict[str, list[ImportDay]] = {}
-    for each in touching:
-        found.setdefault(each.import_id, []).append(each)
-    return found
-
-
 def _located(record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
     return LocatedImport(
         record=record,
         days=tuple(LocatedDay(day=each, days_late=days_late(record, each.event_date)) for each in days),
     )
-
-
-def _next_step(source: str, waiting: Sequence[date]) -> NextStep | None:
-    return step(joined(loads(source, waiting)), "; why: ", do(Act.STALE, source)) if waiting else None
-
-
-def _ask(source: SourceTable, days: DayRange) -> Invocation:
-    return do(Act.CAPTURE, source.short_name, first=days.start, last=days.last, dry_run=True)
 
 
 def _resting(ws: Workspace, tx: ReadTransaction, source: str, days: frozenset[date]) -> Iterator[RestingPartitions]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.ledger.findings import GateResult
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import PartitionVersion, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState
@@ -15,7 +15,7 @@ from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, Partitions, partition_of, partition_text
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.report import RunVersions, run_versions
+from backfill_assets.report.report import RunVersions, last_approval, run_versions
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.what_next import how_to_undo, published_together
 from backfill_assets.workspace import Workspace
@@ -96,7 +96,6 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
     """Every version a partition ever had, newest first, each with where it came from.
 
     Raises:
-        UnknownName: There is no such table.
         MissingInput: The partition has never had a version.
     """
     declared = ws.domain.table(table)
@@ -131,11 +130,8 @@ def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDa
         return ()
     read = [import_id for import_id, _ in version.provenance.imports]
     days = tx.imports.days(read, days=[version.partition]) if read else ()
-    return tuple(_on_day(tx.imports.get(day.import_id), day) for day in days)
-
-
-def _on_day(record: ImportRecord, day: ImportDay) -> ImportOnDay:
-    return ImportOnDay(day=day, file=record.original_path, by=record.landed_by, reason=record.note)
+    files = ((day, tx.imports.get(day.import_id)) for day in days)
+    return tuple(ImportOnDay(day=day, file=f.original_path, by=f.landed_by, reason=f.note) for day, f in files)
 
 
 def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
@@ -170,7 +166,6 @@ def _restored_at(tx: ReadTransaction, version: PartitionVersion) -> datetime | N
 
 
 def approver_of(tx: ReadTransaction, run: RunRecord) -> str | None:
-    """Who approved last, by the events: a rollback withdraws the approval, but not the fact that it was given."""
-    events = tx.events.entries(entity_id=run.run_id)
-    approvals = [event.actor for event in events if event.entity == "approval" and event.action == "approved"]
-    return approvals[-1] if approvals else run.approved_by
+    """Who approved last, by the events."""
+    approved = last_approval(tx.events.entries(entity_id=run.run_id))
+    return approved.actor if approved else run.approved_by

@@ -202,6 +202,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     publications = publication_documents(ws, tx, tx.publications.headers(run_id=run.run_id)[::-1])
     headers = [each.header for each in publications]
     events = tuple(tx.events.entries(entity_id=run.run_id))
+    approved = last_approval(events) if run.approval is ApprovalState.APPROVED else None
     erased = tx.samples.erased(run.run_id)
     staged = tx.candidates.of_run(run.run_id)
     chunks = tx.candidates.chunks(run.run_id)
@@ -220,8 +221,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         moved_on=inputs_moved_on(ws.graph, tx, run),
         left_behind=left_behind(ws.graph, tx, run, releases),
         to_comment=tuple(open_comments(tx, run)),
-        comment=_comment(events) if run.approval is ApprovalState.APPROVED else None,
-        approved_for=_grounds(events) if run.approval is ApprovalState.APPROVED else None,
+        comment=(approved.payload["note"] or None) if approved else None,
+        approved_for=ApprovalGrounds.parse(approved.payload) if approved else None,
         manifest=run.manifest.document,
         versions=run_versions(run, events),
         totals=total_moves(partitions),
@@ -236,7 +237,9 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         gates=gates,
         sample=tx.samples.changed_rows(run.run_id),
         failing_keys=tx.samples.failing_keys(run.run_id),
-        samples_erased=_erasure(erased) if erased else None,
+        samples_erased=SampleErasure(by=erased.actor, at=erased.at, reason=erased.payload["reason"])
+        if erased
+        else None,
         dependents=dependent_moves(ws, tx, reached, run, changed, cells),
         unpublished=unpublished(tx, reached),
         cost=cost_of(
@@ -281,17 +284,7 @@ def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> RunVersions:
     return RunVersions(planned=run.manifest.versions, staged=staged)
 
 
-def _grounds(events: Iterable[EventRecord]) -> ApprovalGrounds | None:
-    """Why the last approver may approve; None where any person but the requester may."""
-    approved = [event.payload for event in events if event.entity == "approval" and event.action == "approved"]
-    return ApprovalGrounds.parse(approved[-1]) if approved else None
-
-
-def _comment(events: Iterable[EventRecord]) -> str | None:
-    """The note of the last approval."""
-    notes = [event.payload.get("note") for event in events if event.entity == "approval" and event.action == "approved"]
-    return str(notes[-1]) if notes and notes[-1] else None
-
-
-def _erasure(event: EventRecord) -> SampleErasure:
-    return SampleErasure(by=event.actor, at=event.at, reason=event.payload["reason"])
+def last_approval(events: Iterable[EventRecord]) -> EventRecord | None:
+    """The event of the last approval: a rollback withdraws an approval, but not the fact that it was given."""
+    found = [event for event in events if event.entity == "approval" and event.action == "approved"]
+    return found[-1] if found else None

@@ -102,7 +102,6 @@ def chosen_key(ws: Workspace, table: str, key: Mapping[str, str]) -> Mapping[str
     """A complete key of a row within its partition, from what a reader has typed.
 
     Raises:
-        UnknownName: There is no such table.
         Refused: A column is not of the key, or one of the key is not given.
     """
     declared, wanted = ws.domain.table(table), key_columns(ws, table)

@@ -9,7 +9,7 @@ from backfill_assets.core.spark import found_server
 from backfill_assets.lake.errors import NoTable
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.captured_so_far import CapturedSource, captured_sources
 from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
@@ -105,10 +105,9 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
 def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
     """What readers see of a table; one that is not declared any more is described by days."""
     accepted = tx.versions.claims(name)
-    declared = ws.domain.tables.get(name)
     return TableStatus(
         table=name,
-        accepted=Partitions.of(declared.partition.grain if declared else Grain.DAILY, accepted),
+        accepted=Partitions.of(ws.domain.grain_of(name), accepted),
         accepted_rows=sum(claim.rows for claim in accepted.values()),
         path=str(ws.lake.place(name)),
     )

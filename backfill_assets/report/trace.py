@@ -183,9 +183,7 @@ def trace_of(
         most: How many rows of a table are followed.
 
     Raises:
-        UnknownName: There is no such table.
         MissingInput: Readers saw no such row at that time.
-        InvalidRange: A value is not of its column's type.
         Refused: A column of the key is missing, or was named that is none.
     """
     declared = ws.domain.table(table)

@@ -73,9 +73,6 @@ def plan_set(
         The set, or that nothing has to be rebuilt.
 
     Raises:
-        UnknownName: There is no such table.
-        InvalidRange: Days outside a table's days.
-        MissingInput: Input days without an accepted version, or landed files that are not loaded yet.
         Refused: The request names nothing, code changed under the same version, the runs are expected to cost more than
             the ceiling, or a person named days of which only a part can be planned, and did not ask for a part.
     """

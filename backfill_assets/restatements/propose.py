@@ -60,8 +60,6 @@ def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False)
         dry_run: Only decide.
 
     Raises:
-        MissingInput: Something that has to be rebuilt lacks an input.
-        UnreadableTable: Rows of the changed days cannot be read.
         Retryable: Other processes changed what is open again and again meanwhile.
     """
     for _ in range(_TRIES):
@@ -99,7 +97,8 @@ def _planned(
         for name, why in _replaced(found, set_id):
             tx.sets.replace_draft(name, actor=by, why=why)
 
-    request = SetRequest(reason=REASON, by=requester, because=_ranges(proposed), called=_called(proposed))
+    called = "; ".join(f"{source} {describe(Grain.DAILY, days)}" for source, days in proposed.days.items())
+    request = SetRequest(reason=REASON, by=requester, because=_ranges(proposed), called=called)
     planned = plan_set(ws, request, terms_of, Proposal(proposed=proposed, actor=by, first=first))
     if not isinstance(planned, PlannedSet):
         raise _OthersWereFaster
@@ -164,10 +163,6 @@ def _because(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -
 
 def _ranges(proposed: ProposedBecause) -> tuple[tuple[str, DayRange], ...]:
     return tuple((source, each) for source, days in proposed.days.items() for each in compress(Grain.DAILY, days))
-
-
-def _called(proposed: ProposedBecause) -> str:
-    return "; ".join(f"{source} {describe(Grain.DAILY, days)}" for source, days in proposed.days.items())
 
 
 def _requester(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -> str:

@@ -55,7 +55,6 @@ class Chooser:
 
         Raises:
             UnknownName: The domain has no such reference, or no such version of it is known.
-            MissingInput, InvalidReference: A file that is named cannot be read.
             Refused: Several documents have that version.
         """
         declared = {reference.name: reference for reference in ws.domain.references}
@@ -91,7 +90,8 @@ class Chooser:
         tables = dict(graph.tables)
         for table in self._with_references():
             edges = list(tables[table.name].inputs)
-            for used in dict.fromkeys(_all_of(recorded_references(tx, table.name))):
+            recorded = recorded_references(tx, table.name).values()
+            for used in dict.fromkeys(tuple(each.values()) for each in recorded if each):
                 try:
                     earlier = self.ws.graph_with(table.name, _declared(table, used)).table(table.name).inputs
                 except (MissingInput, InvalidReference):
@@ -135,10 +135,6 @@ def recorded_references(tx: ReadTransaction, table: str, partitions: Sequence[da
     """The references that the accepted rows of a table were computed with, as versions to use as recorded."""
     versions = tx.versions.accepted(table, partitions)
     return {partition: references_of(version.provenance) for partition, version in versions.items()}
-
-
-def _all_of(recorded: Recorded) -> Iterable[tuple[PinnedReference, ...]]:
-    return (tuple(used.values()) for used in recorded.values() if used)
 
 
 def _declared(table: DerivedTable, used: Iterable[PinnedReference]) -> tuple[PinnedReference, ...]:

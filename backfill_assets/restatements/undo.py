@@ -49,13 +49,8 @@ def rollback_set(
         ordered: Whether the ledger asks for it: a rollback that it has recorded, or a set that cannot be completed.
 
     Raises:
-        UnknownName: There is no such set.
-        NotApproved: The policies of one of its tables name groups, and the person is in none of them.
         IllegalTransition: None of it is published, or one of its runs is being published; nothing has changed.
-        TargetChanged: Partitions of it were published again since; nothing has changed.
-        LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
         HalfWay: A later table could not be rolled back: the tables before it are.
-        OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
     """
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)

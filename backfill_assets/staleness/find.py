@@ -214,8 +214,11 @@ def _stale(
             def as_read(basis: Basis) -> Basis:
                 return _configured(basis, partial(as_present_reads, contracts))
 
-    bases, before = map(as_read, bases), partial(_earlier, earlier, table.name, as_read)
-    return find_stale(ws.graph.table(table.name), ws.graph, bases, present, asked=asked, earlier=before)
+    def before(partitions: Collection[date]) -> Iterator[Basis]:
+        return map(as_read, earlier(table.name, partitions))
+
+    node = ws.graph.table(table.name)
+    return find_stale(node, ws.graph, map(as_read, bases), present, asked=asked, earlier=before)
 
 
 def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[date, str]]) -> Present:
@@ -272,15 +275,6 @@ def _without_reprocessed(tx: ReadTransaction, table: SourceTable) -> Callable[[B
 def _configured(basis: Basis, as_present: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Basis:
     """A basis whose configuration is the present one where another contract version gives the same rows."""
     return replace(basis, configuration=as_present(basis.configuration))
-
-
-def _earlier(
-    earlier: Callable[[str, Collection[date]], Iterator[Basis]],
-    table: str,
-    as_read: Callable[[Basis], Basis],
-    partitions: Collection[date],
-) -> Iterator[Basis]:
-    return map(as_read, earlier(table, partitions))
 
 
 def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedReference], archive: Files) -> Narrow:

@@ -321,7 +321,7 @@ def _parsed(path: Path, package: str) -> Module:
         import_lines=frozenset(import_lines),
         only_inputs=frozenset(_inputs(tree)) - used,
         has_star=has_star,
-        by_name=any(_is_computed(node) for node in ast.walk(tree)),
+        by_name=any(_imported_by_call(node) == "" for node in ast.walk(tree)),
     )
 
 
@@ -439,7 +439,3 @@ def _imported_by_call(node: ast.AST) -> str | None:
         case [ast.Constant(value=str(name))] if not name.startswith("."):
             return name
     return ""
-
-
-def _is_computed(node: ast.AST) -> bool:
-    return _imported_by_call(node) == ""

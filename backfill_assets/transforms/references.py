@@ -93,7 +93,6 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], files: Files)
 
     Raises:
         MissingInput: The archive does not contain those bytes any more, or contains others under their name.
-        InvalidReference: The domain's parser no longer accepts them.
     """
     parsers = {reference.name: reference for reference in domain.references}
     loaded: dict[str, LoadedReference] = {}
@@ -149,8 +148,6 @@ def find_version(
 
     Raises:
         UnknownName: No such version is known.
-        MissingInput: The file cannot be read.
-        InvalidReference: The file is too large, is not YAML, or has invalid content.
         Refused: Several documents have this version.
     """
     if wanted.endswith((".yaml", ".yml")):

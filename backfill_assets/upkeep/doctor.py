@@ -89,7 +89,11 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
         ("ledger", None, _ledger),
         ("free space", None, _free_space),
         ("rights of others", None, _rights_of_others),
-        ("rights in the lake", lake, lambda ws: _in_lake(ws, _rights_in_lake)),
+        (
+            "rights in the lake",
+            lake,
+            lambda ws: _in_lake(ws, _rights_in_lake),
+        ),
         ("rights in landing", landing, lambda ws: _rights(landing_files(ws.settings))),
         ("references", ws.reference_files.place, _references),
         ("one winner", lake, lambda ws: _in_lake(ws, _one_winner)),

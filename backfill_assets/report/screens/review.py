@@ -82,7 +82,7 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
     if run.record.mode is Mode.RECONCILIATION and found.totals:
         return f"Drift: {count_of(len(found.swapped), found.noun)} differ" if found.swapped else "No drift"
     if changes_nothing(found):
-        return f"Nothing would change: {_all_equal(found)}{with_warnings}"
+        return f"Nothing would change: all rows of {run.manifest.output} equal the accepted ones{with_warnings}"
     if run.record.state is RunState.PASSED and run.record.mode in NEVER_PUBLISHED:
         return f"Measured, and never published{share}{with_warnings}"
     if run.record.state is RunState.PASSED:
@@ -100,10 +100,6 @@ def changes_nothing(found: RunReport) -> bool:
 def all_change_nothing(report: SetReport) -> bool:
     """Whether a set waits for publication, and readers would see what they see now."""
     return report.set.record.state is SetState.PLANNED and all(map(changes_nothing, report.reports))
-
-
-def _all_equal(found: RunReport) -> str:
-    return f"all rows of {found.run.manifest.output} equal the accepted ones"
 
 
 def _share(found: RunReport) -> str:
@@ -162,14 +158,17 @@ def _why(found: RunReport) -> str:
 def _by_how_much(found: RunReport) -> str:
     if found.totals is None:
         return "Not measured yet."
+    return _sentence(_moves_of(found, is_past=found.run.record.state in EVER_PUBLISHED))
+
+
+def _moves_of(found: RunReport | TableTotals, *, is_past: bool) -> str:
+    """How rows differ, of partitions that had accepted rows and of new ones."""
     parts = []
     if found.restated:
-        moves = found.restated.moves
-        is_past = found.run.record.state in EVER_PUBLISHED
-        parts.append(f"restated, {found.restated.partitions}: {moves_in_words(moves, is_past=is_past)}")
+        parts.append(f"restated, {found.restated.partitions}: {moves_in_words(found.restated.moves, is_past=is_past)}")
     if found.new:
         parts.append(f"new, {found.new.partitions}: {count_of(found.new.moves.rows, 'row')}")
-    return _sentence("; ".join(parts))
+    return "; ".join(parts)
 
 
 def moves_in_words(moves: Moves, *, is_past: bool) -> str:
@@ -242,6 +241,7 @@ def review_of_set(report: SetReport) -> Review:
     reviews = [(each.run.record.table, review_of(each)) for each in reports]
     warnings = tuple(dict.fromkeys(f"{table}: {text}" for table, review in reviews for text in review.warnings))
     inside = {report.run.record.table for report in reports}
+    is_past = found.record.state in (SetState.PUBLISHED, SetState.ROLLED_BACK)
     outside = dict.fromkeys(
         f"{each.table}, {each.partitions}" for r in reports for each in r.dependents if each.table not in inside
     )
@@ -250,8 +250,7 @@ def review_of_set(report: SetReport) -> Review:
         what_changes=" ".join(review.what_changes for _, review in reviews),
         why=f"Because {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",
         by_how_much=" ".join(
-            _table_in_words(table, is_past=found.record.state in (SetState.PUBLISHED, SetState.ROLLED_BACK))
-            for table in tables
+            f"{each.table}: {_moves_of(each, is_past=is_past) or 'not measured yet'}." for each in tables
         ),
         is_it_right=" ".join(f"{table}: {review.is_it_right}" for table, review in reviews),
         on_yes=_on_yes_of_set(report, tuple(outside)),
@@ -287,15 +286,6 @@ def _shares(tables: Sequence[TableTotals], verb: str) -> str:
     shares = [(table.table, share_of_accepted(table.restated.moves)) for table in tables if table.restated]
     words = [f"{share} of {table}" for table, share in shares if share]
     return f"; {verb} {' and '.join(words)}" if words else ""
-
-
-def _table_in_words(table: TableTotals, *, is_past: bool) -> str:
-    parts = []
-    if table.restated:
-        parts.append(f"restated, {table.restated.partitions}: {moves_in_words(table.restated.moves, is_past=is_past)}")
-    if table.new:
-        parts.append(f"new, {table.new.partitions}: {count_of(table.new.moves.rows, 'row')}")
-    return f"{table.table}: {'; '.join(parts) or 'not measured yet'}."
 
 
 def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:

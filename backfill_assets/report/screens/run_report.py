@@ -12,7 +12,6 @@ from markupsafe import Markup
 
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.findings import SampledRow
-from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report import charts
 from backfill_assets.report.breakdown import (
@@ -87,7 +86,6 @@ def run_page(report: RunReport) -> Page:
     return page(
         words("Run ", run_ref(report.run.record.run_id)),
         *_review(review_of(report), report.level, None if changes_nothing(report) else report.run.next_step),
-        *_also(report),
         *_details(report),
         section(
             "About this run",
@@ -132,7 +130,7 @@ def set_page(report: SetReport) -> Page:
 
 def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
     # Its measures before and after are beside those of the other runs.
-    return present([*_review(review, report.level, None), *_also(report), *_details(replace(report, breakdown=None))])
+    return present([*_review(review, report.level, None), *_details(replace(report, breakdown=None))])
 
 
 def _review(review: Review, level: Level, following: NextStep | None) -> Iterable[Block | None]:
@@ -148,13 +146,12 @@ def _review(review: Review, level: Level, following: NextStep | None) -> Iterabl
     )
 
 
-def _also(report: RunReport) -> Iterable[Block]:
-    """What restates the partitions on its borders too."""
-    return (Note(text=words(f"To restate {each.partitions} too: ", each.next_step)) for each in report.left_behind)
-
-
 def _details(report: RunReport) -> Sequence[Block | None]:
-    """What moves, what depends on it, what was checked, the rows, and what is seldom read."""
+    """What restates its borders too, what moves, what depends on it, what was checked, the rows, and the rest."""
+    grain = report.run.manifest.output.grain
+    keys = [(row.gate, partition_text(grain, row.partition), key_text(row.key)) for row in report.failing_keys]
+    failing = table(["gate", "partition", "key"], keys, whole=["gate", "partition"])
+    moments = [(moment.at, moment.by, moment.what, moment.note) for moment in report.timeline]
     figures: list[Block | None] = []
     rows: list[Block | None] = []
     if report.totals:
@@ -169,14 +166,15 @@ def _details(report: RunReport) -> Sequence[Block | None]:
             _sample(report),
         ]
     return [
+        *(Note(text=words(f"To restate {each.partitions} too: ", each.next_step)) for each in report.left_behind),
         *figures,
         _reach(report),
         section("Gates", *_gates(report), long=True),
-        section("Keys of rows that fail", _failing_keys(report), long=True),
+        section("Keys of rows that fail", failing, long=True),
         *rows,
         section("Publications", publications_table(report.publications), long=True),
         section("Plan", Items(items=tuple(map(stage_words, report.plan)), numbered=True), folded=True),
-        section("Who and when", _timeline(report), folded=True),
+        section("Who and when", table(["when", "who", "what", ""], moments, whole=["when"]), folded=True),
         section("Cost and origin", _origin(report), folded=True),
     ]
 
@@ -350,17 +348,13 @@ def _gate_tone(gate: GateSummary) -> Tone:
     return Tone.GOOD if gate.passed_partitions else Tone.SOFT
 
 
-def _failing_keys(report: RunReport) -> Table:
-    grain = report.run.manifest.output.grain
-    rows = [(row.gate, partition_text(grain, row.partition), key_text(row.key)) for row in report.failing_keys]
-    return table(["gate", "partition", "key"], rows, whole=["gate", "partition"])
-
-
 def _reach(report: RunReport) -> Section | None:
     dependents = report.dependents
     rows = [(each.table, each.partitions) for each in dependents]
     heads = ["table", "partitions with accepted rows that depend on what changes"]
-    none = None if dependents else Note(text=_nothing_yet(report.unpublished))
+    waiting = "; ".join(map(str, report.unpublished))
+    nothing = f"Nothing published yet; without rows so far: {waiting}." if waiting else "No other table."
+    none = None if dependents else Note(text=nothing)
     figures = (
         section(
             f"Figures of {each.table} that can move",
@@ -375,16 +369,6 @@ def _reach(report: RunReport) -> Section | None:
         if each.cells
     )
     return section("What depends on it", table(heads, rows), none, *figures)
-
-
-def _nothing_yet(unpublished: Sequence[TablePartitions]) -> str:
-    waiting = "; ".join(map(str, unpublished))
-    return f"Nothing published yet; without rows so far: {waiting}." if waiting else "No other table."
-
-
-def _timeline(report: RunReport) -> Table:
-    rows = [(moment.at, moment.by, moment.what, moment.note) for moment in report.timeline]
-    return table(["when", "who", "what", ""], rows, whole=["when"])
 
 
 def _origin(report: RunReport) -> Facts:

@@ -14,6 +14,7 @@ from backfill_assets.report.trace import ContributingRows, Trace
 def trace_page(found: Trace) -> Page:
     """A number with its causes and its sources."""
     seen = found.seen
+    periods = [(each.version or "none", each.since, each.until or "now", each.publication_id) for each in found.periods]
     return page(
         f"{found.table} {found.partition}{f': {key_text(found.key)}' if found.key else ''}",
         facts(
@@ -24,7 +25,7 @@ def trace_page(found: Trace) -> Page:
             *found.values.items(),
         ),
         section("Publications, back to the request", _publications(found)),
-        section("Every version that readers saw", _periods(found)),
+        section("Every version that readers saw", table(["version", "from", "until", "by"], periods)),
         *map(_rows, found.inputs),
         section("Landed records", _records(found)),
     )
@@ -46,11 +47,6 @@ def _publications(found: Trace) -> Table:
     ]
     heads = ["publication", "table", "at", "run", "release", "asked by", "approved by", "reason"]
     return table(heads, rows)
-
-
-def _periods(found: Trace) -> Table:
-    rows = [(each.version or "none", each.since, each.until or "now", each.publication_id) for each in found.periods]
-    return table(["version", "from", "until", "by"], rows)
 
 
 def _rows(found: ContributingRows) -> Section | None:
