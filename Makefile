@@ -105,7 +105,7 @@ test-long: setup
 	$(RUN) $(PYTEST) -m long --part $(PART) backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 test-sources: setup
-	@cd "$(ROOT)" && tools/setup.sh eatmydata kafka
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka
 	$(RUN) $(PYTEST) $(if $(filter full,$(SIZE)),--hypothesis-profile=thorough --timeout 7200) $(CAPTURES)
 
 test-ui: setup

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import groupby
 
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
+from backfill_assets.application.statements import require_another
 from backfill_assets.capture.errors import NotCaptured
 from backfill_assets.capture.families import opened_stream
 from backfill_assets.capture.landed_files import LandedFile
@@ -22,13 +24,15 @@ from backfill_assets.capture.streams import Pace, Period, Resolution, Span, Stre
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.capture_approval import approve_capture, capture_demand, require_may_approve
 from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport, capture_plan
-from backfill_assets.report.landed import LandReport
+from backfill_assets.report.landed import LandReport, StatedExtract
 from backfill_assets.workspace import Workspace
 
 
@@ -39,10 +43,14 @@ class Asked:
     Attributes:
         first: The first day; None to go on where the captures of each partition end.
         last: The last day; None for everything that is there now.
+        is_whole: Not days, but everything that the source holds now.
+        confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
     """
 
     first: date | None
     last: date | None
+    is_whole: bool = False
+    confirmed_by: str | None = None
 
     @property
     def period(self) -> Period:
@@ -50,6 +58,7 @@ class Asked:
         return Period(
             start=None if self.first is None else _midnight(self.first),
             end=None if self.last is None else _midnight(self.last + timedelta(days=1)),
+            is_whole=self.is_whole,
         )
 
 
@@ -97,6 +106,7 @@ def capture(
         on_schedule: It is the LIVE path, and no person.
     """
     table = _captured_source(ws, source)
+    require_another(table, asked.confirmed_by, acting)
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     work = landing(ws, table, acting.by, on_schedule=on_schedule)
@@ -105,7 +115,7 @@ def capture(
         begun, found = _begun(ws, own, table, found, acting, asked=asked, reason=reason)
         waits = begun is not None and begun.waits and begun.approved_by is None
         files = () if begun is None or waits else _captured(ws, own, table, found, begun, acting, pace=pace)
-    landed = _land(ws, table, work, acting, builds=builds)
+    landed = _land(ws, table, work, acting, confirmed_by=asked.confirmed_by, builds=builds)
     return CaptureReport(
         capture_id=None if begun is None else begun.capture_id,
         waits=waits,
@@ -133,7 +143,8 @@ def _captured_source(ws: Workspace, source: str) -> SourceTable:
 def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Resolved]:
     """The positions of a period, asked of the stream."""
     assert table.capture is not None
-    with opened_stream(table.capture, tombstones=table.tombstones, home=ws.settings.home) as stream:
+    home, named = ws.settings.home, {"key": table.key, "columns": table.file_columns}
+    with opened_stream(table.capture, **named, tombstones=table.tombstones, home=home) as stream:
         with ws.ledger.read() as tx:
             before = tx.captures.records(table.name, limit=1)
             captured = tx.captures.captured(table.name, before[0].stream) if before else ()
@@ -165,7 +176,7 @@ def _begun(
     Returns:
         None when nothing is left of the period.
     """
-    is_live = asked.first is None
+    is_live = asked.first is None and not asked.is_whole
     with ws.ledger.read() as tx:
         earlier = tx.captures.records(table.name)
         captured = tx.captures.captured(table.name, found.resolution.stream)
@@ -224,44 +235,53 @@ def _captured(
         with ws.ledger.write() as tx:
             tx.turns.require(table.name, work.lease)
             files.append(tx.captures.add(begun.capture_id, piece.partition, file, written, by=acting.by))
+        found.stream.recorded(replace(piece, range_to=file.range_to))
         acting.listener(Progress(step="capture", done=done, total=len(pieces), line=file.original_path))
     return tuple(files)
 
 
-def _land(ws: Workspace, table: SourceTable, work: Landing, acting: Acting, *, builds: bool) -> LandReport | None:
-    """Lands what was captured and has not landed, partition by partition in the order of its positions."""
+def _land(
+    ws: Workspace, table: SourceTable, work: Landing, acting: Acting, *, confirmed_by: str | None, builds: bool
+) -> LandReport | None:
+    """Lands what was captured and has not landed, in the order in which it was captured."""
     with ws.ledger.read() as tx:
         landed = {record.stored_path for record in tx.imports.records(table.name, LIVE)}
-        families = {each.capture_id: each for each in tx.captures.records(table.name)}
-        waiting = [each for each in tx.captures.files(table.name) if each.records and each.stored_path not in landed]
-    captures = [
-        StreamCapture(
-            _landed_file(table, each, family=families[each.capture_id].family, name=families[each.capture_id].name)
-        )
-        for each in waiting
-    ]
+        records = {each.capture_id: each for each in tx.captures.records(table.name)}
+        files = [each for each in tx.captures.files(table.name) if each.stored_path not in landed]
+    waiting = [each for each in files if each.records or records[each.capture_id].is_whole]
     outcomes: list[Landed] = []
+    extract: StatedExtract | None = None
 
     def report(outcome: Landed) -> None:
         outcomes.append(outcome)
-        acting.listener(
-            Progress(step="land", done=len(outcomes), total=len(captures), line=captures[len(outcomes) - 1].name)
-        )
+        line = outcome.record.original_path
+        acting.listener(Progress(step="land", done=len(outcomes), total=len(waiting), line=line))
 
-    land_files(work, captures, OnDuplicate.IGNORE, report)
+    for whole, some in groupby(waiting, lambda each: each.capture_id if records[each.capture_id].is_whole else None):
+        captures = [StreamCapture(_landed_file(table, each, records[each.capture_id])) for each in some]
+        if whole is None:
+            land_files(work, captures, OnDuplicate.IGNORE, report)
+            continue
+        days = DayRange.inclusive(ws.settings.first_day, ws.clock().date())
+        reason = records[whole].reason
+        stated = Extract(days=days, where={}, reason=reason, confirmed_by=confirmed_by, is_captured=True)
+        found = land_extract(replace(work, lease=new_lease(ws.settings)), captures, stated)
+        extract = StatedExtract(scope=stated.scope, withdrawn=found.withdrawn)
+        for outcome in (*found.files, Landed(record=found.statement, days=found.days, is_new=found.is_new)):
+            report(outcome)
     if not outcomes:
         return None
-    return landed_report(ws, table, outcomes, acting, builds=builds)
+    return landed_report(ws, table, outcomes, acting, builds=builds, extract=extract)
 
 
-def _landed_file(table: SourceTable, file: CapturedFile, *, family: str, name: str) -> LandedFile:
+def _landed_file(table: SourceTable, file: CapturedFile, capture: CaptureRecord) -> LandedFile:
     return LandedFile(
         source=table.name,
-        family=family,
+        family=capture.family,
         range_from=file.range_from,
         range_to=file.range_to,
         sha256=file.sha256,
-        original_path=f"{name}-{file.partition}-{file.range_from}-{file.range_to}",
+        original_path=f"{capture.name}-{file.partition}-{file.range_from}-{file.range_to}",
         stored_path=file.stored_path,
         size_bytes=file.size_bytes,
         format=file.format,

@@ -9,6 +9,7 @@ from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.people import require_person, same_name
+from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import NotConfirmed
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.land import Landed
@@ -38,10 +39,7 @@ def land_as_extract(
         Refused: More would be withdrawn than the source allows, and no other person has confirmed it.
     """
     table = ws.domain.source_table(source)
-    if extract.confirmed_by is not None:
-        require_person("the one who confirms", extract.confirmed_by)
-        if same_name(extract.confirmed_by, acting.by):
-            raise NotConfirmed(source=table.name, by=acting.by)
+    require_another(table, extract.confirmed_by, acting)
     captures = [FileCapture(path) for path in files]
     for capture in captures:
         capture.require()
@@ -51,6 +49,14 @@ def land_as_extract(
     statement = Landed(record=found.statement, days=found.days, is_new=found.is_new)
     stated = StatedExtract(scope=extract.scope, withdrawn=found.withdrawn)
     return landed_report(ws, table, [*found.files, statement], acting, builds=builds, extract=stated)
+
+
+def require_another(table: SourceTable, confirmed_by: str | None, acting: Acting) -> None:
+    """Refuses a confirmation by nobody, or by the person who lands."""
+    if confirmed_by is not None:
+        require_person("the one who confirms", confirmed_by)
+        if same_name(confirmed_by, acting.by):
+            raise NotConfirmed(source=table.name, by=acting.by)
 
 
 def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, by: str) -> ExtractPreview:

@@ -189,3 +189,50 @@ class NotAsCaptured(Refused):
     """the landed file {path} is not what was captured: its digest is another one."""
 
     path: str
+
+
+@sentence
+class NothingWhole(Refused):
+    """{name} has what happened, and no present state that could be read as a whole."""
+
+    name: str
+
+
+@sentence
+class NoSnapshot(Refused):
+    """nothing of {name} was captured before, and its changes begin with a snapshot."""
+
+    name: str
+
+
+@sentence
+class NotByTime(Refused):
+    """changes of {name} are not found by their time: they go on where the captures end."""
+
+    name: str
+
+
+@sentence
+class CannotBeCaptured(Refused):
+    """{name} cannot be captured: {why}."""
+
+    name: str
+    why: str
+
+
+@sentence
+class ChangesGone(Refused):
+    """the changes of {name} from {expected_from} on are gone: {why}."""
+
+    name: str
+    expected_from: str
+    why: str
+
+
+@sentence
+class UnknownValue(Refused):
+    """a change of {name} at {position} left {column} as it was, and does not say what that is."""
+
+    name: str
+    column: str
+    position: str

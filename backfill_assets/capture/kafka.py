@@ -23,6 +23,7 @@ from backfill_assets.capture.errors import (
     CreatedAgain,
     NoStream,
     NothingCaptured,
+    NothingWhole,
     OtherTopic,
     RangeExpired,
     ReadFailed,
@@ -31,7 +32,7 @@ from backfill_assets.capture.errors import (
 )
 from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
 from backfill_assets.capture.landed_files import Family, FileKind, Format
-from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Tombstones, Written
+from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Tombstones, Written, cut
 from backfill_assets.core.errors import PackageMissing
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ class KafkaStream:
     # ------------------------------------------------------------------------------------------------- what it holds
 
     def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+        if period.is_whole:
+            raise NothingWhole(name=self.name)
         cluster, topic_id, partitions = self._identity()
         pinned = self._configuration()
         spans = tuple(self._resolved(partition, period, captured, pinned) for partition in partitions)
@@ -202,17 +205,8 @@ class KafkaStream:
     # ------------------------------------------------------------------------------------------------ what is written
 
     def pieces(self, span: Span, captured: Sequence[Span]) -> Iterator[Span]:
-        """Cut where every capture cuts, so that the same offsets are the same files."""
-        chunk, end, at = self._declared.chunk, int(span.range_to), int(span.range_from)
-        done = sorted(
-            (int(each.range_from), int(each.range_to)) for each in captured if each.partition == span.partition
-        )
-        for begun, until in [*done, (end, end)]:
-            while at < min(begun, end):
-                to = min((at // chunk + 1) * chunk, begun, end)
-                yield Span(partition=span.partition, range_from=str(at), range_to=str(to))
-                at = to
-            at = max(at, until)
+        for start, end in cut(span, captured, self._declared.chunk, int):
+            yield Span(partition=span.partition, range_from=str(start), range_to=str(end))
 
     def file_name(self, resolution: Resolution, piece: Span) -> str:
         identity = resolution.stream.rpartition("/")[2]
@@ -231,6 +225,9 @@ class KafkaStream:
                 records += len(batch)
                 pace.took(len(batch), sum(map(_size_of, batch)))
         return Written(records=records, first_at=_instant(first), last_at=_instant(last))
+
+    def recorded(self, piece: Span) -> None:
+        """A topic forgets by itself, and for everybody."""
 
     def _messages(self, partition: int, start: int, end: int, *, most: int) -> Iterator[list[Message]]:
         """The records of a range in their order, some at a time."""

@@ -27,6 +27,7 @@ class Family(StrEnum):
     FILE = "file"
     STATEMENT = "statement"
     KAFKA = "kafka"
+    POSTGRES = "postgresql"
 
 
 class Format(StrEnum):

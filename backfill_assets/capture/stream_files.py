@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from backfill_assets.capture.errors import NotAsCaptured, OtherBytes
@@ -30,6 +30,7 @@ def capture_piece(
     """
     with place.scratch() as copy:
         written = stream.write(piece, copy, pace)
+        piece = replace(piece, range_to=written.range_to or piece.range_to)
         sha256, size_bytes = sha256_of_file(copy), copy.stat().st_size
         stored_path = place.keep(copy, stream.file_name(resolution, piece))
     if place.files.digest(stored_path) != sha256:

@@ -79,6 +79,8 @@ class Resolution:
         pinned: What else the positions rest on, such as the isolation level and the retention.
         is_compacted: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
         spans: The ranges, by partition.
+        is_whole: Whether they are everything that the source holds now, instead of what happened to it: what has landed
+            and is not among it is withdrawn.
     """
 
     family: str
@@ -87,6 +89,7 @@ class Resolution:
     pinned: Mapping[str, str]
     is_compacted: bool
     spans: tuple[Resolved, ...]
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +99,12 @@ class Period:
     Attributes:
         start: The first instant; None to go on where the captures of each partition end.
         end: The first instant behind it; None for everything that is there.
+        is_whole: Not the records of a time are wanted, but everything that the source holds now.
     """
 
     start: datetime | None
     end: datetime | None
+    is_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,11 +115,13 @@ class Written:
         records: How many records.
         first_at: The earliest time of a record; null without records.
         last_at: The latest one.
+        range_to: The position behind the last record, where it is only known once the piece has been read.
     """
 
     records: int
     first_at: datetime | None
     last_at: datetime | None
+    range_to: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,6 +179,23 @@ class Pace:
         return max(1, min(5_000, (self.records_per_minute or 300_000) // 60))
 
 
+def cut(span: Span, captured: Sequence[Span], chunk: int, position: Callable[[str], int]) -> Iterator[tuple[int, int]]:
+    """What is left of a span, cut at multiples of a chunk, so that the same positions are the same files.
+
+    Args:
+        position: From the text of a position to its number.
+    """
+    end, at = position(span.range_to), position(span.range_from)
+    mine = (each for each in captured if each.partition == span.partition)
+    done = sorted((position(each.range_from), position(each.range_to)) for each in mine)
+    for begun, until in [*done, (end, end)]:
+        while at < min(begun, end):
+            to = min((at // chunk + 1) * chunk, begun, end)
+            yield at, to
+            at = to
+        at = max(at, until)
+
+
 class Stream(Protocol):
     """A stream that was opened."""
 
@@ -210,6 +234,9 @@ class Stream(Protocol):
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         """Writes the records of a piece to a new file of this machine: of the same records, the same bytes."""
+
+    def recorded(self, piece: Span) -> None:
+        """The file of a piece is durable and in the ledger, so that the stream need not keep these records for it."""
 
     def close(self) -> None:
         """Ends the connection."""

@@ -8,7 +8,7 @@ import typer
 
 from backfill_assets.cli.answers import By, Json, answer, answering, app, day, last_day, one_line
 from backfill_assets.cli.session import given_reason, opened, person
-from backfill_assets.report.errors import NotGiven
+from backfill_assets.report.errors import NotGiven, NotTogether
 
 NOW = "now"
 
@@ -26,6 +26,17 @@ def capture(
     ] = "",
     last: Annotated[
         str, typer.Option("--to", metavar="DAY", callback=one_line, help="Last day or month, inclusive; or `now`.")
+    ] = "",
+    whole: Annotated[
+        bool, typer.Option("--snapshot", help="Read everything that the source holds now; what it lacks is withdrawn.")
+    ] = False,
+    confirmed_by: Annotated[
+        str,
+        typer.Option(
+            callback=one_line,
+            metavar="NAME",
+            help="With --snapshot: another person, who confirms that more is withdrawn than the source allows.",
+        ),
     ] = "",
     by: By = "",
     reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
@@ -45,9 +56,12 @@ def capture(
     with answering(as_json) as console:
         from backfill_assets.application import capture as captures
 
-        if not last:
+        if whole and (first or last):
+            why = "a snapshot is everything that the source holds now, and of no period"
+            raise NotTogether(why=why, leave="--from and --to", instead="leave out --snapshot")
+        if not last and not whole:
             raise NotGiven(why="it is not stated where the period ends", add="--to DAY or --to now")
-        asked = captures.Asked(first=begins, last=ends)
+        asked = captures.Asked(first=begins, last=ends, is_whole=whole, confirmed_by=confirmed_by or None)
         if dry_run:
             with opened(quiet=as_json, looks=True, begins=True) as session:
                 plan = captures.plan_capture(session.ws, source, asked)

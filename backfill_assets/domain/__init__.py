@@ -9,6 +9,7 @@ not examined by commands that only look.
 from __future__ import annotations
 
 from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown
 from backfill_assets.domain.context import TransformContext
@@ -39,6 +40,7 @@ from backfill_assets.domain.gates import (
     warm_up_proof,
 )
 from backfill_assets.domain.operations import Operation, Operations
+from backfill_assets.domain.postgres import POSTGRES_COLUMNS, POSTGRES_OPERATIONS
 from backfill_assets.domain.sources import Lateness, SourceTable, days
 from backfill_assets.domain.tables import (
     DerivedTable,
@@ -56,6 +58,8 @@ from backfill_assets.planning.publish_mode import PublishMode, append, merge, re
 from backfill_assets.planning.windows import Months, Window
 
 __all__ = [
+    "POSTGRES_COLUMNS",
+    "POSTGRES_OPERATIONS",
     "AcceptedValues",
     "AddsOnly",
     "Breakdown",
@@ -78,6 +82,7 @@ __all__ = [
     "Operations",
     "Partitioning",
     "Policy",
+    "PostgresTable",
     "PublishMode",
     "Reference",
     "ReferenceValue",

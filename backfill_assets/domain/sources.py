@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.streams import Tombstones
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
@@ -30,6 +31,7 @@ from backfill_assets.domain.declarations import (
 )
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import POSITION, Operations, Ties
+from backfill_assets.domain.postgres import POSTGRES_COLUMNS, POSTGRES_OPERATIONS
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 
@@ -48,7 +50,7 @@ def _is_zone(value: object) -> bool:
 FILE_NAME, ROW_NUMBER = "file_name", "row_number"
 """What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
 
-DeclaredStream = KafkaTopic
+DeclaredStream = KafkaTopic | PostgresTable
 """The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
 
 OF_A_SOURCE = {
@@ -64,7 +66,10 @@ OF_A_SOURCE = {
     "order": several(str, "column names, such as ('lsn',)"),
     "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
-    "capture": Kind(words="KafkaTopic(...)", test=lambda value: value is None or isinstance(value, DeclaredStream)),
+    "capture": Kind(
+        words="KafkaTopic(...) or PostgresTable(...)",
+        test=lambda value: value is None or isinstance(value, DeclaredStream),
+    ),
     "most_withdrawn_percent": Kind(
         words="a number from 0 to 100",
         test=lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100,
@@ -248,10 +253,21 @@ class SourceTable:
             raise wrong(self, mistake)
         if self.row_number:
             raise wrong(self, "it is captured, and its records are known by the number in their file: name their key")
-        if self.capture.key_format == "text" and self.tombstones is not None and len(self.key) > 1:
+        if isinstance(self.capture, PostgresTable):
+            self._check_changes_of_a_table()
+        elif self.capture.key_format == "text" and self.tombstones is not None and len(self.key) > 1:
             raise wrong(
                 self, "the key of its topic is a text, and its own key has several columns: use key_format='json'"
             )
+
+    def _check_changes_of_a_table(self) -> None:
+        for column in POSTGRES_COLUMNS:
+            if column not in self.schema.fields:
+                raise wrong(self, f"it is captured from PostgreSQL, and its schema lacks {column.simpleString()}")
+        if self.order != ORDER or self.ties != Ties.REFUSE:
+            raise wrong(self, f"it is captured from PostgreSQL, so that its order is {ORDER!r}, without ties")
+        if self.operation != POSTGRES_OPERATIONS:
+            raise wrong(self, "it is captured from PostgreSQL, so that its operation is POSTGRES_OPERATIONS")
 
     @property
     def tombstones(self) -> Tombstones | None:

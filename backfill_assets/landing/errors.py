@@ -78,6 +78,7 @@ class WithdrawsTooMuch(errors.Refused):
     outside: int
     percent: float
     allowed: float
+    is_captured: bool = False
 
     @property
     def why(self) -> str:

@@ -96,12 +96,14 @@ class Extract:
         where: And of rows with these values only; empty for all rows of the days.
         reason: Why they replace what landed before.
         confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
+        is_captured: Its files were captured, so that they cannot be looked at before they land.
     """
 
     days: DayRange
     where: Mapping[str, str]
     reason: str
     confirmed_by: str | None = None
+    is_captured: bool = False
 
     @property
     def scope(self) -> str:
@@ -352,4 +354,5 @@ def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> 
         outside=withdrawn.outside,
         percent=withdrawn.percent,
         allowed=allowed,
+        is_captured=extract.is_captured,
     )

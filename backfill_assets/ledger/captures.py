@@ -35,6 +35,7 @@ class CaptureRecord:
         period_from: The beginning of the period; null where it went on after the capture before.
         period_to: Its end, not included; null for everything that was there.
         is_live: Whether it took what was new, rather than a period that a person chose.
+        is_whole: Whether its files are everything that the source held: what they lack is withdrawn.
         resolved_at: When the period was resolved to positions.
         by: Who captured it.
         reason: Why.
@@ -54,6 +55,7 @@ class CaptureRecord:
     period_from: datetime | None
     period_to: datetime | None
     is_live: bool
+    is_whole: bool
     resolved_at: datetime
     by: str
     reason: str
@@ -200,6 +202,7 @@ class CaptureWrites(CaptureReads):
             period_from=period_from,
             period_to=period_to,
             is_live=is_live,
+            is_whole=resolution.is_whole,
             resolved_at=self._log.now,
             by=one_line("the actor", by),
             reason=required_text("the reason", reason),

@@ -461,6 +461,7 @@ captures = Table(
     Column("period_from", UtcDateTime),
     Column("period_to", UtcDateTime),
     Column("is_live", Boolean, nullable=False),
+    Column("is_whole", Boolean, nullable=False),
     Column("resolved_at", UtcDateTime, nullable=False),
     Column("asked_by", Text, nullable=False),
     Column("reason", Text, nullable=False),

@@ -44,6 +44,7 @@ class CapturePlan:
         to: Its end, not included; null for everything that is there.
         pinned: What the positions rest on, such as isolation level and retention.
         is_compacted: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
+        is_whole: Whether everything is read that the source holds now, so that what it lacks is withdrawn.
         partitions: The positions, by partition.
         records: How many records are left to capture, at most; null where positions cannot be counted.
         size_bytes: About how many bytes these are; null where that is not known.
@@ -60,6 +61,7 @@ class CapturePlan:
     to: datetime | None
     pinned: Mapping[str, str]
     is_compacted: bool
+    is_whole: bool
     partitions: tuple[PlannedPartition, ...]
     records: int | None
     size_bytes: int | None
@@ -145,11 +147,10 @@ def capture_plan(
         to=period_to,
         pinned=resolution.pinned,
         is_compacted=resolution.is_compacted,
+        is_whole=resolution.is_whole,
         partitions=partitions,
         records=None if None in counted else sum(each or 0 for each in counted),
-        size_bytes=sum(
-            (each.span.size_bytes or 0) * (each.left or 0) // max(1, each.span.records or 1) for each in partitions
-        ),
+        size_bytes=sum(map(_bytes_left, partitions)),
         files=sum(each.files for each in partitions),
         expires_at=min((each.span.expires_at for each in of_them if each.span.expires_at), default=None),
         as_of=as_of,
@@ -160,3 +161,9 @@ def _counted(span: Resolved, left: Sequence[Span]) -> int | None:
     if span.records is None:
         return None
     return sum(int(each.range_to) - int(each.range_from) for each in left)
+
+
+def _bytes_left(each: PlannedPartition) -> int:
+    if each.left is None:
+        return (each.span.size_bytes or 0) if each.files else 0
+    return (each.span.size_bytes or 0) * (each.left or 0) // max(1, each.span.records or 1)

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import PostgresTable, SourceTable
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
@@ -126,7 +126,8 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
         captured=captured,
         not_loaded=Partitions.of(Grain.DAILY, waiting),
         next_step=step(joined(loads(source.name, waiting)), "; why: ", do(Act.STALE, source.name)) if waiting else None,
-        ask_the_stream=ask if source.capture else None,
+        # The write-ahead log of a database cannot be asked for a day.
+        ask_the_stream=ask if source.capture and not isinstance(source.capture, PostgresTable) else None,
     )
 
 

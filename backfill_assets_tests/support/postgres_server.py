@@ -11,7 +11,7 @@ import pwd
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,12 @@ def programs() -> Path:
 
 
 @contextmanager
-def running_server() -> Iterator[str]:
+def running_server(*, settings: Mapping[str, str] | None = None, host_auth: str = "trust") -> Iterator[str]:
     """A running server; gives the URL of its database `postgres`, and is gone afterwards.
+
+    Args:
+        settings: Of the server, besides the usual ones.
+        host_auth: How whoever comes over the network shows who they are.
 
     Raises:
         NoPostgres: There is none, or it does not start.
@@ -53,8 +57,8 @@ def running_server() -> Iterator[str]:
     folder = Path(tempfile.mkdtemp(prefix="backfill-pg-")).resolve()
     run_as = _run_as(folder)
     cluster = folder / "cluster"
-    settings = {**SETTINGS, "unix_socket_directories": str(folder)}
-    options = " ".join(f"-c {name}='{value}'" for name, value in settings.items())
+    chosen = {**SETTINGS, "unix_socket_directories": str(folder), **(settings or {})}
+    options = " ".join(f"-c {name}='{value}'" for name, value in chosen.items())
     try:
         _run(
             [
@@ -63,7 +67,8 @@ def running_server() -> Iterator[str]:
                 cluster,
                 "-U",
                 "backfill",
-                "--auth=trust",
+                "--auth-local=trust",
+                f"--auth-host={host_auth}",
                 "--no-sync",
                 "-E",
                 "UTF8",
@@ -76,7 +81,8 @@ def running_server() -> Iterator[str]:
         try:
             yield f"postgresql://backfill@/postgres?host={folder}"
         finally:
-            _run([binaries / "pg_ctl", "-D", cluster, "-w", "-m", "immediate", "stop"], folder, run_as)
+            if (cluster / "postmaster.pid").exists():  # a test may have killed it
+                _run([binaries / "pg_ctl", "-D", cluster, "-w", "-m", "immediate", "stop"], folder, run_as)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -50,7 +50,7 @@ def top_level(names: set[str]) -> set[str]:
         ("dagster_deltalake", ("orchestration/",)),
         ("dagster_postgres", ("orchestration/",)),
         ("dagster_shared", ("orchestration/",)),
-        ("psycopg", ("orchestration/",)),
+        ("psycopg", ("orchestration/", "capture/postgres.py")),
         ("typer", ("cli/",)),
         ("rich", ("cli/",)),
         ("markupsafe", ("desk/", "report/")),

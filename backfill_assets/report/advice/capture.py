@@ -35,6 +35,10 @@ def of_capture(error: BackfillError) -> Advice | None:
             return "look whether the stream was compacted or replaced meanwhile; the file that is there stays"
         case errors.NothingCaptured():
             return step("say where to begin: ", Option("first", "DAY"))
+        case errors.NothingWhole() | errors.NotByTime():
+            return step("to read what is new: ", Option("last", "now"))
+        case errors.NoSnapshot() | errors.ChangesGone() | errors.UnknownValue():
+            return step("read everything anew: ", Option("snapshot"))
         case errors.NotAsCaptured():
             return "bring the file back from a copy"
         case _:

@@ -56,6 +56,8 @@ def of_landing(error: BackfillError, following: Following) -> Advice | None:
         case errors.TiedRecords():
             further = f"declare in {error.source} a further column of its order, or ties='arrival'"
             return f"correct the file, or {further}"
+        case errors.WithdrawsTooMuch(is_captured=True):
+            return step("if it is right, give the command again with ", Option("confirmed_by", ANOTHER_PERSON))
         case errors.WithdrawsTooMuch():
             look = step(Option("dry_run"), " shows the days and some of the keys; if it is right, ")
             return step(look, Option("confirmed_by", ANOTHER_PERSON))

@@ -54,9 +54,16 @@ def approved_page(approval: CaptureApproval) -> Page:
 
 def _facts(plan: CapturePlan) -> tuple[tuple[str, str | int | None], ...]:
     begins = "where the captures before end" if plan.from_ is None else f"{plan.from_:%Y-%m-%d %H:%M} UTC"
+    if plan.is_whole:
+        begins = "everything that the source holds now"
     ends = "everything that is there" if plan.to is None else f"before {plan.to:%Y-%m-%d %H:%M} UTC"
     size = None if plan.size_bytes is None else f"about {plan.size_bytes:,} bytes"
-    left = "nothing is left to read" if not plan.files else f"at most {plan.records:,} records, {size}"
+    many = (
+        "records that can only be counted as they are read"
+        if plan.records is None
+        else f"at most {plan.records:,} records"
+    )
+    left = "nothing is left to read" if not plan.files else f"{many}, {size}"
     return (
         ("source", plan.source),
         (plan.family, f"{plan.name} ({plan.stream})"),

@@ -287,6 +287,7 @@ def upgrade() -> None:
         sa.Column("period_from", INSTANT),
         sa.Column("period_to", INSTANT),
         sa.Column("is_live", sa.Boolean, nullable=False),
+        sa.Column("is_whole", sa.Boolean, nullable=False),
         sa.Column("resolved_at", INSTANT, nullable=False),
         sa.Column("asked_by", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),

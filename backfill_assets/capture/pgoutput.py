@@ -1,0 +1,188 @@
+"""pgoutput: from the messages of PostgreSQL's own logical decoding to the changes of one table.
+
+Protocol version 1: transactions are whole and in the order of their commits. Values are the texts that the server makes
+of them. Nothing here reads or writes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from struct import unpack_from
+
+from backfill_assets.capture.errors import CannotBeCaptured, UnknownValue
+
+Row = Mapping[str, str | None]
+
+_BEGINNING = datetime(2000, 1, 1, tzinfo=UTC)
+_BOOL, _BYTEA = 16, 17
+_UNCHANGED = object()
+"""A value that an update left where it is stored, out of line, and that its message does not have."""
+
+
+def lsn_text(number: int) -> str:
+    """A position in the write-ahead log as a text that sorts like it: both halves with all their digits."""
+    return f"{number >> 32:08X}-{number & 0xFFFFFFFF:08X}"
+
+
+def lsn_number(text: str) -> int:
+    """A position in the write-ahead log, from our text or from the server's."""
+    high, low = text.replace("/", "-").split("-")
+    return int(high, 16) << 32 | int(low, 16)
+
+
+def value_of(text: str | None, type_oid: int) -> str | None:
+    """A value as landing reads it, from the text that the server makes of it."""
+    if text is None or type_oid not in (_BOOL, _BYTEA):
+        return text
+    if type_oid == _BOOL:
+        return "true" if text == "t" else "false"
+    return base64.b64encode(bytes.fromhex(text.removeprefix("\\x"))).decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of the table.
+
+    Attributes:
+        operation: `insert`, `update`, `delete` or `truncate`.
+        lsn: Where the commit of its transaction is in the write-ahead log.
+        position: Its number among the changes of its transaction, from 1.
+        committed_at: When that committed.
+        row: The values by column; of a delete those that the server tells.
+    """
+
+    operation: str
+    lsn: int
+    position: int
+    committed_at: datetime
+    row: Row
+
+
+@dataclass(frozen=True, slots=True)
+class _Relation:
+    """The table as it was when a change was made: its columns, with type and whether they identify the old row."""
+
+    columns: tuple[tuple[str, int, bool], ...]
+    has_all: bool
+
+
+@dataclass(slots=True, kw_only=True)
+class Decoder:
+    """Reads messages in their order.
+
+    Attributes:
+        name: What errors call the table.
+        oid: The object that it is in its database.
+        key: The columns of the source's key.
+        columns: The columns that are wanted.
+    """
+
+    name: str
+    oid: int
+    key: Sequence[str]
+    columns: Sequence[str]
+    _relation: _Relation | None = field(default=None, init=False)
+
+    def changes(self, messages: Iterable[bytes]) -> Iterator[Change]:
+        """The changes of the table, in the order of their commits and then as they were made."""
+        lsn, position, committed_at = 0, 0, _BEGINNING
+        for message in messages:
+            match message[:1]:
+                case b"B":
+                    lsn, microseconds = unpack_from("!Qq", message, 1)
+                    position, committed_at = 0, _BEGINNING + timedelta(microseconds=microseconds)
+                    continue
+                case b"R" if self._is_mine(message):
+                    self._relation = _relation(message)
+                    continue
+                case b"I" | b"U" | b"D" if self._is_mine(message):
+                    found = list(self._of_row(message, lsn))
+                case b"T" if self.oid in unpack_from(f"!{unpack_from('!I', message, 1)[0]}I", message, 6):
+                    found = [("truncate", {})]
+                case _:
+                    continue
+            for operation, row in found:
+                position += 1
+                yield Change(operation=operation, lsn=lsn, position=position, committed_at=committed_at, row=row)
+
+    def _is_mine(self, message: bytes) -> bool:
+        return bool(unpack_from("!I", message, 1)[0] == self.oid)
+
+    def _of_row(self, message: bytes, lsn: int) -> Iterator[tuple[str, Row]]:
+        """An update of the key is a delete of the old one and an insert of the new one."""
+        relation = self._relation
+        assert relation is not None, "the server describes a table before its changes"
+        kind, at = message[5:6], 6
+        old: dict[str, object] = {}
+        if kind != b"N":
+            old, at = _tuple(message, at, relation, all_columns=kind == b"O")
+            kind, at = message[at : at + 1], at + 1
+        if message[:1] != b"I":
+            self._require_key(relation)
+        if message[:1] == b"D":
+            yield "delete", self._wanted(old, lsn)
+            return
+        new, _ = _tuple(message, at, relation, all_columns=True)
+        row = self._wanted(
+            {name: old.get(name, value) if value is _UNCHANGED else value for name, value in new.items()}, lsn
+        )
+        if message[:1] == b"I":
+            yield "insert", row
+        elif old and any(old[name] != row[name] for name in self.key):
+            yield "delete", self._wanted(old, lsn)
+            yield "insert", row
+        else:
+            yield "update", row
+
+    def _require_key(self, relation: _Relation) -> None:
+        identifying = {name for name, _, identifies in relation.columns if identifies}
+        if lacking := [name for name in self.key if name not in identifying and not relation.has_all]:
+            raise CannotBeCaptured(
+                name=self.name, why=f"its replica identity has no {lacking[0]}, which is its key here"
+            )
+
+    def _wanted(self, values: Mapping[str, object], lsn: int) -> dict[str, str | None]:
+        found: dict[str, str | None] = {}
+        for name in self.columns:
+            value = values.get(name)
+            if value is _UNCHANGED:
+                raise UnknownValue(name=self.name, column=name, position=lsn_text(lsn))
+            if name in values:
+                found[name] = None if value is None else str(value)
+        return found
+
+
+def _relation(message: bytes) -> _Relation:
+    at = 5
+    for _ in ("schema", "name"):
+        at = message.index(b"\0", at) + 1
+    (identity, many), at = unpack_from("!cH", message, at), at + 3
+    columns = []
+    for _ in range(many):
+        end = message.index(b"\0", at + 1)
+        (type_oid,) = unpack_from("!I", message, end + 1)
+        columns.append((message[at + 1 : end].decode(), type_oid, bool(message[at] & 1)))
+        at = end + 9
+    return _Relation(columns=tuple(columns), has_all=identity == b"f")
+
+
+def _tuple(message: bytes, at: int, relation: _Relation, *, all_columns: bool) -> tuple[dict[str, object], int]:
+    """The values of a row by column, and where the message goes on. Of an old row that has only what identifies it,
+    the other columns are not null: they are not told."""
+    (many,), at = unpack_from("!H", message, at), at + 2
+    found: dict[str, object] = {}
+    for name, type_oid, identifies in relation.columns[:many]:
+        kind, at = message[at : at + 1], at + 1
+        value: object = None
+        if kind == b"u":
+            value = _UNCHANGED
+        elif kind == b"t":
+            (size,), at = unpack_from("!I", message, at), at + 4
+            value = value_of(message[at : at + size].decode(), type_oid)
+            at += size
+        if all_columns or identifies:
+            found[name] = value
+    return found, at

@@ -1,0 +1,94 @@
+"""PostgreSQL table: how an author declares that a source is captured from one. The client is in `postgres`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+OPERATION, LSN, POSITION, COMMITTED_AT = "pg_operation", "pg_lsn", "pg_position", "pg_committed_at"
+"""The columns of a landed record besides those of the table."""
+
+ORDER = (LSN, POSITION)
+OPERATIONS: Mapping[str, str] = {
+    "create": "insert",
+    "update": "update",
+    "delete": "delete",
+    "snapshot": "snapshot",
+    "truncate": "truncate",
+}
+"""The operations of a source, and how a landed record names them."""
+
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_SETTING = re.compile(
+    r"ssl\w+|gssencmode|krbsrvname|channel_binding|require_auth|target_session_attrs|load_balance_hosts"
+)
+_SECRET = re.compile(r"password|sslpassword")
+_SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresTable:
+    """A table of which a source captures a snapshot, and then every change.
+
+    Landed records have the columns of the contract, and `pg_operation`, `pg_lsn` (of the commit), `pg_position` (in its
+    transaction) and `pg_committed_at`, which the contract has as columns too.
+
+    Attributes:
+        table: Its schema and name, such as `public.orders`.
+        database: The database that it is in.
+        host: Where the server is.
+        port: Its port.
+        user: Who connects: a role with the attribute REPLICATION that may read the table.
+        slot: The name of the replication slot, which only this source reads. The first snapshot creates it.
+        publication: The publication of the table; one that is not there is created by the first snapshot. Usually it
+            has the name of the slot.
+        chunk: The most bytes of the write-ahead log of one landed file. A transaction is never divided.
+        answers_within: How long a connection may take.
+        settings: Further settings of libpq, such as `sslmode`; none of them is secret.
+        secrets: Settings of libpq that are secret, such as `password`, each with a name. Its value is in the
+            environment variable of that name, or in the file that the variable with `_FILE` behind the name names.
+    """
+
+    table: str
+    database: str
+    host: str
+    user: str
+    slot: str
+    port: int = 5432
+    publication: str = ""
+    chunk: int = 64 << 20
+    answers_within: timedelta = timedelta(seconds=30)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the declaration, for a sentence that names its table."""
+        if not isinstance(self.table, str) or not re.fullmatch(r'[^\s."\0]+\.[^\s."\0]+', self.table):
+            yield f"it is captured from {self.table!r:.60}, and has to be from a table such as 'public.orders'"
+        for name in ("database", "host", "user"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or not re.fullmatch(r"[^\s@=,]+", value):
+                # Not what was written: a URL may have a password in it.
+                yield f"the {name} of its capture has to be one name"
+        for name in (self.slot, *([self.publication] if self.publication else [])):
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                yield f"its capture names {name!r:.60}: slots and publications have lower-case letters, digits and _"
+        for name in ("port", "chunk"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                yield f"the {name} of its capture is {value!r:.60}, and has to be a number"
+        if not isinstance(self.answers_within, timedelta) or self.answers_within <= timedelta(0):
+            yield f"answers_within of its capture is {self.answers_within!r:.60}, and has to be a timedelta"
+        for name in self.settings:
+            if _SECRET.fullmatch(name):
+                yield f"its capture has {name} among its settings: name it among its secrets"
+            elif not _SETTING.fullmatch(name):
+                yield f"its capture sets {name}, which a capture sets itself or has no use for"
+        for name, secret in self.secrets.items():
+            if not _SECRET.fullmatch(name):
+                yield f"its capture has {name} among its secrets: a connection has password and sslpassword"
+            elif not isinstance(secret, str) or not _SECRET_NAME.fullmatch(secret):
+                # Whatever was written there may be the secret itself.
+                yield f"the secret {name} of its capture is named by an environment variable, such as SHOP_PASSWORD"

@@ -1,0 +1,197 @@
+"""A shop whose sales are captured from a table of a real PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+from psycopg import Connection
+from psycopg.errors import DeadlockDetected, UniqueViolation
+from pyspark.sql import SparkSession
+
+from backfill_assets.application.capture import Asked, capture, plan_capture
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.capture.streams import Pace
+from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.domain import Domain, PostgresTable, SourceTable
+from backfill_assets.ledger.captures import CapturedFile
+from backfill_assets.planning.policy import SOURCE_POLICY, Policy
+from backfill_assets.report.captured import CapturePlan, CaptureReport
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.domains import database
+from backfill_assets_tests.support.ledgers import home_environment
+from backfill_assets_tests.support.shop import ticking_clock
+from backfill_assets_tests.support.source_database import PASSWORD, USER, SourceDatabase
+
+SALES = "bronze.sales"
+CONFLICTS = (DeadlockDetected, UniqueViolation)
+COLUMNS = [each.name for each in database.SALES]
+TABLE = """CREATE TABLE sales (sale_id int PRIMARY KEY, sold_at timestamptz NOT NULL, amount numeric(12, 2),
+    paid boolean, note text, seal bytea)"""
+DAY = "date_trunc('day', now() at time zone 'utc') at time zone 'utc' + interval '12 hours'"
+NEW = f"INSERT INTO sales SELECT i, {DAY} - interval '1 day' * (1 + i % 4), i, i % 2 = 0, 'new', '\\x00ff'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseShop:
+    """A shop of a home of its own over a table.
+
+    Attributes:
+        home: Its home.
+        server: Where the table is.
+        database: The database that it is in.
+        spark: The session of the test.
+        declared: What the declaration of the table has that is not usual.
+        policy: The policy of the source.
+    """
+
+    home: Path
+    server: SourceDatabase
+    database: str
+    spark: SparkSession | None = None
+    declared: Mapping[str, Any] = field(default_factory=dict)
+    policy: Policy = SOURCE_POLICY
+
+    @property
+    def slot(self) -> str:
+        return str(self.declared.get("slot", f"sales_{self.database}"))
+
+    def environment(self) -> Mapping[str, str]:
+        """Of a process that works in the shop."""
+        return {
+            "BACKFILL_HOME": str(self.home),
+            "BACKFILL_DOMAIN": "backfill_assets_tests.domains.database",
+            "BACKFILL_FIRST_DAY": (datetime.now(UTC).date() - timedelta(days=10)).isoformat(),
+            "TEST_SHOP_DATABASE": self.database,
+            "TEST_SHOP_PORT": str(self.server.port),
+            "TEST_SHOP_SLOT": self.slot,
+            "TEST_SHOP_CHUNK": str(self.declared.get("chunk", 65_536)),
+            "TEST_SHOP_PASSWORD": PASSWORD,
+            **home_environment(self.home),
+            **SPARK_ENVIRONMENT,
+        }
+
+    def connect(self) -> Connection[tuple[Any, ...]]:
+        """Of the superuser of the server."""
+        return self.server.connect(self.database)
+
+    def run(self, *statements: str) -> None:
+        """Runs each statement in a transaction of its own, as the user who owns the table."""
+        with self.connect() as connection:
+            connection.execute(f"SET ROLE {USER}".encode())
+            for each in statements:
+                connection.execute(each.encode())
+
+    def source(self) -> SourceTable:
+        usual = {"table": "public.sales", "database": self.database, "host": "127.0.0.1", "port": self.server.port}
+        more = {"user": USER, "slot": self.slot, "chunk": 65_536, "secrets": {"password": "TEST_SHOP_PASSWORD"}}
+        table = PostgresTable(**{**usual, **more, **self.declared})
+        return replace(database.sales, capture=table, policy=self.policy)
+
+    def open(self) -> Workspace:
+        settings = Settings.from_environment(self.environment())
+        spark = self.spark
+        opened = Workspace.open(
+            settings,
+            clock=ticking_clock(datetime.now(UTC)),
+            open_session=(lambda: spark) if spark is not None else None,
+        )
+        domain = Domain(name="database", package=database.DOMAIN.package, sources=(self.source(),), derived=())
+        return replace(opened, domain=domain)
+
+    def plan(self, *, whole: bool = False) -> CapturePlan:
+        ws = self.open()
+        try:
+            return plan_capture(ws, SALES, Asked(first=None, last=None, is_whole=whole))
+        finally:
+            ws.close()
+
+    def capture(
+        self, *, whole: bool = False, builds: bool = False, confirmed_by: str | None = None, pace: Pace | None = None
+    ) -> CaptureReport:
+        ws = self.open()
+        try:
+            acting = Acting(by="ana", recorder=Unrecorded())
+            asked = Asked(first=None, last=None, is_whole=whole, confirmed_by=confirmed_by)
+            return capture(ws, SALES, asked, acting, reason="a test", pace=pace or Pace(), builds=builds)
+        finally:
+            ws.close()
+
+    def files(self) -> tuple[CapturedFile, ...]:
+        """What the ledger has of captured files."""
+        ws = self.open()
+        try:
+            with ws.ledger.read() as tx:
+                return tx.captures.files(SALES)
+        finally:
+            ws.close()
+
+    def bytes(self) -> dict[str, bytes]:
+        """The landed files by name, those without a row in the ledger too."""
+        return {each.name: each.read_bytes() for each in (self.home / "landing").rglob("*.jsonl.gz")}
+
+    def current_rows(self) -> list[tuple[Any, ...]]:
+        """What bronze says exists now."""
+        ws = self.open()
+        try:
+            rows = ws.lake.open(SALES).to_pyarrow_table().to_pylist()
+        finally:
+            ws.close()
+        now = (each for each in rows if each["_operation"] != "delete" and each["_ended_by"] is None)
+        return sorted(tuple(each[name] for name in COLUMNS) for each in now)
+
+    def selected(self) -> list[tuple[Any, ...]]:
+        """What the database has now."""
+        with self.connect() as connection:
+            return sorted(connection.execute(f"SELECT {', '.join(COLUMNS)} FROM sales".encode()).fetchall())
+
+    def command(self, *words: str, more: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
+        """A command of the shop in a process of its own."""
+        return subprocess.Popen(
+            [str(Path(sys.executable).with_name("backfill")), *words],
+            cwd=PROJECT_ROOT,
+            env={**os.environ, **self.environment(), **(more or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+
+def write_at_random(shop: DatabaseShop, seed: int, is_enough: Event) -> None:
+    """Transactions of one of several writers: every kind of change, some rolled back, few truncates."""
+    chance = random.Random(seed)
+    with shop.connect() as connection:
+        while not is_enough.wait(0.002):
+            try:
+                with connection.transaction(force_rollback=chance.random() < 0.1):
+                    for _ in range(chance.randint(1, 5)):
+                        connection.execute(_statement(chance))
+            except CONFLICTS:
+                continue
+
+
+def _statement(chance: random.Random) -> bytes:
+    some, other = chance.randint(1, 60), chance.randint(1, 60)
+    day = f"{DAY} - interval '{chance.randint(1, 4)} days'"
+    taken = f"ON CONFLICT (sale_id) DO UPDATE SET amount = sales.amount + 1, sold_at = {day}"
+    chosen = chance.choices(
+        (
+            f"INSERT INTO sales VALUES ({some}, {day}, {other}, true, 'note', '\\x01') {taken}",
+            f"UPDATE sales SET amount = {other}, note = NULL WHERE sale_id = {some}",
+            f"UPDATE sales SET sale_id = {other} WHERE sale_id = {some}",
+            f"DELETE FROM sales WHERE sale_id = {some}",
+            "TRUNCATE sales",
+        ),
+        weights=(40, 30, 15, 15, 1),
+    )
+    return chosen[0].encode()

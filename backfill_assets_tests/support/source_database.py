@@ -1,0 +1,73 @@
+"""A PostgreSQL whose tables are captured: over loopback, with a user who needs a password."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import Connection
+
+from backfill_assets_tests.support.postgres_server import running_server
+from backfill_assets_tests.support.servers import free_port
+
+USER, PASSWORD = "capture", "a-password-that-nothing-may-show"
+_numbers = count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceDatabase:
+    """A running server.
+
+    Attributes:
+        url: Of its superuser, over a socket.
+        port: Where the user of captures connects.
+    """
+
+    url: str
+    port: int
+
+    def connect(self, database: str = "postgres") -> Connection[tuple[Any, ...]]:
+        return psycopg.connect(self.url, autocommit=True, dbname=database)
+
+    def kill(self) -> None:
+        """Ends the server and its children at once, as a crash does."""
+        with self.connect() as connection:
+            (folder,) = connection.execute("SHOW data_directory").fetchone() or ()
+        os.kill(int(Path(folder, "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
+
+    def create_database(self) -> str:
+        """A new database in which the user of captures owns what is made in it."""
+        name = f"shop{next(_numbers)}"
+        with self.connect() as connection:
+            connection.execute(f"CREATE DATABASE {name} OWNER {USER}".encode())
+        return name
+
+
+@contextmanager
+def running_source(**settings: str) -> Iterator[SourceDatabase]:
+    """A server while the block lasts.
+
+    Raises:
+        NoPostgres: There is none, or it does not start.
+    """
+    port = free_port()
+    wanted = {
+        "listen_addresses": "127.0.0.1",
+        "port": str(port),
+        "wal_level": "logical",
+        "max_replication_slots": "50",
+        "max_wal_senders": "20",
+        **settings,
+    }
+    with running_server(settings=wanted, host_auth="scram-sha-256") as url:
+        server = SourceDatabase(url=f"{url}&port={port}", port=port)
+        with server.connect() as connection:
+            connection.execute(f"CREATE ROLE {USER} LOGIN REPLICATION PASSWORD '{PASSWORD}'".encode())
+        yield server
