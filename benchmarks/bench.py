@@ -5,8 +5,9 @@
 B1 compares a governed restatement with the bare script: the same transform, the same files read, the same days
 overwritten; with a release that changes no row, one in a hundred, and all of them. B6 says where its time goes. B2
 compares a publication and a rollback with a Delta overwrite of the same days, B3 a governed run with stock Dagster,
-which has a run for every day. B5 shows how time grows with rows, B8 how long the first task takes. B9, with the traffic
-fines, compares the bare script with DuckDB. B4 is `planning.py`, B7 `landing.py`, B10 `commands.py`.
+which has a run for every day. B5 shows how time grows with rows, B8 how long the first task takes, B10 what one
+corrected event costs. B9, with the traffic fines, compares the bare script with DuckDB. B4 is `planning.py`, B7
+`landing.py`.
 
 The small size shows that everything still runs; only a larger one says how fast it is. Results are written to
 `results.json` and `RESULTS.md` in the folder of `--results`.
@@ -43,6 +44,7 @@ class Size:
         growth: By what the rows of a day are multiplied.
         rounds: How often each pair is measured.
         stock_runs: How many days are computed by a run of stock Dagster of their own.
+        cases: The cases of the demo, in one of which an event is corrected.
     """
 
     days: int
@@ -51,15 +53,18 @@ class Size:
     growth: tuple[int, ...]
     rounds: int
     stock_runs: int
+    cases: int
 
 
 MOST_OF_A_SMALL_DAY = 1_000
 """Rows of a day for what is about the number of runs, not of rows."""
 
 SIZES = {
-    "small": Size(days=4, items=500, partitions=(30,), growth=(1, 3), rounds=1, stock_runs=1),
-    "medium": Size(days=30, items=20_000, partitions=(30, 365), growth=(1, 3, 10), rounds=3, stock_runs=5),
-    "full": Size(days=365, items=137_000, partitions=(30, 365, 3_650), growth=(1, 3, 10, 30), rounds=3, stock_runs=10),
+    "small": Size(days=4, items=500, partitions=(30,), growth=(1, 3), rounds=1, stock_runs=1, cases=40),
+    "medium": Size(days=30, items=20_000, partitions=(30, 365), growth=(1, 3, 10), rounds=3, stock_runs=5, cases=400),
+    "full": Size(
+        days=365, items=137_000, partitions=(30, 365, 3_650), growth=(1, 3, 10, 30), rounds=3, stock_runs=10, cases=400
+    ),
 }
 
 BENCHES: Mapping[str, Callable[[World, Size], Sequence[Figure]]] = {
@@ -70,6 +75,7 @@ BENCHES: Mapping[str, Callable[[World, Size], Sequence[Figure]]] = {
     ),
     "B5": lambda world, size: growth.measure(world, items=size.items, times=size.growth),
     "B8": lambda world, size: commands.first_tasks(world, rounds=size.rounds),
+    "B10": lambda world, size: commands.small_restatements(world.folder, cases=size.cases, rounds=size.rounds),
     "B11": lambda world, size: everyday.measure(world, days=max(size.partitions), rounds=size.rounds),
 }
 

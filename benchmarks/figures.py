@@ -19,18 +19,42 @@ from backfill_assets.core.session_settings import present_versions
 
 @dataclass(kw_only=True)
 class Watch:
-    """Seconds by what was done, in the order of the measurements."""
+    """Seconds by what was done, in the order of the measurements, and those of processors."""
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    processor: dict[str, list[float]] = field(default_factory=dict)
 
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
         """Measures a block."""
-        began = time.perf_counter()
+        began, before = time.perf_counter(), processor_seconds()
         yield
-        took = time.perf_counter() - began
+        took, used = time.perf_counter() - began, processor_seconds() - before
         self.seconds.setdefault(what, []).append(took)
-        print(f"{took:8.2f} s  {what}", flush=True)
+        self.processor.setdefault(what, []).append(used)
+        print(f"{took:8.2f} s {used:8.2f} s of processors  {what}", flush=True)
+
+
+def processor_seconds() -> float:
+    """What this process and those that it started, such as Java, have used of processors so far; on Linux."""
+    used: dict[int, int] = {}
+    started: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            _, _, of_process = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")
+        except OSError:
+            continue  # It has ended since.
+        fields = of_process.split()
+        pid = int(stat.parent.name)
+        started.setdefault(int(fields[1]), []).append(pid)
+        # Of the process and of what it waited for, in user and in kernel mode.
+        used[pid] = sum(map(int, fields[11:15]))
+    ticks, family = 0, [os.getpid()]
+    while family:
+        pid = family.pop()
+        ticks += used.get(pid, 0)
+        family += started.get(pid, [])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +102,12 @@ def ratio(name: str, watch: Watch, what: str, against: str, *, goal: float | Non
     """What a watch measured of two acts, as a figure; the first pairs can be left out, which warm up."""
     seconds, base = watch.seconds[what][leave_out:], watch.seconds[against][leave_out:]
     return Figure(name=name, what=what, against=against, seconds=seconds, base=base, goal=goal)
+
+
+def processor_ratio(name: str, watch: Watch, what: str, against: str, *, leave_out: int = 0) -> Figure:
+    """The same of processor seconds, which other work on the machine changes less."""
+    seconds, base = watch.processor[what][leave_out:], watch.processor[against][leave_out:]
+    return Figure(name=name, what=f"{what}: processors", against=against, seconds=seconds, base=base)
 
 
 def in_turns(rounds: int, *acts: Callable[[], None]) -> None:

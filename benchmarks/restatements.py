@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from figures import Figure, Watch, in_turns, ratio
+from figures import Figure, Watch, in_turns, processor_ratio, ratio
 from pyspark.sql import functions as F
 from small_world import SILVER, World, output
 
@@ -66,7 +66,11 @@ def compared(
             operations.rollback(ws, run_id, by="ben", reason="next round")
 
     in_turns(rounds + 1, lambda: bare(ws, watch, table, days, version, script), restate)
-    return [ratio("B1", watch, restated, script, goal=goal, leave_out=1), *shares(watch, restated, leave_out=1)]
+    return [
+        ratio("B1", watch, restated, script, goal=goal, leave_out=1),
+        processor_ratio("B1", watch, restated, script, leave_out=1),
+        *shares(watch, restated, leave_out=1),
+    ]
 
 
 def shares(watch: Watch, what: str, *, leave_out: int) -> Sequence[Figure]:
