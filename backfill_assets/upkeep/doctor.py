@@ -25,6 +25,7 @@ from backfill_assets.core.errors import BackfillError, StoreAway
 from backfill_assets.core.file_rights import PRIVATE, readable_by_others, umask_of
 from backfill_assets.core.places import Place, StoreUrl, for_spark
 from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.core.spark import session_on_server
 from backfill_assets.files import files_at, open_files
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
 from backfill_assets.files.port import Files
@@ -231,7 +232,8 @@ def _one_winner(ws: Workspace) -> str:
 
 def _spark(ws: Workspace) -> str:
     session = ws.spark()
-    where = ws.settings.spark_remote or ws.settings.spark_master
+    on_server = session_on_server(ws.settings) is session
+    where = "the server of this home" if on_server else ws.settings.spark_remote or ws.settings.spark_master
     if session.range(1000).count() != 1000:
         raise NotSound(fault=Fault.DOES_NOT_COUNT, found=f"Spark at {where} does not count.")
     return f"Spark {session.version} at {where}"

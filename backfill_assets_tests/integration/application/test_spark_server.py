@@ -145,7 +145,10 @@ def test_a_run_has_the_same_rows_with_the_server_and_without(tmp_path: Path) -> 
         served.run("approve", run_id, "--by", "ben")
         served.run("publish", run_id, "--by", "ana")
         assert served.run("audit", "--json")[0]["agrees"]
-        assert served.run("doctor", "--json")[0]["is_sound"]
+        doctor, _ = served.run("doctor", "--json")
+        assert doctor["is_sound"]
+        (spark,) = (part["found"] for part in doctor["parts"] if part["part"] == "spark")
+        assert spark.endswith("at the server of this home")
 
 
 def checksums(home: Home) -> list[tuple[str, str]]:
