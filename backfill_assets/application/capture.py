@@ -247,8 +247,13 @@ def _land(
     with ws.ledger.read() as tx:
         landed = {record.stored_path for record in tx.imports.records(table.name, LIVE)}
         records = {each.capture_id: each for each in tx.captures.records(table.name)}
-        files = [each for each in tx.captures.files(table.name) if each.stored_path not in landed]
-    waiting = [each for each in files if each.records or records[each.capture_id].is_whole]
+        files = tx.captures.files(table.name)
+    # Of several states of the whole source the last one counts: an earlier one that was refused is never in its way.
+    last = next((each.capture_id for each in reversed(files) if records[each.capture_id].is_whole), None)
+    left = [each for each in files if each.stored_path not in landed]
+    waiting = [
+        each for each in left if (each.capture_id == last if records[each.capture_id].is_whole else each.records)
+    ]
     outcomes: list[Landed] = []
     extract: StatedExtract | None = None
 

@@ -447,8 +447,10 @@ class PostgresStream:
         if not state or state.startswith(("08", "57P")):
             seconds = self._declared.answers_within / timedelta(seconds=1)
             return StreamAway(name=self._database, seconds=seconds, why=f" ({why})")
-        if state == "42501" or state.startswith("28"):
+        if state.startswith("28"):
             return StreamDenied(name=self._database, why=why)
+        if state in ("42501", "22021"):  # the role may not do that; texts of a database in SQL_ASCII
+            return CannotBeCaptured(name=self.name, why=why)
         return ReadFailed(name=self.name, why=why)
 
 

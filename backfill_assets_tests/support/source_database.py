@@ -42,11 +42,11 @@ class SourceDatabase:
             (folder,) = connection.execute("SHOW data_directory").fetchone() or ()
         os.kill(int(Path(folder, "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
 
-    def create_database(self) -> str:
+    def create_database(self, *, encoding: str = "UTF8") -> str:
         """A new database in which the user of captures owns what is made in it."""
         name = f"shop{next(_numbers)}"
         with self.connect() as connection:
-            connection.execute(f"CREATE DATABASE {name} OWNER {USER}".encode())
+            connection.execute(f"CREATE DATABASE {name} OWNER {USER} ENCODING {encoding} TEMPLATE template0".encode())
         return name
 
 
