@@ -25,6 +25,7 @@ from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Swap
 from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.verdict import require_publishable
 from backfill_assets.workspace import Workspace
@@ -167,7 +168,8 @@ def require_ready(ws: Workspace, run_id: str) -> None:
         run = tx.runs.get(run_id)
         tx.outbox.require_still_asked(run)
         asked = demand_of(ws, tx, run)
-    require_publishable(run)
+        require_publishable(run)
+        require_not_frozen(tx, run, at=ws.clock())
     require_agreed(ws, run, asked)
 
 

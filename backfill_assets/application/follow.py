@@ -15,7 +15,9 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
+from backfill_assets.publication.errors import Frozen
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
+from backfill_assets.publication.frozen import stopping
 from backfill_assets.report.follow import (
     FollowCancellation,
     FollowReport,
@@ -122,7 +124,7 @@ def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> Followed:
         run = tx.runs.get(run_id)
         # What its gates demand a comment on was not known before: it waits for a person now, as far as it may go.
         waits = isinstance(error, NotApproved) and run.state is RunState.PASSED and open_comments(tx, run)
-        return Followed(run=run, error=None if waits else error)
+        return Followed(run=run, error=None if waits or isinstance(error, Frozen) else error)
 
 
 def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:
@@ -135,11 +137,14 @@ def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> Planned
 
 
 def unfinished(ws: Workspace) -> Iterator[Unfinished]:
-    """Follow-ups that are planned and not executed to their end."""
+    """Follow-ups that are planned, not executed to their end, and wait for no freeze."""
     with ws.ledger.read() as tx:
         runs = tx.outbox.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
         demands = demands_of(ws, tx, runs)
+        frozen = {run.run_id for run in runs if stopping(tx, run, at=ws.clock())}
     for run in runs:
+        if run.run_id in frozen:
+            continue
         is_automatic = demands[run.run_id].policy is not None
         if run.state in UNFINISHED:
             yield Unfinished(run=run, parts=tuple(Part) if is_automatic else (Part.STAGE, Part.GATE))

@@ -36,6 +36,7 @@ from backfill_assets.report.landed import (
     NothingToLoad,
     StatedExtract,
     days_filled,
+    frozen_days,
     landed_import,
     questions,
 )
@@ -134,6 +135,7 @@ def landed_report(
             without_events = days_filled(ws, table, run)
             if built.is_blocked:
                 next_steps = (*next_steps, step(do(Act.REPORT, run.run_id)))
+        next_steps = (*next_steps, *frozen_days(ws, table))
     imports = tuple(landed_import(ws, table, outcome) for outcome in landed)
     return LandReport(
         source=table.name,

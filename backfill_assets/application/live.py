@@ -20,6 +20,7 @@ from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.core.people import LIVE, Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.landing.days import pending_days
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, RunState
 from backfill_assets.ledger.store import LedgerState
@@ -29,8 +30,10 @@ from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
+from backfill_assets.publication.frozen import stopping
 from backfill_assets.publication.proposals import days_held_by_moves
 from backfill_assets.report.command_line import explained, words_of
+from backfill_assets.report.frozen import frozen_words
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.report.what_next import is_built_since
 from backfill_assets.staleness.find import own_past
@@ -120,7 +123,7 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
     """A new LIVE run of a table, or why there is none."""
     if isinstance(table, SourceTable):
         load = plan_load(ws, table.name, partitions=None, by=LIVE, reason=REASON, on_schedule=True)
-        return load or "nothing has landed that is not built"
+        return load or _frozen(ws, table) or "nothing has landed that is not built"
     assert isinstance(table, DerivedTable)
     terms = present_terms(ws, table.name)
     with ws.ledger.read() as tx:
@@ -171,7 +174,8 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest 
     node, state = ws.graph.table(table.name), LedgerState(tx)
     ready, _ = complete_partitions(node, ws.graph, new, state)
     held = _held(ws, tx, table, new)
-    first = next((partition for partition in new if partition not in ready or partition in held), None)
+    frozen = tx.freezes.over(table.name, new, at=ws.clock())
+    first = next((each for each in new if each not in ready or each in held or each in frozen), None)
     newest = tuple(new[: new.index(first)] if first else new)
     if first is None and not newest:
         return "its newest days are published"
@@ -179,7 +183,9 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest 
     if first:
         rest = new[len(newest) :]
         why = "for a person: keys moved between its days and published ones"
-        if first not in held:
+        if first in frozen:
+            why = f"until it is frozen no longer: {frozen_words(frozen[first])}"
+        elif first not in held:
             why = f"for its inputs: {lacks(lacking(ws.graph, node, [first], state.accepted))}"
         later = f", and {describe(grain, rest[1:])} for that" if len(rest) > 1 else ""
         left = f"{describe(grain, [first])} waits {why}{later}"
@@ -205,6 +211,13 @@ def _until(first: date, grain: Grain, today: date) -> Iterator[date]:
         partition = next_partition(grain, partition)
 
 
+def _frozen(ws: Workspace, source: SourceTable) -> str:
+    """That days have landed for which the load waits; empty when there are none."""
+    with ws.ledger.read() as tx:
+        frozen = tx.freezes.over(source.name, pending_days(tx, source).days, at=ws.clock())
+    return "; ".join(dict.fromkeys(map(frozen_words, frozen.values())))
+
+
 def _others(run_ids: Sequence[str]) -> str:
     return f"its newest days are in the hands of {', '.join(run_ids)}"
 
@@ -213,6 +226,9 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
     """Takes a LIVE run as far as its policy lets it."""
     if run.state in (*UNFINISHED, RunState.PASSED):
         with ws.ledger.read() as tx:
+            if freeze := stopping(tx, run, at=ws.clock()):
+                named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
+                return Advanced(sentence=f"{named} is {run.state} and waits: {frozen_words(freeze)}.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None
         parts = tuple(Part) if is_automatic else STAGED_AND_GATED
         parts = tuple(part for part in parts if part is Part.PUBLISH or run.state is not RunState.PASSED)

@@ -16,6 +16,7 @@ from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs, within
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.errors import NotOneOf
+from backfill_assets.report.frozen import freezes_over
 from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, plan_document, set_plan_document
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import plan_set as write_set
@@ -79,9 +80,10 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     """The plan of a run as a document: what it reads and replaces, and every stage."""
     with ws.ledger.read() as tx:
         back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
+        frozen = freezes_over(ws, tx, [planned.manifest])
     seconds = planned.estimate.seconds
     cost = None if seconds is None else ws.settings.tariff.spent(seconds)
-    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost)
+    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen)
 
 
 def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
@@ -90,7 +92,8 @@ def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) ->
         return set_plan_document(planned)
     with ws.ledger.read() as tx:
         brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)]
-    return set_plan_document(planned, brings)
+        frozen = freezes_over(ws, tx, [plan.manifest for plan in planned.plans])
+    return set_plan_document(planned, brings, frozen)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 
@@ -14,11 +14,14 @@ from backfill_assets.landing.days import pending_days, require_explained, unexpl
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, imports_for_days
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Limits, Mode
-from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.request import PlanRequest, run_id_for, superseded
+from backfill_assets.publication.errors import Frozen
 from backfill_assets.workspace import Workspace
 
 _SOURCE_CHUNK = 100_000
@@ -50,6 +53,13 @@ def plan_load(
         require_person("the requester", by)
     with ws.ledger.write() as tx:
         days = pending_days(tx, table).days if partitions is None else partitions
+        if frozen := tx.freezes.over(table.name, days, at=tx.now):
+            kept, freeze = Partitions.of(Grain.DAILY, frozen), max(frozen.values(), key=lambda each: each.until)
+            if partitions is not None:
+                raise Frozen(freeze=freeze, partitions=kept)
+            # What has landed for them stays pending, and is built when the freeze has ended.
+            days = tuple(_unread(tx, table, [day for day in days if day not in frozen]))
+            reason = f"{reason}, without {kept}: frozen until {freeze.until:%Y-%m-%d %H:%M} UTC"
         if not days:
             return None
         if partitions is not None:
@@ -59,6 +69,19 @@ def plan_load(
         replaced = superseded(tx.versions.claims(table.name, loading.partitions).values())
         manifest = replace(loading, supersedes=replaced, declared_empty=tuple(sorted(empty)))
         return tx.runs.add(manifest, actor=by)
+
+
+def _unread(tx: ReadTransaction, table: SourceTable, days: Collection[date]) -> Iterator[date]:
+    """Those of these days for which something has landed that no published load has read.
+
+    A file is pending until all of its days are built, and some of them are frozen: the others would be built again at
+    every tick.
+    """
+    built = tx.runs.records(table=table.name, states=(RunState.PUBLISHED, RunState.SUPERSEDED), over=tuple(days))
+    for day in days:
+        landed = {each.import_id for each in imports_for_days(tx, table, [day])}
+        if not any(day in run.manifest.partitions and landed <= set(run.manifest.imports) for run in built):
+            yield day
 
 
 def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tuple[date, ...]:

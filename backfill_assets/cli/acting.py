@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
 
 from backfill_assets.cli.answers import (
+    TIMES,
     By,
+    From,
     Json,
     RunOrSet,
+    TableName,
+    To,
     answer,
     answering,
     app,
@@ -17,6 +22,7 @@ from backfill_assets.cli.answers import (
     one_line,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 
@@ -105,6 +111,61 @@ def cancel(
         why = given_reason(reason)
         with opened() as session:
             document = session.subject(run).cancel(by=person(by), reason=why)
+        answer(console, document, as_json=as_json)
+
+
+@app.command()
+def freeze(
+    table: TableName,
+    first: From,
+    last: To,
+    until: Annotated[
+        datetime,
+        typer.Option(
+            formats=TIMES,
+            metavar="TIME",
+            help="When it ends by itself, in UTC, such as 2026-03-10T08:00.",
+        ),
+    ],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--for", metavar="RUN", callback=one_line, help="The one run or set that may be published meanwhile."
+        ),
+    ] = None,
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Let LIVE runs, loads and follow-ups over these days of a table wait until a time; nothing is lost."""
+    with answering(as_json) as console:
+        from backfill_assets.application import freeze as freezing
+
+        who, why = person(by), given_reason(reason)
+        days = DayRange.inclusive(first, last)
+        with opened() as session:
+            ends = until.replace(tzinfo=UTC)
+            document = freezing.freeze(session.ws, table, days, until=ends, only=only, by=who, reason=why)
+        answer(console, document, as_json=as_json)
+
+
+@app.command()
+def unfreeze(
+    freeze: Annotated[
+        str,
+        typer.Argument(metavar="FREEZE", callback=one_line, help="A freeze's id, as `freeze` and `status` print it."),
+    ],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """End a freeze before its time, as its author or another person: what waited goes on."""
+    with answering(as_json) as console:
+        from backfill_assets.application import freeze as freezing
+
+        why = given_reason(reason)
+        with opened() as session:
+            document = freezing.unfreeze(session.ws, freeze, by=person(by), reason=why)
         answer(console, document, as_json=as_json)
 
 

@@ -113,6 +113,9 @@ def columns_and_values(given: list[str], option: str) -> Mapping[str, str]:
     return values
 
 
+TIMES = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
+"""How an instant in UTC is typed."""
+
 OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]
 Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of text.")]
 By = Annotated[

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from backfill_assets.cli.answers import (
+    TIMES,
     By,
     From,
     Json,
@@ -136,7 +137,7 @@ def trace(
         datetime | None,
         typer.Option(
             metavar="TIME",
-            formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"],
+            formats=TIMES,
             help="What readers saw at this time, in UTC, such as 2025-03-10T08:00 (default: now).",
         ),
     ] = None,

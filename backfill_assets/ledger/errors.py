@@ -240,6 +240,14 @@ class Ended(_Named, errors.IllegalTransition):
 
 
 @sentence
+class EndedBefore(errors.IllegalTransition):
+    """a freeze until {until:%Y-%m-%d %H:%M} UTC would have ended already: it is {now:%Y-%m-%d %H:%M} UTC."""
+
+    until: datetime
+    now: datetime
+
+
+@sentence
 class NeverPublished(errors.IllegalTransition):
     """run {run_id} has mode {manifest.mode} and is never published, so it needs no approval."""
 

@@ -44,6 +44,7 @@ PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
     schema.restatement_sets: ("set_id",),
     schema.set_members: ("set_id",),
     schema.outbox: ("publication_id",),
+    schema.freezes: ("freeze_id",),
     schema.captures: ("capture_id",),
     schema.captured_files: ("capture_id", "number"),
     schema.imports: ("import_id",),

@@ -449,6 +449,26 @@ outbox = Table(
 is delivered when every follow-up that it asks for is planned, and withdrawn when its publication is undone or a person
 cancels it. `attempts` counts the plans that failed, and `note` says why the last one did, or why it was withdrawn."""
 
+freezes = Table(
+    "freezes",
+    metadata,
+    Column("freeze_id", Text, primary_key=True),
+    Column("table_name", Text, nullable=False),
+    Column("grain", Text, nullable=False),
+    Column("first_partition", Date, nullable=False),
+    Column("last_partition", Date, nullable=False),
+    Column("until_at", UtcDateTime, nullable=False),
+    Column("only_run", Text, ForeignKey("manifests.run_id")),
+    Column("asked_by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("begun_at", UtcDateTime, nullable=False),
+    Column("ended_at", UtcDateTime),
+    Column("ended_by", Text),
+    Index("freezes_by_table", "table_name", "until_at"),
+)
+"""Partitions over which runs wait. One ends at `until_at` without a write; `ended_at` is set only when a person ends it
+before."""
+
 captures = Table(
     "captures",
     metadata,

@@ -15,6 +15,7 @@ from backfill_assets.ledger.bases import BasisReads
 from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites, CommentReads
 from backfill_assets.ledger.captures import CaptureReads, CaptureWrites
 from backfill_assets.ledger.events import ChainChecks, EventLog, EventReads, EventWrites
+from backfill_assets.ledger.freezes import FreezeReads, FreezeWrites
 from backfill_assets.ledger.imports import ImportReads, ImportWrites
 from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
 from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps, OutboxWrites, StuckReads, StuckWrites
@@ -42,6 +43,7 @@ class ReadTransaction:
         outbox: What publications ask of dependents, and which runs follow it.
         sets: Runs that were agreed together.
         stuck: What sensors have given up.
+        freezes: Partitions over which runs wait.
         captures: Periods of streams that were captured, and the files that hold them.
         imports: Landed files.
         events: What happened, as a chain.
@@ -60,6 +62,7 @@ class ReadTransaction:
     outbox: OutboxReads
     sets: SetReads
     stuck: StuckReads
+    freezes: FreezeReads
     captures: CaptureReads
     imports: ImportReads
     events: EventReads
@@ -78,6 +81,7 @@ class ReadTransaction:
         self.outbox = OutboxReads(connection)
         self.sets = SetReads(connection)
         self.stuck = StuckReads(connection)
+        self.freezes = FreezeReads(connection)
         self.captures = CaptureReads(connection)
         self.imports = ImportReads(connection)
         self.events = EventReads(connection)
@@ -102,6 +106,7 @@ class WriteTransaction(ReadTransaction):
     outbox: OutboxWrites
     sets: SetWrites
     stuck: StuckWrites
+    freezes: FreezeWrites
     captures: CaptureWrites
     imports: ImportWrites
     events: EventWrites
@@ -123,6 +128,7 @@ class WriteTransaction(ReadTransaction):
         self.outbox = OutboxWrites(log, run_steps, outbox_steps)
         self.sets = SetWrites(log, self.runs, run_steps, approval_steps)
         self.stuck = StuckWrites(log, outbox_steps)
+        self.freezes = FreezeWrites(log)
         self.captures = CaptureWrites(log)
         self.imports = ImportWrites(log, leases)
         self.turns = TurnWrites(log, leases)

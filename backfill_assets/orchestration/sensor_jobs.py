@@ -33,6 +33,7 @@ from dagster import (
     schedule,
 )
 
+from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
@@ -68,6 +69,7 @@ class SensorJob:
         by: In whose name.
         every_s: The seconds between two ticks.
         uses_spark: Whether it waits for the pool of what uses Spark.
+        freezes: Whether what it does waits for freezes, so that a tick names them.
     """
 
     sensor: Sensor
@@ -79,6 +81,7 @@ class SensorJob:
     by: str
     every_s: int = 30
     uses_spark: bool = False
+    freezes: bool = False
 
 
 def _publish(ws: Workspace, acting: Acting, subject: str) -> str:
@@ -103,6 +106,7 @@ PUBLISH = SensorJob(
     asked=approved,
     does=_publish,
     by=PUBLISHER,
+    freezes=True,
 )
 RECOVER = SensorJob(
     sensor=Sensor.RECOVER,
@@ -145,7 +149,8 @@ def sensor_of(work: SensorJob) -> SensorDefinition:
         remember(ws, work.sensor, given_up)
         if found:
             return SensorResult(run_requests=found)
-        return SensorResult(skip_reason=stuck_text(ws, work.sensor) or work.nothing)
+        said = filter(None, (frozen_text(ws) if work.freezes else "", stuck_text(ws, work.sensor)))
+        return SensorResult(skip_reason="\n".join(said) or work.nothing)
 
     return tick
 

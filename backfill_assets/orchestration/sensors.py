@@ -20,6 +20,7 @@ from dagster import (
 )
 
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
+from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.propose import propose as propose_restatements
 from backfill_assets.application.sensor_work import GivenUp, remember, stuck_text
 from backfill_assets.core.errors import BackfillError
@@ -107,7 +108,7 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
         remember(workspace, Sensor.FOLLOW, given_up)
         if found:
             return SensorResult(run_requests=found)
-        said = "\n".join(filter(None, (unplanned, stuck_text(workspace, Sensor.FOLLOW))))
+        said = "\n".join(filter(None, (unplanned, frozen_text(workspace), stuck_text(workspace, Sensor.FOLLOW))))
         return SensorResult(skip_reason=said or "Every publication has been followed.")
 
     return follow

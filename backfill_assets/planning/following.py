@@ -24,6 +24,7 @@ class Wanted:
         grain: Whether a partition of it is a day or a month.
         partitions: What can be computed now and for which no run is planned yet.
         waiting: What cannot, because input partitions that it needs have no accepted version.
+        frozen: What could, and waits until the freeze of it ends.
     """
 
     publication_id: str
@@ -32,6 +33,7 @@ class Wanted:
     grain: Grain
     partitions: tuple[date, ...]
     waiting: tuple[date, ...] = ()
+    frozen: tuple[date, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from datetime import date
 
 from backfill_assets.core import errors
 from backfill_assets.core.errors import sentence
+from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
@@ -37,6 +38,28 @@ class NotPublishable(errors.IllegalTransition):
     state: RunState
     is_leased: bool
     manifest: Manifest
+
+
+@sentence
+class Frozen(errors.IllegalTransition):
+    """{what} of {freeze.table} waits: {partitions} is frozen until {freeze.until:%Y-%m-%d %H:%M} UTC by {freeze.by}
+    ({freeze.reason}){passes}."""
+
+    freeze: Freeze
+    partitions: Partitions
+    run_id: str | None = None
+
+    @property
+    def what(self) -> str:
+        return f"run {self.run_id}" if self.run_id else "a load"
+
+    @property
+    def passes(self) -> str:
+        return f", and only {self.freeze.only} is published meanwhile" if self.freeze.only else ""
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {"freeze_id": self.freeze.freeze_id, **({"run_id": self.run_id} if self.run_id else {})}
 
 
 @sentence

@@ -56,7 +56,7 @@ class Asking:
     @property
     def is_followed(self) -> bool:
         """Whether there is nothing left to plan for it now."""
-        return self.set_id is None and not any(each.partitions for each in self.wanted)
+        return self.set_id is None and not any(each.partitions or each.frozen for each in self.wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +152,15 @@ def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: A
         if not outdated:
             continue
         ready, waiting = complete_partitions(node, ws.graph, outdated, LedgerState(tx))
+        frozen = tx.freezes.over(node.name, ready, at=ws.clock())
         yield Wanted(
             publication_id=entry.publication_id,
             source=entry.table,
             table=node.name,
             grain=node.grain,
-            partitions=ready,
+            partitions=tuple(partition for partition in ready if partition not in frozen),
             waiting=waiting,
+            frozen=tuple(frozen),
         )
 
 

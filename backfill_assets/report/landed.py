@@ -15,6 +15,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.frozen import freeze_document, frozen_line
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
@@ -140,6 +141,13 @@ def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
             f"{max(map(len, gaps)):,} of them in a row; if nothing happened then: ",
             do(Act.LOAD, table.short_name, missing=True, empty=True, by=NAME),
         )
+
+
+def frozen_days(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
+    """The freezes for which days that have landed wait."""
+    with ws.ledger.read() as tx:
+        frozen = tx.freezes.over(table.name, pending_days(tx, table).days, at=ws.clock())
+        yield from (frozen_line(freeze_document(tx, each)) for each in dict.fromkeys(frozen.values()))
 
 
 def questioned_gaps(ws: Workspace, source: str) -> tuple[DayRange, ...]:

@@ -11,6 +11,7 @@ from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, Plan
 from backfill_assets.planning.stages import Stage
 from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.frozen import FreezeDocument
 from backfill_assets.report.releases import BroughtAlong, LaterRelease
 from backfill_assets.report.requests import NextStep
 
@@ -25,6 +26,7 @@ class PlanDocument:
         brings: The newer release and the other references that it brings, compared with the rows it replaces.
         stages: What will be done, in order.
         cost: What it is expected to cost; null where no earlier run of the table tells.
+        frozen: The freezes over some of its partitions.
     """
 
     plan: Plan = field(metadata=INLINE)
@@ -32,6 +34,7 @@ class PlanDocument:
     brings: tuple[BroughtAlong, ...]
     stages: tuple[Stage, ...]
     cost: Cost | None
+    frozen: tuple[FreezeDocument, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,11 +58,13 @@ class SetPlan:
         planned: The set.
         left_out: What is not built, each partition once.
         brings: The newer releases and the other references that its runs bring, compared with the rows they replace.
+        frozen: The freezes over some of its partitions.
     """
 
     planned: PlannedSet = field(metadata=INLINE)
     left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
+    frozen: tuple[FreezeDocument, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,7 @@ def plan_document(
     goes_back: Sequence[LaterRelease] = (),
     brings: Sequence[BroughtAlong] = (),
     cost: Cost | None = None,
+    frozen: Sequence[FreezeDocument] = (),
 ) -> PlanDocument:
     """The plan of one run.
 
@@ -91,23 +97,34 @@ def plan_document(
         goes_back: The later releases whose accepted rows it would replace.
         brings: The newer release and the other references that it brings.
         cost: What it is expected to cost.
+        frozen: The freezes over some of its partitions.
     """
-    return PlanDocument(plan=plan, goes_back=tuple(goes_back), brings=tuple(brings), stages=tuple(stages), cost=cost)
+    return PlanDocument(
+        plan=plan,
+        goes_back=tuple(goes_back),
+        brings=tuple(brings),
+        stages=tuple(stages),
+        cost=cost,
+        frozen=tuple(frozen),
+    )
 
 
 def set_plan_document(
-    planned: PlannedSet | NothingToRebuild, brings: Sequence[BroughtAlong] = ()
+    planned: PlannedSet | NothingToRebuild,
+    brings: Sequence[BroughtAlong] = (),
+    frozen: Sequence[FreezeDocument] = (),
 ) -> SetPlan | NothingPlanned:
     """The plan of a set.
 
     Args:
         planned: The set, or that nothing has to be rebuilt.
         brings: The newer releases and the other references that its runs bring.
+        frozen: The freezes over some of its partitions.
     """
     left_out = left_out_documents(planned.left_out)
     if isinstance(planned, NothingToRebuild):
         return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
-    return SetPlan(planned=planned, left_out=left_out, brings=tuple(brings))
+    return SetPlan(planned=planned, left_out=left_out, brings=tuple(brings), frozen=tuple(frozen))
 
 
 def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ...]:

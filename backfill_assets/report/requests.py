@@ -36,6 +36,8 @@ class Act(StrEnum):
     PUBLISH = "publish"
     ROLLBACK = "rollback"
     CANCEL = "cancel"
+    FREEZE = "freeze"
+    UNFREEZE = "unfreeze"
     FOLLOW = "follow"
     PROPOSE = "propose"
     RECOVER = "recover"
@@ -135,6 +137,11 @@ def undo(named: str) -> Invocation:
 def comment(named: str) -> Invocation:
     """The approval of a run or of a set with the comment that its gates demand."""
     return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
+
+
+def end_freeze(freeze_id: str) -> NextStep:
+    """For what waits for a freeze, which ends by itself."""
+    return step("wait until then, or end it: ", do(Act.UNFREEZE, freeze_id, by=NAME, reason=WHY))
 
 
 WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Act.RECOVER))

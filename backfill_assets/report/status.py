@@ -13,6 +13,7 @@ from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.captured_so_far import CapturedSource, captured_sources
 from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
+from backfill_assets.report.frozen import FreezeDocument, freezes
 from backfill_assets.report.proposed import OpenProposal, open_proposals
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.server import ServerDocument, server_document
@@ -54,6 +55,7 @@ class StatusDocument:
         imports: The latest landed files, the newest last.
         captured: How far the captures of sources are.
         to_follow: The publications that their dependents have not followed.
+        frozen: The partitions that are frozen, and the runs that wait for that.
         stuck: What sensors have given up until a person clears it.
         problems: Tables (or sets) that could not be looked at, while everything else was.
     """
@@ -67,6 +69,7 @@ class StatusDocument:
     imports: tuple[ImportRecord, ...]
     captured: tuple[CapturedSource, ...]
     to_follow: tuple[WaitingPublication, ...]
+    frozen: tuple[FreezeDocument, ...]
     stuck: tuple[StuckDocument, ...]
     problems: tuple[Problem, ...]
 
@@ -83,6 +86,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
         proposals = open_proposals(tx, problems.refused)
+        frozen = freezes(ws, tx)
         stuck = still_stuck(ws, tx)
     for name in published:
         with problems.noted(name):
@@ -97,6 +101,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         imports=imports,
         captured=captured,
         to_follow=waiting,
+        frozen=frozen,
         stuck=tuple(map(stuck_document, stuck)),
         problems=tuple(problems.found),
     )

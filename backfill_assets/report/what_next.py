@@ -13,6 +13,8 @@ from backfill_assets.ledger.states import UNPUBLISHED, VISIBLE, ApprovalState, R
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed, open_comments
+from backfill_assets.publication.frozen import stopping
+from backfill_assets.report.frozen import frozen_words
 from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
@@ -21,6 +23,7 @@ from backfill_assets.report.requests import (
     NextStep,
     comment,
     do,
+    end_freeze,
     step,
     undo,
     wait_or_take_over,
@@ -38,6 +41,8 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
     named = run.manifest.member_of or run.run_id
     if is_built_since(ws, tx, run):
         return None
+    if waits := _waits(ws, tx, [run]):
+        return waits
     match run.state:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
@@ -81,6 +86,8 @@ def next_step_of_set(
     blocked = [member for member in members if member.state is RunState.BLOCKED]
     if blocked:
         return _fix_and_plan_again(blocked[0])
+    if waits := _waits(ws, tx, members):
+        return waits
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
     if any(member.state not in ready or outdated_partitions(ws, tx, member) for member in members):
         return step(do(Act.RUN, set_id))
@@ -89,6 +96,13 @@ def next_step_of_set(
     waiting = [member for member in members if member.state is not RunState.PUBLISHED]
     following = _publish_or_approve(ws, tx, set_id, waiting)
     return step(_TO_PUBLISH_AGAIN, following) if record.state is SetState.ROLLED_BACK else following
+
+
+def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> NextStep | None:
+    """That a run, or one of a set, waits for a freeze; None when none does."""
+    waiting = [run for run in runs if run.state in UNPUBLISHED and run.lease is None]
+    freeze = next((found for run in waiting if (found := stopping(tx, run, at=ws.clock()))), None)
+    return None if freeze is None else step(f"{frozen_words(freeze)}; ", end_freeze(freeze.freeze_id))
 
 
 def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:

@@ -26,6 +26,7 @@ from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.restatements.errors import (
     HalfPublished,
@@ -61,6 +62,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne) -> 
         _require_publishable(record, members)
         for member in members:
             if member.state is not RunState.PUBLISHED:
+                require_not_frozen(tx, member, at=tx.now)
                 require_agreed(ws, member, demand_of(ws, tx, member))
                 require_read_as_staged(tx, ws.graph, member.manifest)
         if record.state is not SetState.PUBLISHING:

@@ -15,6 +15,7 @@ from backfill_assets.report.requests import (
     WHY,
     Act,
     Advice,
+    Option,
     comment,
     do,
     step,
@@ -111,6 +112,8 @@ def _of_state(error: BackfillError) -> Advice | None:
             return do(Act.STATUS, error.name)
         case errors.Ended():
             return do(Act.STATUS)
+        case errors.EndedBefore():
+            return step("name a later instant with ", Option("until", "TIME"))
         case errors.NeverPublished():
             return do(Act.REPORT, error.run_id)
         case errors.PartOfSet(act=Act.ROLLBACK):

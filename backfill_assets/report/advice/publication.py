@@ -17,6 +17,7 @@ from backfill_assets.report.requests import (
     Following,
     comment,
     do,
+    end_freeze,
     step,
     undo,
     wait_or_take_over,
@@ -30,6 +31,8 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return step("plan a run that is published: ", plan_again(error.manifest))
         case errors.NotPublishable():
             return _of_state(error)
+        case errors.Frozen():
+            return end_freeze(error.freeze.freeze_id)
         case errors.NoCandidate():
             return do(Act.RUN, error.run_id)
         case errors.GatesNotPassed():

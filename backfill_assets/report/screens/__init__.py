@@ -9,6 +9,7 @@ from backfill_assets.report.page import Page
 if TYPE_CHECKING:
     from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport
     from backfill_assets.report.follow import FollowCancellation, FollowReport
+    from backfill_assets.report.frozen import FreezeDocument, Unfrozen
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedPeriod
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
 
     OfHistory = TableHistory | PartitionHistory | Trace
     OfPlan = PlanDocument | SetPlan | NothingPlanned | StaleDocument | ProposeReport
-    OfWork = FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument
+    OfWork = (
+        FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument | FreezeDocument | Unfrozen
+    )
     OfLanding = (
         CaptureApproval | CapturePlan | CaptureReport | LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
     )
@@ -136,8 +139,9 @@ def _of_plan(document: OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
 
 def _of_work(document: OfWork | OfLanding | OfUpkeep) -> Page:
     from backfill_assets.report.follow import FollowCancellation, FollowReport
+    from backfill_assets.report.frozen import FreezeDocument, Unfrozen
     from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
-    from backfill_assets.report.screens import work
+    from backfill_assets.report.screens import frozen, work
     from backfill_assets.report.stuck import ClearedDocument
 
     match document:
@@ -151,6 +155,10 @@ def _of_work(document: OfWork | OfLanding | OfUpkeep) -> Page:
             return work.erased_page(document)
         case ClearedDocument():
             return work.cleared_page(document)
+        case FreezeDocument():
+            return frozen.freeze_page(document)
+        case Unfrozen():
+            return frozen.unfrozen_page(document)
         case _:
             return _of_landing(document)
 

@@ -31,6 +31,7 @@ from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, Plan
 from backfill_assets.report.references import references_described
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
+from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import cost_words, mebibytes
 from backfill_assets.report.words.plans import basis_words, publish_words
@@ -67,6 +68,7 @@ def plan_page(plan: PlanDocument) -> Page:
         ),
         *backwards([goes_back_words(each) for each in plan.goes_back]),
         *_brings(plan.brings),
+        frozen_section(plan.frozen),
         _reads(run.inputs),
         section("Snapshots that are not used", Items(items=tuple(f"{day}: {why}" for day, why in run.skipped))),
         facts(
@@ -97,6 +99,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("manifest", _draft(manifest.digest)),
         ),
         *_brings(plan.brings),
+        frozen_section(plan.frozen),
         _rebuilds(planned.rebuilds),
         _runs(planned.plans),
         _stages(planned.stages),

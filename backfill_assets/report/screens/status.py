@@ -23,6 +23,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.runs import problem_notes, state, state_of
 from backfill_assets.report.screens.server import server_line
@@ -45,6 +46,7 @@ def status_page(status: StatusDocument) -> Page:
         section("Tables", table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"])),
         section("Runs, newest first", _runs(status.runs)),
         section("Restatement sets, newest first", _sets(status.sets)),
+        frozen_section(status.frozen),
         section("Next", Items(items=tuple(_next(status)))),
         _listed("Proposed restatements that are open", map(open_proposal_words, status.proposals)),
         section("Captures", captured_table(status.captured)),

@@ -37,8 +37,12 @@ def _waiting(publication: WaitingPublication) -> Iterator[str]:
     if publication.set_id:
         yield f"what depends on {publication.table} follows when set {publication.set_id} is done"
     for wanted in publication.dependents:
+        if wanted.frozen:
+            frozen = Partitions(wanted.grain, wanted.frozen)
+            yield f"{wanted.table}: {frozen} is frozen, and follows when it is so no longer"
         if wanted.waiting:
-            ready, asked = len(wanted.partitions), len(wanted.partitions) + len(wanted.waiting)
+            ready = len(wanted.partitions) + len(wanted.frozen)
+            asked = ready + len(wanted.waiting)
             yield (
                 f"{wanted.table}: {ready:,} of {count_of(asked, 'partition')} asked for can follow. "
                 f"{Partitions(wanted.grain, wanted.waiting)} waits: it needs input partitions that have no accepted "

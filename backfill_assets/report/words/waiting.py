@@ -25,6 +25,8 @@ def waiting_words(waiting: WaitingPublication) -> NextStep:
         f"{each.table} {Partitions(each.grain, each.partitions)}" for each in waiting.dependents if each.partitions
     ]:
         return step(f"{what} asks for {', '.join(ready)}: ", waiting.try_again)
+    if frozen := [f"{each.table} {Partitions(each.grain, each.frozen)}" for each in waiting.dependents if each.frozen]:
+        return step(f"{what}: {', '.join(frozen)} is frozen, and follows when it is so no longer")
     blocked = ", ".join(f"{each.table} {Partitions(each.grain, each.waiting)}" for each in waiting.dependents)
     return step(f"{what}: {blocked} wait for input partitions that have no accepted version")
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 from dagster import DefaultScheduleStatus
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.freeze import freeze, unfreeze
 from backfill_assets.application.live import live
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
@@ -24,6 +25,8 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.sensor_jobs import live_schedule
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import status
@@ -118,6 +121,36 @@ def test_where_the_policy_asks_for_a_person_the_run_waits_and_nothing_is_planned
     asking.publish(run.run_id)
     advanced(asking)
     assert newest(asking).manifest.partitions == (date(2026, 1, 13),)
+
+
+def test_frozen_days_wait_with_what_comes_after_them_and_are_built_and_published_when_they_are_frozen_no_longer(
+    shop: Shop,
+) -> None:
+    lands(shop, "new.jsonl", NEW)
+    until = NOON + timedelta(days=1)
+    begun = [
+        freeze(shop.ws, table, DayRange.inclusive(day, day), until=until, only=None, by="ana", reason="we restate it")
+        for table, day in ((RECENT, NEW[0]), ("bronze.sales", NEW[2]))
+    ]
+    said = advanced(shop)
+    run, load = newest(shop), newest(shop, "bronze.sales")
+    assert (run.state, run.manifest.partitions) == (RunState.PUBLISHED, (date(2026, 1, 10),))
+    waits = f"{RECENT} 2026-01-11, 1 day is frozen until 2026-01-16 12:00 UTC by ana (we restate it)"
+    assert waits in run.manifest.reason
+    assert (load.state, set(load.manifest.partitions) & set(NEW)) == (RunState.PUBLISHED, set(NEW[:2]))
+    assert "without 2026-01-13, 1 day: frozen until 2026-01-16 12:00 UTC" in load.manifest.reason
+    said = advanced(shop)
+    assert (newest(shop), newest(shop, "bronze.sales")) == (run, load)
+    assert any("bronze.sales 2026-01-13, 1 day is frozen" in each for each in said)
+    assert waits in said[-1]
+    with pytest.raises(Frozen, match=r"a load of bronze\.sales waits: 2026-01-13, 1 day is frozen"):
+        operations.plan_load(shop.ws, "sales", partitions=(NEW[2],), by="ana", reason="typed")
+    for each in begun:
+        unfreeze(shop.ws, each.freeze.freeze_id, by="ben", reason="done")
+    advanced(shop)
+    assert NEW[2] in newest(shop, "bronze.sales").manifest.partitions
+    assert (newest(shop).state, newest(shop).manifest.partitions) == (RunState.PUBLISHED, tuple(NEW[:2]))
+    assert audit(shop.ws).problems == ()
 
 
 def test_what_a_person_has_rolled_back_is_not_published_again_without_one(shop: Shop) -> None:

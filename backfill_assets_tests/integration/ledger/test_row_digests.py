@@ -13,12 +13,14 @@ from sqlalchemy import update
 
 from backfill_assets.capture.streams import Resolution, Resolved, Written
 from backfill_assets.core.clock import Clock
+from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
 from backfill_assets.ledger.row_digests import PROTECTED, UNPROTECTED
 from backfill_assets.ledger.schema import metadata, runs
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets_tests.conftest import NOON
@@ -92,6 +94,20 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=(standing,))
         follow_up = a_manifest("follow", table="gold.example", cause=cause)
         assert writer.outbox.add_follow_up(follow_up, actor="dependents")
+        freeze = Freeze(
+            freeze_id="freeze-1",
+            table="gold.example",
+            grain=Grain.DAILY,
+            first=DAYS[0],
+            last=DAYS[-1],
+            until=NOON + timedelta(days=900),
+            only="follow",
+            by="ana",
+            reason="it is restated",
+            since=NOON,
+        )
+        writer.freezes.begin(freeze)
+        writer.freezes.end(freeze.freeze_id, by="ben", reason="done")
     assert violations(ledger) == ()
     ledger.close()
     with closing(sqlite3.connect(file)) as connection:

@@ -25,7 +25,7 @@ _ACTS = frozenset({"by"})
 _DECIDES = frozenset({"by", "reason"})
 REQUIRED = {
     **dict.fromkeys((Act.LAND, Act.LOAD, Act.APPROVE, Act.PUBLISH, Act.CLEAR), _ACTS),
-    **dict.fromkeys((Act.PLAN, Act.ROLLBACK, Act.CANCEL, Act.ERASE), _DECIDES),
+    **dict.fromkeys((Act.PLAN, Act.ROLLBACK, Act.CANCEL, Act.ERASE, Act.UNFREEZE), _DECIDES),
 }
 WITH_OPTION = {"cancel": _DECIDES, "now": _ACTS}
 """Who acts and why, where a command, or an option of one, is refused without it."""

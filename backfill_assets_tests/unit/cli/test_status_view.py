@@ -57,6 +57,7 @@ STATUS = StatusDocument(
     imports=(),
     captured=(),
     to_follow=(),
+    frozen=(),
     stuck=(),
     problems=(),
 )

@@ -277,6 +277,22 @@ def upgrade() -> None:
     index_where("open_outbox_entries", "outbox", ["sequence"], "delivered_at IS NULL AND withdrawn_at IS NULL")
     index_where("unwithdrawn_outbox_entries", "outbox", ["publication_id"], "withdrawn_at IS NULL")
     op.create_table(
+        "freezes",
+        sa.Column("freeze_id", sa.Text, primary_key=True),
+        sa.Column("table_name", sa.Text, nullable=False),
+        sa.Column("grain", sa.Text, nullable=False),
+        sa.Column("first_partition", sa.Date, nullable=False),
+        sa.Column("last_partition", sa.Date, nullable=False),
+        sa.Column("until_at", INSTANT, nullable=False),
+        sa.Column("only_run", sa.Text, sa.ForeignKey("manifests.run_id")),
+        sa.Column("asked_by", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("begun_at", INSTANT, nullable=False),
+        sa.Column("ended_at", INSTANT),
+        sa.Column("ended_by", sa.Text),
+    )
+    op.create_index("freezes_by_table", "freezes", ["table_name", "until_at"])
+    op.create_table(
         "captures",
         sa.Column("capture_id", sa.Text, primary_key=True),
         sa.Column("number", sa.Integer, nullable=False, unique=True),

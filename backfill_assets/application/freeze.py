@@ -1,0 +1,52 @@
+"""Freezes: a person lets LIVE runs, loads and follow-ups over partitions of a table wait, and lets them go on."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from backfill_assets.core.identity import sha256_text
+from backfill_assets.ledger.freezes import Freeze
+from backfill_assets.planning.partitions import DayRange, partitions_over
+from backfill_assets.report.command_line import words_of
+from backfill_assets.report.frozen import FreezeDocument, Unfrozen, freeze_document, freezes, frozen_line
+from backfill_assets.workspace import Workspace
+
+
+def freeze(
+    ws: Workspace, table: str, days: DayRange, *, until: datetime, only: str | None, by: str, reason: str
+) -> FreezeDocument:
+    """Freezes partitions of a table until an instant; days that are not over yet can be among them.
+
+    Args:
+        only: The one run or set that may be published meanwhile; it needs everything that it needs without a freeze.
+    """
+    grain = ws.domain.table(table).partition.grain
+    partitions = partitions_over(grain, days)
+    with ws.ledger.write() as tx:
+        asked = f"{tx.now.isoformat()}|{table}|{days}|{by}|{reason}"
+        begun = Freeze(
+            freeze_id=f"freeze-{tx.now:%Y%m%d}-{sha256_text(asked)[:8]}",
+            table=table,
+            grain=grain,
+            first=partitions[0],
+            last=partitions[-1],
+            until=until,
+            only=only,
+            by=by,
+            reason=reason,
+            since=tx.now,
+        )
+        tx.freezes.begin(begun)
+        return freeze_document(tx, begun)
+
+
+def unfreeze(ws: Workspace, freeze_id: str, *, by: str, reason: str) -> Unfrozen:
+    """Ends a freeze before its time: its author, or another person."""
+    with ws.ledger.write() as tx:
+        return Unfrozen(freeze=tx.freezes.end(freeze_id, by=by, reason=reason), ended_by=by, why=reason)
+
+
+def frozen_text(ws: Workspace) -> str:
+    """What is frozen now, as the text of a tick; empty when nothing is."""
+    with ws.ledger.read() as tx:
+        return "\n".join(f"{words_of(frozen_line(each))}." for each in freezes(ws, tx))

@@ -1,0 +1,197 @@
+"""Freezes: partitions of a table over which nothing is published by itself until an instant.
+
+What was planned before stays planned, and what publications ask for stays asked for: both wait. A freeze ends at its
+instant without a further write, or earlier when a person ends it. It never lets a run do more than without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from sqlalchemy import insert, select, update
+
+from backfill_assets.core.people import require_person
+from backfill_assets.ledger import errors
+from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.recorded_text import one_line
+from backfill_assets.ledger.schema import freezes, manifests, publications
+from backfill_assets.ledger.states import PublicationState
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import CauseKind
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freeze:
+    """Partitions of a table over which runs wait.
+
+    Attributes:
+        freeze_id: Names it.
+        table: The table.
+        grain: Whether a partition is a day or a month.
+        first: The first frozen partition.
+        last: The last one.
+        until: When it ends, unless a person ends it earlier.
+        only: The one run or set that may be published meanwhile; null where every run that a person ordered may.
+        by: Who froze them.
+        reason: Why.
+        since: From when on.
+    """
+
+    freeze_id: str
+    table: str
+    grain: Grain
+    first: date
+    last: date
+    until: datetime
+    only: str | None
+    by: str
+    reason: str
+    since: datetime
+
+    @property
+    def partitions(self) -> Partitions:
+        """The frozen partitions."""
+        days = DayRange(self.first, days_of(self.grain, self.last).end)
+        return Partitions(self.grain, partitions_over(self.grain, days))
+
+    def keeps(self, partitions: Iterable[date]) -> tuple[date, ...]:
+        """Those of these partitions that are frozen."""
+        return tuple(partition for partition in partitions if self.first <= partition <= self.last)
+
+    def stops(self, manifest: Manifest) -> bool:
+        """Whether a run waits: what no person has ordered, and with `only` everything else.
+
+        Who ordered a run is its cause, which the ledger has checked; a name that somebody types decides nothing.
+        """
+        if manifest.table != self.table or not self.keeps(manifest.partitions):
+            return False
+        if self.only is not None:
+            return self.only not in (manifest.run_id, manifest.member_of)
+        return manifest.cause.kind is not CauseKind.PERSON
+
+
+class FreezeReads(Queries):
+    """The freezes that have not ended."""
+
+    def standing(self, *, at: datetime, table: str | None = None) -> tuple[Freeze, ...]:
+        """Those that hold at an instant, the first to end first.
+
+        Cost: one index range: those that no person has ended, of the table.
+        """
+        chosen = select(freezes).where(freezes.c.ended_at.is_(None), freezes.c.until_at > at)
+        if table is not None:
+            chosen = chosen.where(freezes.c.table_name == table)
+        return tuple(map(_freeze, self._rows(chosen.order_by(freezes.c.until_at, freezes.c.freeze_id))))
+
+    def stopping(self, manifest: Manifest, *, at: datetime) -> Freeze | None:
+        """The freeze for which a run waits, the one that ends last; None when it waits for none.
+
+        Cost: as `standing`, of its table.
+        """
+        found = [each for each in self.standing(at=at, table=manifest.table) if each.stops(manifest)]
+        return found[-1] if found else None
+
+    def over(self, table: str, partitions: Iterable[date], *, at: datetime) -> Mapping[date, Freeze]:
+        """The frozen ones of these partitions, each with the freeze that ends last.
+
+        Cost: as `standing`, of the table.
+        """
+        asked = tuple(partitions)
+        standing = self.standing(at=at, table=table) if asked else ()
+        found = {partition: each for each in standing for partition in each.keeps(asked)}
+        return {partition: found[partition] for partition in asked if partition in found}
+
+
+class FreezeWrites(FreezeReads):
+    """Begins and ends freezes."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._log = log
+
+    def begin(self, freeze: Freeze) -> None:
+        """Writes a freeze down. Nothing that it stops is published from then on.
+
+        Cost: one row and one event.
+
+        Raises:
+            Refused: A name or a reason is missing, or what is to be published meanwhile is not in the ledger.
+            IllegalTransition: It would have ended already, or a publication of the table has begun and is not recorded.
+        """
+        require_person("the one who freezes", one_line("the one who freezes", freeze.by))
+        reason = one_line("the reason", freeze.reason)
+        if freeze.until <= self._log.now:
+            raise errors.EndedBefore(until=freeze.until, now=self._log.now)
+        if freeze.only and not self._row(select(manifests.c.run_id).where(manifests.c.run_id == freeze.only)):
+            raise errors.NotInLedger(kind="run or set", name=freeze.only)
+        held = publications
+        begun = select(held.c.publication_id, held.c.run_id, held.c.action).where(
+            held.c.table_name == freeze.table, held.c.state == PublicationState.PUBLISHING
+        )
+        if under_way := self._row(begun):
+            # Its swap may land at any moment, so that nobody could say what the freeze has kept.
+            raise errors.TableBusy(table=freeze.table, **under_way._mapping)
+        row = {
+            "freeze_id": freeze.freeze_id,
+            "table_name": freeze.table,
+            "grain": str(freeze.grain),
+            "first_partition": freeze.first,
+            "last_partition": freeze.last,
+            "until_at": freeze.until,
+            "only_run": freeze.only,
+            "asked_by": freeze.by,
+            "reason": reason,
+            "begun_at": self._log.now,
+        }
+        self._log.write(insert(freezes).values(row), of=[freeze.freeze_id])
+        said = {
+            "table": freeze.table,
+            "first": freeze.first.isoformat(),
+            "last": freeze.last.isoformat(),
+            "until": freeze.until.isoformat(),
+            "only": freeze.only,
+            "reason": reason,
+        }
+        self._log.append(Event("freeze", freeze.freeze_id, "frozen", actor=freeze.by, payload=said))
+
+    def end(self, freeze_id: str, *, by: str, reason: str) -> Freeze:
+        """A person ends a freeze before its time: its author or another one.
+
+        Cost: one row and one event.
+
+        Raises:
+            UnknownName: There is no such freeze.
+            IllegalTransition: It has ended already.
+            Refused: A name or a reason is missing.
+        """
+        require_person("the one who ends the freeze", one_line("the one who ends the freeze", by))
+        why = one_line("the reason", reason)
+        found = _freeze(
+            self._only_row(select(freezes).where(freezes.c.freeze_id == freeze_id), kind="freeze", name=freeze_id)
+        )
+        holds = (freezes.c.freeze_id == freeze_id, freezes.c.ended_at.is_(None), freezes.c.until_at > self._log.now)
+        ended = update(freezes).where(*holds).values(ended_at=self._log.now, ended_by=by)
+        if self._log.write(ended, of=[freeze_id]).rowcount != 1:
+            raise errors.Ended(kind="freeze", name=freeze_id, why="has ended already")
+        self._log.append(Event("freeze", freeze_id, "unfrozen", actor=by, payload={"reason": why}))
+        return found
+
+
+def _freeze(row: object) -> Freeze:
+    found = row._mapping  # type: ignore[attr-defined]
+    return Freeze(
+        freeze_id=found["freeze_id"],
+        table=found["table_name"],
+        grain=Grain(found["grain"]),
+        first=found["first_partition"],
+        last=found["last_partition"],
+        until=found["until_at"],
+        only=found["only_run"],
+        by=found["asked_by"],
+        reason=found["reason"],
+        since=found["begun_at"],
+    )

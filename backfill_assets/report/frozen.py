@@ -1,0 +1,89 @@
+"""Documents of freezes: what is frozen, until when, and which runs wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from backfill_assets.ledger.freezes import Freeze
+from backfill_assets.ledger.states import UNPUBLISHED
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import Partitions
+from backfill_assets.report.documents import INLINE
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeDocument:
+    """Partitions over which runs wait.
+
+    Attributes:
+        freeze: Which ones, until when, and why.
+        partitions: The frozen partitions.
+        waits: The runs that are planned and wait for its end.
+        end: What ends it earlier.
+    """
+
+    freeze: Freeze = field(metadata=INLINE)
+    partitions: Partitions
+    waits: tuple[str, ...]
+    end: Invocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfrozen:
+    """A freeze that a person has ended.
+
+    Attributes:
+        freeze: What was frozen.
+        ended_by: Who ended it.
+        why: Why.
+    """
+
+    freeze: Freeze
+    ended_by: str
+    why: str
+
+
+def freeze_document(tx: ReadTransaction, freeze: Freeze) -> FreezeDocument:
+    """A freeze, and the runs that wait for it."""
+    partitions = freeze.partitions
+    runs = tx.runs.records(table=freeze.table, states=UNPUBLISHED, over=tuple(partitions), unreadable=lambda *_: None)
+    return FreezeDocument(
+        freeze=freeze,
+        partitions=partitions,
+        waits=tuple(run.run_id for run in runs if freeze.stops(run.manifest)),
+        end=do(Act.UNFREEZE, freeze.freeze_id, by=NAME, reason=WHY),
+    )
+
+
+def freezes(ws: Workspace, tx: ReadTransaction) -> tuple[FreezeDocument, ...]:
+    """The freezes that hold now, the first to end first."""
+    return tuple(freeze_document(tx, each) for each in tx.freezes.standing(at=ws.clock()))
+
+
+def freezes_over(ws: Workspace, tx: ReadTransaction, manifests: Iterable[Manifest]) -> tuple[FreezeDocument, ...]:
+    """Those over partitions of these runs, whether the runs wait for them or not."""
+    own = tuple(manifests)
+    return tuple(
+        found
+        for found in freezes(ws, tx)
+        if any(each.table == found.freeze.table and found.freeze.keeps(each.partitions) for each in own)
+    )
+
+
+def frozen_words(freeze: Freeze) -> str:
+    """One line about a freeze: what waits, for how long and why."""
+    waits = f"everything but {freeze.only} waits" if freeze.only else "LIVE runs, loads and follow-ups wait"
+    return (
+        f"{freeze.table} {freeze.partitions} is frozen until {freeze.until:%Y-%m-%d %H:%M} UTC by {freeze.by} "
+        f"({freeze.reason}): {waits}"
+    )
+
+
+def frozen_line(frozen: FreezeDocument) -> NextStep:
+    """The same with the runs that wait, and what ends it."""
+    planned = f": {', '.join(frozen.waits)}" if frozen.waits else ""
+    return step(f"{frozen_words(frozen.freeze)}{planned}. To end it: ", frozen.end)
