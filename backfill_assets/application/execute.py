@@ -23,7 +23,7 @@ from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Swap
+from backfill_assets.planning.stages import Agree, Compute, Hold, Measure, Notify, Prove, Swap
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.publish import publish_run
@@ -91,6 +91,9 @@ def execute(
                         measure_candidate(opened.work(Gating), stage)
                     case Prove():
                         prove_window(opened.work(Gating), stage)
+                    case Hold():
+                        # Whether the time is over was asked of the ledger when the phase began, in its transaction.
+                        pass
                     case Agree():
                         # Who has agreed is asked of the ledger: what a plan printed grants nothing.
                         require_ready(ws, run_id)

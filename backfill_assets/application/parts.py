@@ -7,7 +7,7 @@ from typing import assert_never
 
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.planning.policy import every
-from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Stage, Swap, stages_of
+from backfill_assets.planning.stages import Agree, Compute, Hold, Measure, Notify, Prove, Stage, Swap, stages_of
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.workspace import Workspace
 
@@ -30,7 +30,7 @@ def part_of(stage: Stage) -> Part:
             return Part.STAGE
         case Measure() | Prove():
             return Part.GATE
-        case Agree() | Swap() | Notify():
+        case Agree() | Hold() | Swap() | Notify():
             return Part.PUBLISH
     assert_never(stage)
 
@@ -45,7 +45,8 @@ def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
         set_id = run.manifest.member_of
         if set_id is None:
             return stages_of([run.manifest], ws.graph, demand=demand_of(ws, tx, run))
-        members = members_of(tx.runs, tx.sets.get(set_id))
+        record = tx.sets.get(set_id)
+        members, phases = members_of(tx.runs, record), record.manifest.phases
         asked = every(demand_of(ws, tx, member) for member in members)
-    listed = stages_of([member.manifest for member in members], ws.graph, of=set_id, demand=asked)
-    return tuple(stage for stage in listed if isinstance(stage, Agree) or stage.run_id == run_id)
+    listed = stages_of([member.manifest for member in members], ws.graph, of=set_id, demand=asked, phases=phases)
+    return tuple(each for each in listed if (each.of if isinstance(each, Agree) else each.run_id) in (run_id, set_id))

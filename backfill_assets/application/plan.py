@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import datetime
+from typing import overload
 
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
+from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.planning.chosen_references import require_used
+from backfill_assets.planning.errors import NoPhases
 from backfill_assets.planning.estimates import require_affordable
-from backfill_assets.planning.impact import complete_partitions, lacking
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, Mode
+from backfill_assets.planning.partitions import DayRange, days_of
+from backfill_assets.planning.phases import AskedPhases, cut
+from backfill_assets.planning.policy import every
 from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs, within
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
+from backfill_assets.planning.stages import stages_of
+from backfill_assets.publication.authority import demand_of
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over
 from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, plan_document, set_plan_document
@@ -35,6 +45,17 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         Refused: A run of kind LIVE, a choice of references that no run can make, or more cost than the ceiling.
     """
     _require_words(request)
+    proposed = _proposed(ws, request, ws.clock())
+    table = proposed.manifest.table
+    most = require_affordable({table: proposed.estimate}, request.max_cost, ws.settings.tariff)
+    proposed = within(proposed, most[table])
+    with ws.ledger.write() as tx:
+        tx.runs.add(proposed.manifest, actor=request.by, expected_seconds=proposed.estimate.seconds)
+    return proposed
+
+
+def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
+    """The plan of a run with whole windows; nothing is written."""
     table = ws.domain.derived_table(request.table, days=request.days)
     if request.mode not in PLANNED_BY_HAND:
         raise NotOneOf(what="the mode of a plan", value=request.mode, known=sorted(PLANNED_BY_HAND))
@@ -43,7 +64,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         raise NotOneOf(what="the kind of a plan", value=Kind.LIVE, known=sorted({*Kind} - {Kind.LIVE}))
     release = table.release(request.transform_version)
     named = replace(request, table=table.name, transform_version=release.version)
-    chooser, as_of = Chooser.of(ws, request.references), ws.clock()
+    chooser = Chooser.of(ws, request.references)
     require_used(request.references, {table.name: table.references})
     with ws.ledger.read() as tx:
         asked = output_of(named, ws.graph, as_of)
@@ -63,11 +84,61 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
             lacks = lacking(chosen.graph, node, waiting, state.accepted)
             proposed = replace(proposed, left_out=waiting, lacks=lacks)
     require_inputs(proposed, first_day=ws.graph.first_day)
-    most = require_affordable({table.name: proposed.estimate}, request.max_cost, ws.settings.tariff)
-    proposed = within(proposed, most[table.name])
-    with ws.ledger.write() as tx:
-        tx.runs.add(proposed.manifest, actor=request.by, expected_seconds=proposed.estimate.seconds)
     return proposed
+
+
+def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name: str | None = None) -> PlannedSet:
+    """Plans one change of a table as runs that are published one after the other, and writes them as a set.
+
+    Raises:
+        Refused: What `plan` refuses; or phases of a table whose runs read each other's rows, or of a run that is never
+            published.
+    """
+    _require_words(request)
+    table, as_of = ws.domain.derived_table(request.table, days=request.days), ws.clock()
+    node = ws.graph.table(table.name)
+    if node.keeps_state or node.publish.keys_move or request.mode in NEVER_PUBLISHED:
+        why = f"a run of mode {request.mode} is not published"
+        if request.mode not in NEVER_PUBLISHED:
+            why = "a later run of it reads what the one before it has published"
+        raise NoPhases(table=table.name, why=why)
+    parts = cut(table.name, output_of(replace(request, table=table.name), ws.graph, as_of), asked.count)
+    text = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
+    set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(text)[:8]}"
+    plans = []
+    for part in parts:
+        days = DayRange(part[0], days_of(node.grain, part[-1]).end)
+        plans.append(_proposed(ws, replace(request, days=days, member_of=set_id), as_of))
+    expected = {plan.manifest.run_id: plan.estimate for plan in plans}
+    most = require_affordable(expected, request.max_cost, ws.settings.tariff)
+    plans = [within(plan, most[plan.manifest.run_id]) for plan in plans]
+    manifest = SetManifest(
+        set_id=set_id,
+        name=name or set_id,
+        reason=request.reason,
+        requested_by=request.by,
+        requested_at=as_of,
+        because=f"{table.name}:{request.days} in {len(plans)} phases",
+        members=tuple(
+            SetMember(run_id=p.manifest.run_id, table=p.manifest.table, manifest_digest=p.manifest.digest)
+            for p in plans
+        ),
+        phases=asked.terms,
+    )
+    with ws.ledger.write() as tx:
+        for each in plans:
+            tx.runs.add(each.manifest, actor=request.by, expected_seconds=each.estimate.seconds)
+        tx.sets.add(manifest, actor=request.by)
+        demand = every(demand_of(ws, tx, tx.runs.get(each.manifest.run_id)) for each in plans)
+    manifests = [each.manifest for each in plans]
+    partitions = tuple(partition for each in manifests for partition in each.partitions)
+    return PlannedSet(
+        manifest=manifest,
+        rebuilds=(Rebuild(table=table.name, grain=node.grain, partitions=partitions),),
+        left_out=(),
+        plans=tuple(plans),
+        stages=stages_of(manifests, ws.graph, of=set_id, demand=demand, phases=asked.terms),
+    )
 
 
 def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
@@ -86,6 +157,10 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen)
 
 
+@overload
+def described_set_plan(ws: Workspace, planned: PlannedSet) -> SetPlan: ...
+@overload
+def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned: ...
 def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
     """The plan of a set as a document."""
     if isinstance(planned, NothingToRebuild):

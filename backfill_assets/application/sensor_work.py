@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from backfill_assets.core.people import Sensor, is_policy, require_person
+from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
@@ -59,8 +60,17 @@ def _runs(ws: Workspace, tx: ReadTransaction) -> list[str]:
 
 
 def _sets(ws: Workspace, tx: ReadTransaction) -> list[str]:
-    planned = reversed(tx.sets.records(states=[SetState.PLANNED], unreadable=lambda _set_id, _error: None))
-    return [each.set_id for each in planned if all(_is_ready(ws, tx, member) for member in members_of(tx.runs, each))]
+    states = (SetState.PLANNED, SetState.PARTLY_PUBLISHED)
+    found = []
+    for each in reversed(tx.sets.records(states=states, unreadable=lambda _set_id, _error: None)):
+        members = members_of(tx.runs, each)
+        if each.manifest.phases is None:
+            found += [each.set_id] if all(_is_ready(ws, tx, member) for member in members) else []
+            continue
+        due, until = next_phase(members), held_until(tx.publications, each, members)
+        if due and _is_ready(ws, tx, due) and (until is None or until <= ws.clock()):
+            found.append(due.run_id)
+    return found
 
 
 def _is_ready(ws: Workspace, tx: ReadTransaction, member: RunRecord) -> bool:

@@ -105,12 +105,20 @@ class Run:
         """
         from backfill_assets.application.execute import require_ready
 
+        with self.ws.ledger.read() as tx:
+            its_set = tx.sets.of_run(self.run_id)
+        if its_set and its_set.manifest.phases:
+            RestatementSet(self.ws, its_set.set_id).publish(acting, phase=self.run_id)
+            return self._published()
         landed = resolve_outcomes(self.ws, self.run_ids, acting)
         if not any(record.intent.action is Action.PUBLISH for record in landed):
             require_ready(self.ws, self.run_id)
             said = self._said(acting, "publish", "swapping {} in one commit")
             self.execute(acting, (Part.PUBLISH,))
             said("published")
+        return self._published()
+
+    def _published(self) -> PublicationDocument:
         with self.ws.ledger.read() as tx:
             made = tx.publications.headers(run_id=self.run_id)
             return publication_documents(self.ws, tx, [each for each in made if each.action is Action.PUBLISH][:1])[0]
@@ -246,7 +254,7 @@ class RestatementSet:
                 break
         return self.document()
 
-    def publish(self, acting: Acting) -> SetDocument:
+    def publish(self, acting: Acting, *, phase: str | None = None) -> SetDocument:
         """Publishes the runs of the set in order, each recorded separately; see `restatements.publish.publish_set`.
 
         If an earlier attempt did not learn the outcome of one, that is found out first.
@@ -256,7 +264,7 @@ class RestatementSet:
         def publish_one(run_id: str) -> None:
             Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))
 
-        publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one)
+        publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one, phase=phase)
         return self.document()
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:  # noqa: ARG002 - as of a run

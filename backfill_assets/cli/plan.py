@@ -27,6 +27,7 @@ from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
     from backfill_assets.planning.chosen_references import AskedReferences
+    from backfill_assets.planning.phases import AskedPhases
     from backfill_assets.planning.request import PlanRequest
     from backfill_assets.planning.restatement import SetRequest
     from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
@@ -100,6 +101,20 @@ def plan(
             help="Refuse what is expected to cost more: core seconds, or money where BACKFILL_CORE_HOUR_PRICE is set.",
         ),
     ] = None,
+    phases: Annotated[
+        int | None,
+        typer.Option(min=2, help="Publish the days in so many phases, one after the other, each with its own undo."),
+    ] = None,
+    phase_by: Annotated[
+        Literal["month"] | None, typer.Option(help="Publish the days in phases, one for each month.")
+    ] = None,
+    hold: Annotated[
+        int | None, typer.Option(min=1, metavar="HOURS", help="How long a phase waits after the one before it.")
+    ] = None,
+    approve_each: Annotated[
+        bool,
+        typer.Option("--approve-each", help="Each phase is approved by itself, when those before it are published."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
@@ -122,7 +137,9 @@ def plan(
         days = _days(first, last)
         truth = _truth(references, reference)
         _refuse_without_stale(changed_code=changed_code, stale=stale)
+        in_phases = _phases(phases, phase_by, hold, each=approve_each)
         if because or stale:
+            _refuse_phases(in_phases)
             _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
             document: PlanDocument | SetPlan | NothingPlanned = _set_plan(
                 SetRequest(
@@ -143,7 +160,8 @@ def plan(
             )
         else:
             assert table is not None
-            _refuse_name(name)
+            if in_phases is None:
+                _refuse_name(name)
             document = _run_plan(
                 PlanRequest(
                     table=table,
@@ -157,7 +175,9 @@ def plan(
                     limits=limits,
                     max_cost=most,
                     references=truth,
-                )
+                ),
+                in_phases,
+                name,
             )
         answer(console, document, as_json=as_json)
 
@@ -176,12 +196,38 @@ def _set_plan(request: SetRequest) -> SetPlan | NothingPlanned:
         return planning.described_set_plan(session.ws, planning.plan_set(session.ws, request))
 
 
-def _run_plan(request: PlanRequest) -> PlanDocument:
+def _run_plan(request: PlanRequest, phases: AskedPhases | None, name: str | None) -> PlanDocument | SetPlan:
     from backfill_assets.application import plan as planning
 
     person(request.by)
     with opened() as session:
+        if phases is not None:
+            planned = planning.plan_phases(session.ws, request, phases, name=name)
+            return planning.described_set_plan(session.ws, planned)
         return planning.described_plan(session.ws, planning.plan(session.ws, request))
+
+
+def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) -> AskedPhases | None:
+    from backfill_assets.planning.phases import AskedPhases, Phases
+
+    if count is not None and by is not None:
+        raise NotTogether(
+            why="--phases and --phase-by both say what a phase is", leave="--phases", instead="leave --phase-by"
+        )
+    if count is None and by is None:
+        if hold is not None or each:
+            raise NotGiven(why="--hold and --approve-each are about phases", add="--phases N or --phase-by month")
+        return None
+    return AskedPhases(count=count, terms=Phases(hold_s=(hold or 0) * 3600, each=each))
+
+
+def _refuse_phases(phases: AskedPhases | None) -> None:
+    if phases is not None:
+        raise NotTogether(
+            why="the runs of a set of several tables are published together, and phases are of one table",
+            leave="--phases and --phase-by",
+            instead="plan one table alone, without --because and --stale",
+        )
 
 
 def _refuse_name(name: str | None) -> None:

@@ -266,6 +266,14 @@ class PartOfSet(errors.IllegalTransition):
 
 
 @sentence
+class ApprovedByPhase(errors.IllegalTransition):
+    """set {set_id} is approved phase by phase, and the next one is run {run_id}."""
+
+    set_id: str
+    run_id: str
+
+
+@sentence
 class NotStaged(errors.IllegalTransition):
     """run {run_id} is not wholly staged: {lacking}."""
 

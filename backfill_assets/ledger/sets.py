@@ -206,6 +206,8 @@ class SetWrites(SetReads):
             raise errors.UnfitState(name=set_id, state=found.state, why="there is nothing left to approve")
         runs = self._runs.named(member.run_id for member in found.manifest.members)
         drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
+        if found.manifest.phases and found.manifest.phases.each and drafts:
+            raise errors.ApprovedByPhase(set_id=set_id, run_id=drafts[0].run_id)
         if not drafts:
             raise errors.Ended(kind="set", name=set_id, why="is approved already")
         approver = another_person(by, found.manifest.requested_by, kind="set", name=set_id)
@@ -214,6 +216,27 @@ class SetWrites(SetReads):
             self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id), place=place)
         payload = {"manifest_digest": found.digest, "note": storable_text("the note", note)}
         self._log.append(Event("set", set_id, "set_approved", actor=approver, payload=payload))
+
+    def approve_phase(
+        self, run_id: str, *, by: str, note: str = "", place: str = "", grounds: ApprovalGrounds | None = None
+    ) -> None:
+        """Another person than the requester agrees to one phase, where phases are approved by themselves.
+
+        Cost: the manifest of every run of the set is parsed; one row and one event.
+
+        Raises:
+            IllegalTransition: It is of no such set, is approved already, or a phase before it is not published.
+        """
+        found = self.of_run(run_id)
+        assert found is not None and found.manifest.phases is not None and found.manifest.phases.each
+        runs = self._runs.named(member.run_id for member in found.manifest.members)
+        due = next((run for run in runs if run.state not in (RunState.PUBLISHED, RunState.SUPERSEDED)), None)
+        if due is None:
+            raise errors.Ended(kind="set", name=found.set_id, why="is published already")
+        if due.run_id != run_id:
+            raise errors.ApprovedByPhase(set_id=found.set_id, run_id=due.run_id)
+        approver = another_person(by, found.manifest.requested_by, kind="run", name=run_id)
+        self._approvals.agree(due, approver, note, grounds, place=place)
 
     def move(
         self, set_id: str, to: SetState, *, actor: str, note: str = "", grounds: ApprovalGrounds | None = None
@@ -249,7 +272,7 @@ class SetWrites(SetReads):
         self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
 
     def cancel(self, set_id: str, *, by: str, reason: str) -> None:
-        """Ends a set of which readers see nothing, and every run of it.
+        """Ends a set of which readers see nothing, and every run of it; of a partly published one the other phases.
 
         Cost: as `move`; one row and one event per run.
 
@@ -259,6 +282,14 @@ class SetWrites(SetReads):
         """
         found = self.get(set_id)
         decision = Cancellation.of(by, reason)
+        if found.state is SetState.PARTLY_PUBLISHED:
+            # What readers see of its phases stays; those that are left are decided against.
+            for member in found.manifest.members:
+                state = self._runs.state(member.run_id)
+                if state not in (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.CANCELLED):
+                    cancel_run(self._run_steps, member.run_id, state, decision)
+            self.move(set_id, SetState.PUBLISHED, actor=decision.by, note=f"its other phases were {decision.note}")
+            return
         if not may_follow(found.state, SetState.CANCELLED):
             raise errors.NotCancellable(name=set_id, state=found.state)
         for member in found.manifest.members:

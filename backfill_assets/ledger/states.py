@@ -84,6 +84,7 @@ class SetState(_State):
 
     PLANNED = "PLANNED"
     PUBLISHING = "PUBLISHING"
+    PARTLY_PUBLISHED = "PARTLY_PUBLISHED"
     PUBLISHED = "PUBLISHED"
     ROLLING_BACK = "ROLLING_BACK"
     ROLLED_BACK = "ROLLED_BACK"
@@ -116,7 +117,7 @@ class ChunkState(_State):
 
 State = RunState | ApprovalState | PublicationState | VersionState | ImportState | ChunkState | SetState
 
-OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.ROLLING_BACK)
+OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK)
 """The states of sets that are not finished."""
 
 RUN = RunState
@@ -154,8 +155,14 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     ChunkState.RUNNING: frozenset({ChunkState.DONE, ChunkState.RUNNING}),
     ChunkState.DONE: frozenset({ChunkState.RUNNING}),
     SetState.PLANNED: frozenset({SetState.PUBLISHING, SetState.CANCELLED}),
-    SetState.PUBLISHING: frozenset({SetState.PUBLISHED, SetState.ROLLING_BACK, SetState.PLANNED}),
-    SetState.PUBLISHED: frozenset({SetState.ROLLING_BACK}),
+    SetState.PUBLISHING: frozenset(
+        {SetState.PUBLISHED, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK, SetState.PLANNED}
+    ),
+    # Between two phases of a set. Its last phase can be undone alone, also once all of it is published.
+    SetState.PARTLY_PUBLISHED: frozenset(
+        {SetState.PUBLISHING, SetState.PUBLISHED, SetState.ROLLING_BACK, SetState.ROLLED_BACK}
+    ),
+    SetState.PUBLISHED: frozenset({SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK}),
     # A rollback that cannot go on may be given up: what was brought back is published again.
     SetState.ROLLING_BACK: frozenset({SetState.ROLLED_BACK, SetState.PUBLISHING}),
     SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING, SetState.CANCELLED}),

@@ -17,6 +17,7 @@ from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps
+from backfill_assets.ledger.phases import PhaseSteps, last_phase, next_phase
 from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text
 from backfill_assets.ledger.records import (
@@ -35,10 +36,9 @@ from backfill_assets.ledger.schema import (
     partition_versions,
     publication_changes,
     publications,
-    restatement_sets,
-    set_members,
     verifications,
 )
+from backfill_assets.ledger.sets import SetReads, members_of
 from backfill_assets.ledger.states import (
     ApprovalState,
     ImportState,
@@ -62,7 +62,7 @@ class PublicationChecks(PublicationReads):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
-        self._runs, self._asked = RunReads(connection), OutboxReads(connection)
+        self._runs, self._asked, self._sets = RunReads(connection), OutboxReads(connection), SetReads(connection)
 
     def require_possible(self, intent: PublicationIntent) -> None:
         """Refuses what cannot be published or brought back now, and writes nothing down.
@@ -122,16 +122,25 @@ class PublicationChecks(PublicationReads):
             raise errors.LandedSince(run_id=found.run_id, table=manifest.table, unread=first_few(days), days=days)
 
     def _must_be_its_sets_turn(self, intent: PublicationIntent, turn: SetState) -> None:
-        """The runs of a set are published and brought back together, by the process that moved the set last."""
-        chosen = select(restatement_sets.c.set_id, restatement_sets.c.state)
-        of_run = chosen.join_from(restatement_sets, set_members, set_members.c.set_id == restatement_sets.c.set_id)
-        row = self._row(of_run.where(set_members.c.run_id == intent.run_id))
-        if row is not None and row.state is not turn:
-            why = (
-                f"belongs to set {row.set_id}, which is {row.state}; the runs of a set are "
-                f"published and brought back together"
-            )
-            raise errors.PartOfSet(run_id=intent.run_id, set_id=row.set_id, act=intent.action.lower(), why=why)
+        """The runs of a set are published and brought back together, by the process that moved the set last; phases
+        one after the other, and the last one alone back."""
+        record = self._sets.of_run(intent.run_id)
+        if record is None:
+            return
+        phases = members_of(self._runs, record) if record.manifest.phases else ()
+        is_turn, why = record.state is turn, "the runs of a set are published and brought back together"
+        if phases:
+            # Which phase is next is decided here, whoever asks; a set that is brought back as a whole has begun with
+            # the last one.
+            why = "its phases are published in their order, and the last one is brought back first"
+            due, open_one = next_phase(phases), last_phase(phases)
+            if intent.action is Action.PUBLISH:
+                is_turn = is_turn and due is not None and due.run_id == intent.run_id
+            elif record.state is SetState.PARTLY_PUBLISHED:
+                is_turn = open_one is not None and open_one.run_id == intent.run_id
+        if not is_turn:
+            why = f"belongs to set {record.set_id}, which is {record.state}; {why}"
+            raise errors.PartOfSet(run_id=intent.run_id, set_id=record.set_id, act=intent.action.lower(), why=why)
 
     def _must_follow_its_set(self, found: RunRecord) -> None:
         """What was computed from other candidates of a set is published after them, or readers see it without them."""
@@ -223,7 +232,7 @@ class PublicationWrites(PublicationChecks):
     def __init__(self, log: EventLog, run_steps: RunSteps, approvals: ApprovalSteps, outbox: OutboxSteps) -> None:
         super().__init__(log.connection)
         self._log, self._run_steps, self._approvals, self._outbox = log, run_steps, approvals, outbox
-        self._versions = VersionSteps(log)
+        self._versions, self._phases = VersionSteps(log), PhaseSteps(log)
 
     def begin(self, intent: PublicationIntent, *, actor: str, grounds: ApprovalGrounds | None = None) -> None:
         """Writes down a swap that is about to be tried. A run to be published is PUBLISHING from here on.
@@ -288,6 +297,7 @@ class PublicationWrites(PublicationChecks):
                 self._publish(found.intent, delta_version, actor)
             case Action.ROLLBACK:
                 self._roll_back(found.intent, actor)
+        self._phases.settle(found.intent.run_id, actor=actor)
         ended = self.header(publication_id)
         return replace(
             found,
@@ -341,6 +351,7 @@ class PublicationWrites(PublicationChecks):
         )
         if found.intent.action is Action.PUBLISH:
             self._move_by(publication_id, found.intent.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
+        self._phases.settle(found.intent.run_id, actor=actor, note=why)
 
     def note_unknown(self, publication_id: str, *, actor: str, why: str) -> None:
         """The process of an open publication ends without knowing whether the swap landed; `recover` finds out.

@@ -129,3 +129,11 @@ class SeveralVersions(Refused):
     @property
     def found(self) -> str:
         return "; ".join(f"{some}, with {', '.join(map(' '.join, used.items()))}" for some, used in self.groups)
+
+
+@sentence
+class NoPhases(Refused):
+    """{table} cannot be changed in these phases: {why}."""
+
+    table: str
+    why: str

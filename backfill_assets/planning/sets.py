@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from backfill_assets.core.identity import canonical_json, sha256_text
+from backfill_assets.planning.phases import Phases
 
 SET_FORMAT = 1
 """The shape of the document; no other one is read."""
@@ -116,6 +117,7 @@ class SetManifest:
         because: What made it necessary, as it was requested, such as `bronze.case_events:2006-03-15..2006-03-15`.
         members: In the order of publication: inputs before what is computed from them.
         proposed: What it was proposed for; None for a set that a person planned.
+        phases: How its runs are published, if they are phases of one change; None for runs published together.
     """
 
     set_id: str
@@ -126,6 +128,7 @@ class SetManifest:
     because: str
     members: tuple[SetMember, ...]
     proposed: ProposedBecause | None = None
+    phases: Phases | None = None
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
@@ -142,6 +145,7 @@ class SetManifest:
                 {"run_id": m.run_id, "table": m.table, "manifest_digest": m.manifest_digest} for m in self.members
             ],
             "proposed": self.proposed and self.proposed.document,
+            "phases": self.phases and self.phases.document,
         }
 
     @cached_property
@@ -173,4 +177,5 @@ class SetManifest:
             because=document["because"],
             members=tuple(SetMember(**member) for member in document["members"]),
             proposed=document["proposed"] and ProposedBecause.parse(document["proposed"]),
+            phases=document["phases"] and Phases(**document["phases"]),
         )

@@ -19,6 +19,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Proof
 from backfill_assets.planning.own_past import end_of, starts_from
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import in_a_row, longer_reads, pinned_by, windows_touch
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_after, reads_of, reads_together
@@ -175,11 +176,33 @@ class Notify:
     dependents: tuple[TablePartitions, ...]
 
 
-Stage = Compute | Prove | Measure | Agree | Swap | Notify
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A phase of a set waits after the one before it has landed.
+
+    Attributes:
+        stage: Which stage it is.
+        run_id: The run of the phase that waits.
+        table: Its table.
+        seconds: How long.
+    """
+
+    stage: Literal["hold"] = "hold"
+    run_id: str
+    table: str
+    seconds: int
+
+
+Stage = Compute | Prove | Measure | Agree | Swap | Notify | Hold
 
 
 def stages_of(
-    manifests: Sequence[Manifest], graph: Graph, *, of: str | None = None, demand: Demand = A_PERSON
+    manifests: Sequence[Manifest],
+    graph: Graph,
+    *,
+    of: str | None = None,
+    demand: Demand = A_PERSON,
+    phases: Phases | None = None,
 ) -> tuple[Stage, ...]:
     """The stages of a run, or of the runs of a set.
 
@@ -187,17 +210,24 @@ def stages_of(
         manifests: One, or those of a set in the order of publication.
         of: The set's id.
         demand: Whose approval publication requires.
+        phases: How the runs are published, if they are phases.
     """
     stages: list[Stage] = []
     for manifest in manifests:
         stages += computing(manifest, graph)
         stages += measuring(manifest, graph)
     publishable = [manifest for manifest in manifests if manifest.mode not in NEVER_PUBLISHED]
-    if publishable:
+    each = phases is not None and phases.each
+    if publishable and not each:
         first = publishable[0]
         stages.append(Agree(of=of or first.run_id, requested_by=first.requested_by, demand=demand))
     inside = {manifest.table for manifest in manifests}
-    for manifest in publishable:
+    for number, manifest in enumerate(publishable):
+        run_id, table = manifest.run_id, manifest.table
+        if each:
+            stages.append(Agree(of=run_id, requested_by=manifest.requested_by, demand=demand))
+        if phases is not None and phases.hold_s and number:
+            stages.append(Hold(run_id=run_id, table=table, seconds=phases.hold_s))
         stages += publishing(manifest, graph, inside=inside)
     return tuple(stages)
 

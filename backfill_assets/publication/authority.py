@@ -235,15 +235,18 @@ def has_groups(approvers: Approvers, asked: Iterable[tuple[str, ...]], person: s
     return all(any(_is_among(group, groups) for group in own) for groups in asked)
 
 
-def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
+def require_agreed(ws: Workspace, run: RunRecord, asked: Demand, *, alone: bool = False) -> None:
     """Refuses a run without an approval that is valid now.
+
+    Args:
+        alone: Whether a run of a set is approved by itself.
 
     Raises:
         NotApproved: There is no approval, or it was given by an unauthorized person.
     """
     if asked.policy is not None:
         return
-    manifest, subject = run.manifest, _subject(run)
+    manifest, subject = run.manifest, {"run_id": run.run_id} if alone else _subject(run)
     if run.approval is not ApprovalState.APPROVED or run.approved_by is None:
         raise NotAgreed(**subject, requester=manifest.requested_by, groups=asked.groups, comment_on=asked.comment_on)
     if asked.comment_on:
@@ -288,6 +291,11 @@ def approve_run(ws: Workspace, run_id: str, *, by: str, note: str, place: str = 
     """Records that an authorized person approves exactly this manifest."""
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
+        its_set = tx.sets.of_run(run_id)
+        if its_set and its_set.manifest.phases and its_set.manifest.phases.each:
+            grounds = renewed_grounds(ws, tx, run, by)
+            tx.sets.approve_phase(run_id, by=by, note=note, place=place, grounds=grounds)
+            return tx.runs.get(run_id)
         grounds = None if run.manifest.member_of else renewed_grounds(ws, tx, run, by)
         tx.approvals.approve(run_id, by=by, note=note, place=place, grounds=grounds)
         return tx.runs.get(run_id)

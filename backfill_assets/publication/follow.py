@@ -120,6 +120,9 @@ def what_is_asked(ws: Workspace, tx: ReadTransaction, entries: Iterable[OutboxEn
     for entry in chosen:
         its_set = tx.sets.of_run(entry.run_id)
         is_under_way = its_set is not None and its_set.state in UNDER_WAY
+        if its_set is not None and its_set.manifest.phases and its_set.state is SetState.PUBLISHING:
+            # Each phase is a publication of its own, and dependents follow each.
+            is_under_way = False
         wanted = tuple(_wanted(ws, tx, entry, automatic.get(entry.table, frozenset())))
         set_id = its_set.set_id if its_set and is_under_way and wanted else None
         found.append(Asking(entry=entry, wanted=() if set_id else wanted, set_id=set_id))

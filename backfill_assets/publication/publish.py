@@ -24,7 +24,7 @@ from backfill_assets.lake.lineage import append_run
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
-from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
+from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
@@ -146,6 +146,10 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: b
         grounds = None if ordered else rollback_grounds(ws, [run], by)
         intent = rollback_intent(ws, tx, run, by=by, reason=reason)
         require_no_orphans(ws.graph, tx, [intent], of=run_id)
+        its_set = tx.sets.of_run(run_id)
+        if its_set and its_set.manifest.phases and its_set.state is SetState.PUBLISHED:
+            # The last of its phases, brought back alone: the ledger refuses any other one.
+            tx.sets.move(its_set.set_id, SetState.PARTLY_PUBLISHED, actor=by, note=reason)
         tx.publications.begin(intent, actor=by, grounds=grounds)
     ws.reached(Point.SWAP_INTENDED)
     return swap_and_acknowledge(ws, run, intent, by=by)

@@ -59,7 +59,7 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
     ),
     "ledger.records.SetRecord": _shown("state note updated_at", manifest=IN_PLACE),
     "planning.sets.SetManifest": _shown(
-        "set_id name because reason requested_by requested_at", digest="manifest_digest"
+        "set_id name because reason requested_by requested_at phases", digest="manifest_digest"
     ),
     "planning.estimates.Estimate": _shown("size_bytes seconds between based_on runs", total_rows="rows"),
 }

@@ -7,6 +7,7 @@ from datetime import date
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import SourceTable
+from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import UNPUBLISHED, VISIBLE, ApprovalState, RunState, SetState
@@ -83,6 +84,10 @@ def next_step_of_set(
     at_work = [member for member in members if member.lease is not None]
     if at_work:
         return wait_or_take_over(at_work[0].run_id)
+    phases = record.manifest.phases
+    if phases:
+        due = next_phase(members)
+        members = [due] if due else []
     blocked = [member for member in members if member.state is RunState.BLOCKED]
     if blocked:
         return _fix_and_plan_again(blocked[0])
@@ -94,7 +99,11 @@ def next_step_of_set(
     if all(member.manifest.mode in NEVER_PUBLISHED for member in members):
         return None
     waiting = [member for member in members if member.state is not RunState.PUBLISHED]
-    following = _publish_or_approve(ws, tx, set_id, waiting)
+    named = waiting[0].run_id if phases and phases.each and waiting else set_id
+    following = _publish_or_approve(ws, tx, named, waiting)
+    until = held_until(tx.publications, record, members_of(tx.runs, record))
+    if until is not None and ws.clock() < until:
+        following = step(f"its next phase is held until {until:%Y-%m-%d %H:%M:%S} UTC; then: ", following)
     return step(_TO_PUBLISH_AGAIN, following) if record.state is SetState.ROLLED_BACK else following
 
 

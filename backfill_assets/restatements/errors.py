@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from backfill_assets.core import errors
 from backfill_assets.core.errors import sentence
@@ -44,6 +45,26 @@ class MemberNotPublishable(errors.IllegalTransition):
     run_id: str
     state: RunState
     is_leased: bool
+
+
+@sentence
+class AnotherPhaseFirst(errors.IllegalTransition):
+    """run {run_id} is no next phase of set {set_id}: that is {due}."""
+
+    set_id: str
+    run_id: str
+    due: str
+
+
+@sentence
+class PhaseHeld(errors.IllegalTransition):
+    """phase {number} of {count} of set {set_id} is held until {until:%Y-%m-%d %H:%M:%S} UTC."""
+
+    set_id: str
+    run_id: str
+    number: int
+    count: int
+    until: datetime
 
 
 @sentence

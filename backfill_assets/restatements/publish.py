@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import datetime
 
 from backfill_assets.candidates.inputs import read_before, require_read_as_staged
 from backfill_assets.core.crash_points import Point
@@ -21,16 +22,20 @@ from backfill_assets.core.errors import (
     Retryable,
     TargetChanged,
 )
+from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.restatements.errors import (
+    AnotherPhaseFirst,
     HalfPublished,
     MemberNotPublishable,
+    PhaseHeld,
     SetIs,
     SetIsNeverPublished,
 )
@@ -41,11 +46,12 @@ PublishOne = Callable[[str], object]
 """Publishes the run with that id; an orchestrator can record it."""
 
 
-def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne) -> SetRecord:
-    """Publishes every run of a set that is not published yet, in order.
+def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, phase: str | None = None) -> SetRecord:
+    """Publishes every run of a set that is not published yet, in order; of a set of phases, the next phase alone.
 
     Args:
-        set_id: A set whose runs have all passed and are approved.
+        set_id: A set whose runs have all passed and are approved, or the next of its phases.
+        phase: The run that is meant, where the next phase is not.
 
     Raises:
         UnknownName: There is no such set.
@@ -59,11 +65,14 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne) -> 
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
         members = members_of(tx.runs, record)
+        phases = record.manifest.phases
+        if phases:
+            members = _require_phase(tx, record, members, phase, at=tx.now)
         _require_publishable(record, members)
         for member in members:
             if member.state is not RunState.PUBLISHED:
                 require_not_frozen(tx, member, at=tx.now)
-                require_agreed(ws, member, demand_of(ws, tx, member))
+                require_agreed(ws, member, demand_of(ws, tx, member), alone=bool(phases and phases.each))
                 require_read_as_staged(tx, ws.graph, member.manifest)
         if record.state is not SetState.PUBLISHING:
             tx.sets.move(set_id, SetState.PUBLISHING, actor=by)
@@ -83,7 +92,8 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne) -> 
             raise
         ws.reached(Point.SET_TABLE_PUBLISHED)
     with ws.ledger.write() as tx:
-        if tx.sets.get(set_id).state is not SetState.PUBLISHED:
+        # How far a set of phases is, the transaction that acknowledged the phase has said.
+        if not phases and tx.sets.get(set_id).state is not SetState.PUBLISHED:
             tx.sets.move(set_id, SetState.PUBLISHED, actor=by)
         record = tx.sets.get(set_id)
     ws.reached(Point.SET_FINISHED)
@@ -97,12 +107,37 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
         members = members_of(tx.runs, record)
         # Another process may publish the set as well: the ledger decides, not what this process did.
         moved = [m for m in members if m.state in (RunState.PUBLISHED, RunState.PUBLISHING)]
+        if record.manifest.phases:
+            if record.state is SetState.PUBLISHING and all(m.state is not RunState.PUBLISHING for m in members):
+                to = SetState.PARTLY_PUBLISHED if moved else SetState.PLANNED
+                tx.sets.move(set_id, to, actor=by, note=error.recorded)
+            return tx.sets.get(set_id), None
         if not moved:
             if record.state is SetState.PUBLISHING:
                 tx.sets.move(set_id, SetState.PLANNED, actor=by, note=error.recorded)
             return tx.sets.get(set_id), None
     published = sum(member.state is RunState.PUBLISHED for member in members)
     return record, HalfPublished(set_id=set_id, published=published, count=len(members), cause=error)
+
+
+def _require_phase(
+    tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord], phase: str | None, *, at: datetime
+) -> Sequence[RunRecord]:
+    """The next phase of a set, which has to be the one that is meant and not to be held.
+
+    Raises:
+        IllegalTransition: All of it is published, another phase comes first, or the one before it is held.
+    """
+    due = next_phase(members)
+    if due is None:
+        raise SetIs(set_id=record.set_id, state=record.state)
+    if phase not in (None, due.run_id):
+        raise AnotherPhaseFirst(set_id=record.set_id, run_id=str(phase), due=due.run_id)
+    until = held_until(tx.publications, record, members)
+    if until is not None and at < until and record.state is not SetState.PUBLISHING:
+        number = [member.run_id for member in members].index(due.run_id) + 1
+        raise PhaseHeld(set_id=record.set_id, run_id=due.run_id, number=number, count=len(members), until=until)
+    return (due,)
 
 
 def is_outdated(ws: Workspace, run: RunRecord) -> bool:
@@ -144,12 +179,16 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOn
             return RecoveryOutcome(ended=RecoveryEnd.PUBLISHED_SINCE)
         if found is SetState.PLANNED:
             return RecoveryOutcome(ended=RecoveryEnd.NOTHING_PUBLISHED, cause=error)
+        if found is SetState.PARTLY_PUBLISHED:
+            # A phase that fails stops those after it; what readers see of those before it stays.
+            return RecoveryOutcome(ended=RecoveryEnd.PHASE_STOPPED, cause=error)
         cause = error.__cause__ if isinstance(error, HalfWay) else error
         if isinstance(cause, CANNOT_BE_COMPLETED):
             # Only the cause: how far the set was is not true any more after the reversal.
             return replace(_reversed(ws, set_id, by=by, reason=cause.message), cause=cause)
         return RecoveryOutcome(ended=RecoveryEnd.HALF_WAY, error=error)
-    return RecoveryOutcome(ended=RecoveryEnd.PUBLISHED)
+    ended = RecoveryEnd.PHASE_PUBLISHED if record.manifest.phases else RecoveryEnd.PUBLISHED
+    return RecoveryOutcome(ended=ended)
 
 
 def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> RecoveryOutcome:

@@ -39,6 +39,13 @@ from backfill_assets.restatements.errors import (
 )
 from backfill_assets.workspace import Workspace
 
+_CAN_BE_UNDONE = (
+    SetState.PUBLISHED,
+    SetState.PARTLY_PUBLISHED,
+    SetState.PUBLISHING,
+    SetState.ROLLING_BACK,
+)
+
 
 def rollback_set(
     ws: Workspace, set_id: str, *, by: str, reason: str, ordered: bool = False
@@ -54,7 +61,7 @@ def rollback_set(
     """
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
-        if record.state not in (SetState.PUBLISHED, SetState.PUBLISHING, SetState.ROLLING_BACK):
+        if record.state not in _CAN_BE_UNDONE:
             raise SetHasNothingToUndo(set_id=set_id, state=record.state)
         members = members_of(tx.runs, record)
         _require_undone_together(tx, record, members)

@@ -23,6 +23,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.jobs import jobs
 from backfill_assets_tests.faults.modes import MODES
+from backfill_assets_tests.faults.phasing import PHASING
 from backfill_assets_tests.faults.proposing import PROPOSING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
 from backfill_assets_tests.faults.taking_back import TAKING_BACK
@@ -356,6 +357,7 @@ SCENARIOS = {
         ),
         *FOLLOWING,
         *MODES,
+        *PHASING,
         *PROPOSING,
         *TAKING_BACK,
     )

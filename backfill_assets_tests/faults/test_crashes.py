@@ -34,6 +34,9 @@ SOMEWHERE = (
     ("stage a merge", Point.STAGE_FILES_WRITTEN),
     ("publish a merge", Point.SWAP_COMMITTED),
     ("publish what only adds", Point.SWAP_COMMITTED),
+    ("publish a phase", Point.SET_BEGUN),
+    ("publish a phase", Point.SWAP_COMMITTED),
+    ("undo a phase", Point.SWAP_COMMITTED),
     ("propose", Point.PROPOSAL_DECIDED),
     ("propose", Point.PROPOSAL_PLANNED),
 )

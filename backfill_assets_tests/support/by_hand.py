@@ -15,6 +15,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
@@ -25,6 +26,7 @@ from backfill_assets_tests.support.shop import shop_environment, ticking_clock
 JANUARY = DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 31))
 MONTH = JANUARY.start
 LATER = datetime(2026, 3, 10, 12, tzinfo=UTC)
+PLAIN = Phases()
 
 _numbers = count(1)
 
@@ -85,6 +87,42 @@ class Hand:
             )
         for manifest, (_, _, _, rows) in zip(manifests, parts, strict=True):
             self.stage(manifest.run_id, rows)
+        return set_id
+
+    def phased(self, *parts: Mapping[date, int], phases: Phases = PLAIN) -> str:
+        """A set of silver whose runs are phases, staged by hand, and not approved."""
+        number = next(_numbers)
+        set_id = f"set.{number}"
+        manifests = [
+            a_manifest(
+                f"{SILVER}-{number}-{place}",
+                table=SILVER,
+                days=tuple(sorted(part)),
+                domain="example",
+                partition_column="day",
+                member_of=set_id,
+            )
+            for place, part in enumerate(parts, start=1)
+        ]
+        members = tuple(SetMember(run_id=m.run_id, table=m.table, manifest_digest=m.digest) for m in manifests)
+        with self.ws.ledger.write() as writer:
+            for manifest in manifests:
+                writer.runs.add(manifest, actor="ana")
+            writer.sets.add(
+                SetManifest(
+                    set_id=set_id,
+                    name="in phases",
+                    reason="January was wrong",
+                    requested_by="ana",
+                    requested_at=LATER,
+                    because="",
+                    members=members,
+                    phases=phases,
+                ),
+                actor="ana",
+            )
+        for manifest, part in zip(manifests, parts, strict=True):
+            self.stage(manifest.run_id, part)
         return set_id
 
     def published(self, amounts: Mapping[date, int]) -> str:

@@ -35,6 +35,8 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/restatements/test_sets_half_way.py::test_a_set_that_cannot_be_completed_is_reversed_by_recover",
         "integration/publication/test_rollback_of_sets.py"
         "::test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_published_again",
+        "integration/restatements/test_phases.py"
+        "::test_a_phase_that_fails_stops_those_after_it_and_leaves_those_before_it",
     ),
     "8": ("integration/publication/test_publication.py::test_a_rollback_brings_back_exactly_the_files_from_before",),
     "9": (
@@ -160,6 +162,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_at_every_position_under_four_writers_captured_rows_are_the_selected_ones",
         "unit/capture/test_streams.py"
         "::test_pieces_are_what_is_not_captured_in_order_each_once_and_cut_where_every_capture_cuts",
+    ),
+    "42": (
+        "integration/application/test_freeze.py"
+        "::test_what_a_publication_asks_for_waits_says_so_and_is_planned_once_when_the_freeze_ends_by_itself",
     ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and

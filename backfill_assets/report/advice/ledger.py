@@ -122,6 +122,8 @@ def _of_state(error: BackfillError) -> Advice | None:
             return do(Act.CANCEL, error.set_id, by=NAME, reason=WHY)
         case errors.PartOfSet(act=Act.APPROVE):
             return do(Act.APPROVE, error.set_id, by=ANOTHER_PERSON)
+        case errors.ApprovedByPhase():
+            return do(Act.APPROVE, error.run_id, by=ANOTHER_PERSON)
         case errors.PartOfSet():
             return step("publish the whole set: ", do(Act.PUBLISH, error.set_id, by=NAME))
         case errors.NotStaged() | errors.NotWhatWasStaged():
@@ -178,7 +180,7 @@ def _of_cancellation(error: errors.NotCancellable) -> Advice:
             return step(do(Act.RECOVER), ", which completes or reverses it; or ", undo(error.name))
         case RunState.PUBLISHING:
             return WAIT_OR_RECOVER
-        case RunState.PUBLISHED | SetState.PUBLISHED:
+        case RunState.PUBLISHED | SetState.PUBLISHED | SetState.PARTLY_PUBLISHED:
             return undo(error.name)
         case _:
             return do(Act.STATUS, error.name)

@@ -32,6 +32,10 @@ def of_restatements(error: BackfillError, following: Following) -> Advice | None
             return f"plan the set again without the mode {error.mode}"
         case errors.MemberNotPublishable():
             return _before_publishing(error)
+        case errors.AnotherPhaseFirst():
+            return step("publish that first: ", do(Act.PUBLISH, error.set_id, by=NAME))
+        case errors.PhaseHeld():
+            return step("publish it then: ", do(Act.PUBLISH, error.set_id, by=NAME))
         case errors.MemberSuperseded():
             return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
         case errors.OnlyUndoneWithSet():

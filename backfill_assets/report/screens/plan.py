@@ -36,7 +36,7 @@ from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import cost_words, mebibytes
 from backfill_assets.report.words.plans import basis_words, publish_words
 from backfill_assets.report.words.releases import brought_along_words, goes_back_words
-from backfill_assets.report.words.stages import policy_words, proof_words, stage_words
+from backfill_assets.report.words.stages import phase_words, policy_words, proof_words, stage_words
 from backfill_assets.restatements.errors import why_left_out
 
 _MOST_STAGES = 24
@@ -93,6 +93,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("because", manifest.because),
             ("reason", f"{manifest.reason} (asked by {manifest.requested_by})"),
             ("builds", _part_of(planned.planned, planned.asked_for)),
+            ("phases", phase_words(manifest.phases) if manifest.phases else None),
             ("references", _each(references_described(run.manifest.references) for run in planned.plans)),
             ("policies", _each(f"{run.manifest.table}: {policy_words(run.manifest.policy)}" for run in planned.plans)),
             ("limits of each run", _each(_limits(run.manifest.limits) for run in planned.plans)),

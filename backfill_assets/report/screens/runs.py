@@ -31,6 +31,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.references import references_described
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.words.stages import phase_words
 from backfill_assets.report.words.states import MEANING
 
 _TONES = {
@@ -44,6 +45,7 @@ _TONES = {
     "ROLLED_BACK": Tone.ATTENTION,
     "ROLLING_BACK": Tone.ATTENTION,
     "PUBLISHING": Tone.ATTENTION,
+    "PARTLY_PUBLISHED": Tone.ATTENTION,
     "STAGING": Tone.ATTENTION,
     "GATING": Tone.ATTENTION,
 }
@@ -150,6 +152,7 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
         ("note", found.record.note),
         ("because", found.record.manifest.because),
         ("reason", f"{found.record.manifest.reason} (asked by {found.record.manifest.requested_by})"),
+        ("phases", phase_words(found.record.manifest.phases) if found.record.manifest.phases else None),
         ("approval", f"APPROVED by {found.approved_by}" if found.approved_by else str(ApprovalState.DRAFT)),
         ("done", progress_words(found)),
         ("outdated", f"{'; '.join(outdated)}: what it was computed from was staged again" if outdated else None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, OPEN_SETS, ApprovalState, RunState
 from backfill_assets.report.at_work import WorkInProgress
 from backfill_assets.report.page import (
     Items,
@@ -30,8 +30,6 @@ from backfill_assets.report.screens.server import server_line
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
-
-_OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.ROLLING_BACK)
 
 
 def status_page(status: StatusDocument) -> Page:
@@ -106,7 +104,7 @@ def _sets(sets: Sequence[SetDocument]) -> Table:
 def _next(status: StatusDocument) -> Iterable[NextStep]:
     """What takes runs and sets on, each step once; a run of a set is taken on by its set."""
     steps = [
-        *(each.next_step for each in status.sets if each.record.state in _OPEN_SETS),
+        *(each.next_step for each in status.sets if each.record.state in OPEN_SETS),
         *(
             run.next_step
             for run in status.runs

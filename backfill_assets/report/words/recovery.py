@@ -27,6 +27,10 @@ def outcome_words(outcome: RecoveryOutcome) -> str:
             return "was published by another process meanwhile"
         case RecoveryEnd.PUBLISHED:
             return "was half-way; now all of it is published"
+        case RecoveryEnd.PHASE_PUBLISHED:
+            return "had begun its next phase; now that is published"
+        case RecoveryEnd.PHASE_STOPPED:
+            return f"had begun its next phase, which could not be published; those before it are as they were: {cause}"
         case RecoveryEnd.NOTHING_PUBLISHED:
             return f"could not be published, and nothing of it has changed: {cause}"
         case RecoveryEnd.HALF_WAY:

@@ -246,7 +246,7 @@ def upgrade() -> None:
         sa.Column("name", sa.Text, nullable=False),
         sa.Column(
             "state",
-            one_of("set_state", "PLANNED PUBLISHING PUBLISHED ROLLING_BACK ROLLED_BACK CANCELLED"),
+            one_of("set_state", "PLANNED PUBLISHING PARTLY_PUBLISHED PUBLISHED ROLLING_BACK ROLLED_BACK CANCELLED"),
             nullable=False,
         ),
         sa.Column("note", sa.Text, nullable=False),

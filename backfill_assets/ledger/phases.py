@@ -1,0 +1,70 @@
+"""Phases: sets whose runs are published one by one, each in its own time.
+
+A set of phases is PUBLISHING only while a phase is being swapped. The transaction that acknowledges or abandons a swap
+says what the set is then, so that no process can stop between the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.publications import PublicationReads
+from backfill_assets.ledger.records import Action, RunRecord, SetRecord
+from backfill_assets.ledger.runs import RunReads
+from backfill_assets.ledger.schema import restatement_sets
+from backfill_assets.ledger.sets import SetReads, members_of
+from backfill_assets.ledger.states import PublicationState, RunState, SetState
+
+LANDED = (RunState.PUBLISHED, RunState.SUPERSEDED)
+"""The states of phases that are behind."""
+
+
+def next_phase(members: Sequence[RunRecord]) -> RunRecord | None:
+    """The first run of a set of phases that is not published and may still be; None when there is none."""
+    return next((run for run in members if run.state not in (*LANDED, RunState.CANCELLED)), None)
+
+
+def last_phase(members: Sequence[RunRecord]) -> RunRecord | None:
+    """The last run of a set of phases whose rows readers see; None before the first."""
+    return next((run for run in reversed(members) if run.state is RunState.PUBLISHED), None)
+
+
+def held_until(publications: PublicationReads, record: SetRecord, members: Sequence[RunRecord]) -> datetime | None:
+    """Until when the next phase of a set waits after the one before it; None when there is nothing to wait for."""
+    last = next((run for run in reversed(members) if run.state in LANDED), None)
+    if record.manifest.phases is None or not record.manifest.phases.hold_s or last is None:
+        return None
+    made = publications.headers(run_id=last.run_id, states=[PublicationState.PUBLISHED])
+    landed = [header.finished_at for header in made if header.action is Action.PUBLISH and header.finished_at]
+    return max(landed) + timedelta(seconds=record.manifest.phases.hold_s) if landed else None
+
+
+class PhaseSteps:
+    """Says how far a set of phases is, for the transactions that move its runs; not a part of their surface."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log, self._sets, self._runs = log, SetReads(log.connection), RunReads(log.connection)
+
+    def settle(self, run_id: str, *, actor: str, note: str = "") -> None:
+        """A phase has landed, was given up or was undone: the set of the run is what its runs are together.
+
+        Cost: two index lookups for a run of its own; else the manifests of the set.
+        """
+        record = self._sets.of_run(run_id)
+        if record is None or record.manifest.phases is None:
+            return
+        members = members_of(self._runs, record)
+        to = SetState.PUBLISHED if next_phase(members) is None else SetState.PARTLY_PUBLISHED
+        if not any(run.state in LANDED for run in members):
+            was_begun = record.state is SetState.PARTLY_PUBLISHED
+            to = SetState.ROLLED_BACK if was_begun else SetState.PLANNED
+        if record.state not in (SetState.PUBLISHING, SetState.PARTLY_PUBLISHED) or to is record.state:
+            return
+        key = {"set_id": record.set_id}
+        self._log.change(
+            Step(table=restatement_sets, key=key, name=f"set {record.set_id}", begins=record.state, ends=to),
+            Event("set", record.set_id, "set_moved", actor=actor, payload={"note": note} if note else {}),
+            also={"note": note, "updated_at": self._log.now},
+        )

@@ -1,0 +1,61 @@
+"""Phases: how the partitions of one plan are cut into runs that are published one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from itertools import groupby, pairwise
+
+from backfill_assets.planning.errors import NoPhases
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """How the runs of a set are published that are phases of one change.
+
+    Attributes:
+        hold_s: For how many seconds after a phase has landed the next one waits.
+        each: Whether each phase is approved by itself, once those before it are published; else the set as a whole.
+    """
+
+    hold_s: int = 0
+    each: bool = False
+
+    @property
+    def document(self) -> Mapping[str, int | bool]:
+        """The terms as plain values."""
+        return {"hold_s": self.hold_s, "each": self.each}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedPhases:
+    """The phases that a request asks for: so many of about the same size, or one per month of the partitions.
+
+    Attributes:
+        count: How many; None for one per month.
+        terms: How they are published.
+    """
+
+    count: int | None
+    terms: Phases
+
+
+def cut(table: str, partitions: Sequence[date], count: int | None) -> tuple[tuple[date, ...], ...]:
+    """The partitions of each phase, in order.
+
+    Args:
+        count: How many phases; None for one per month.
+
+    Raises:
+        NoPhases: There would be one phase, or one without partitions.
+    """
+    if count is None:
+        found = tuple(tuple(month) for _, month in groupby(partitions, key=lambda each: (each.year, each.month)))
+    else:
+        ends = [len(partitions) * number // count for number in range(count + 1)]
+        found = tuple(tuple(partitions[start:end]) for start, end in pairwise(ends))
+    if len(found) < 2 or not all(found):
+        why = f"{len(partitions):,} of its partitions are asked for, which makes no {count or 2} phases"
+        raise NoPhases(table=table, why=why if count is None or count > 1 else "one phase is a plan without phases")
+    return found

@@ -1,0 +1,95 @@
+"""A plan in phases by the commands: what it prints, what its runs compute, and what readers see in between."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from backfill_assets.application.plan import plan_phases
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import RestatementSet
+from backfill_assets.core.errors import Refused
+from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.main import app
+from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.planning.phases import AskedPhases, Phases
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.ledgers import copy_home
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
+
+ASKED = AskedPhases(count=2, terms=Phases())
+REQUEST = PlanRequest(table=RECENT, days=OUTPUT, reason="the new release", by="ana")
+
+
+@pytest.fixture
+def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    """Sales of ten days, and silver by the earlier release."""
+    copy_home(published_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 3 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def days_of(shop: Shop, set_id: str) -> list[tuple[date, ...]]:
+    return [member.manifest.partitions for member in RestatementSet(shop.ws, set_id).members]
+
+
+def test_phases_are_computed_together_and_published_one_by_one_and_the_days_between_stay_in_every_byte(
+    shop: Shop,
+) -> None:
+    before, files = shop.amounts(), shop.files()
+    planned = plan_phases(shop.ws, REQUEST, ASKED)
+    set_id = planned.manifest.set_id
+    first, second = days_of(shop, set_id)
+    assert (*first, *second) == tuple(OUTPUT)
+    acting, subject = Acting(by="ana", recorder=Unrecorded()), RestatementSet(shop.ws, set_id)
+    staged = subject.stage(acting)
+    assert {each.run.record.state for each in staged.runs} == {RunState.PASSED}
+    assert worded(staged.next_step) == f"backfill approve {set_id} --by ANOTHER_PERSON"
+    operations.approve_set(shop.ws, set_id, by="ben")
+    half = subject.publish(replace(acting, by="ben"))
+    assert half.record.state is SetState.PARTLY_PUBLISHED
+    after = shop.amounts()
+    assert {day for day in OUTPUT if after[day] != before[day]} == set(first)
+    assert files.items() <= shop.files().items()
+    assert subject.publish(replace(acting, by="ben")).record.state is SetState.PUBLISHED
+    assert all(shop.amounts()[day] != before[day] for day in OUTPUT)
+    subject.rollback(replace(acting, by="ben"), reason="was right before", with_dependents=False)
+    assert (shop.amounts(), subject.document().record.state) == (before, SetState.ROLLED_BACK)
+    assert audit(shop.ws).problems == ()
+
+
+def test_the_commands_print_phases_and_refuse_what_is_none(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in shop_environment(shop.ws.settings.home).items():
+        monkeypatch.setenv(name, value)
+    plan = ["plan", RECENT, "--from", str(OUTPUT.start), "--to", str(OUTPUT.last), "--reason", "why", "--by", "ana"]
+    runner = CliRunner()
+    shown = runner.invoke(app, [*plan, "--phases", "2", "--hold", "24", "--approve-each"])
+    assert shown.exit_code == 0, shown.output
+    said = " ".join(shown.output.split())
+    assert "one after the other, each 24 hours after the one before it; approved one by one" in said
+    assert f"wait 24 hours after the phase before it of {RECENT} has landed" in said
+    document = json.loads(runner.invoke(app, [*plan, "--phases", "2", "--json"]).output)
+    assert (document["phases"], len(document["runs"])) == ({"hold_s": 0, "each": False}, 2)
+    assert [each["stage"] for each in document["stages"]].count("agree") == 1
+    for wrong, sentence in (
+        (["--phases", "99"], "cannot be changed in these phases"),
+        (["--phases", "2", "--phase-by", "month"], "both say what a phase is"),
+        (["--hold", "2"], "--hold and --approve-each are about phases"),
+    ):
+        refused = runner.invoke(app, [*plan, *wrong])
+        assert (refused.exit_code, sentence in " ".join(refused.stderr.split())) == (1, True), refused.output
+    with pytest.raises(Refused, match="a run of mode DRY_RUN is not published"):
+        plan_phases(shop.ws, replace(REQUEST, mode=Mode.DRY_RUN), ASKED)
