@@ -343,6 +343,28 @@ def test_a_capture_that_was_killed_goes_on_without_loss_or_duplicate(shop_of: Sh
 
 
 @pytest.mark.long
+def test_a_snapshot_that_was_killed_leaves_no_slot_and_is_taken_anew(shop_of: ShopOf, nothing_lands: None) -> None:
+    shop = shop_of(sales=20_000)
+    every_slot = "SELECT slot_name FROM pg_replication_slots WHERE database = current_database()"
+    ask = ("capture", "sales", "--snapshot", "--by", "ana", "--reason", "first", "--records-per-minute", "6000")
+    process = shop.command(*ask)
+    with shop.connect() as connection:
+        until = time.monotonic() + 300
+        while not connection.execute(every_slot).fetchall():
+            assert process.poll() is None and time.monotonic() < until, process.communicate()
+            time.sleep(0.1)
+        time.sleep(1)
+        process.kill()
+        process.communicate()
+        while connection.execute(every_slot).fetchall():
+            assert time.monotonic() < until
+            time.sleep(0.1)
+    assert shop.files() == ()
+    shop.run("DELETE FROM sales WHERE sale_id = 1")
+    assert (shop.capture(whole=True).captured, slots_of(shop)) == (19_999, [shop.slot])
+
+
+@pytest.mark.long
 def test_commands_capture_and_show_the_secret_nowhere(shop_of: ShopOf) -> None:
     shop = shop_of()
     ask = ("capture", "sales", "--by", "ana", "--reason", "the first")
