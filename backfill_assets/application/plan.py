@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import overload
 
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.people import require_person
+from backfill_assets.domain import DerivedTable
+from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chosen_references import require_used
-from backfill_assets.planning.errors import NoPhases
+from backfill_assets.planning.errors import NoPhases, NoPilot
 from backfill_assets.planning.estimates import require_affordable
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, Mode
-from backfill_assets.planning.partitions import DayRange, days_of
+from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.phases import AskedPhases, cut
 from backfill_assets.planning.policy import every
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs, within
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
@@ -68,8 +73,13 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
     require_used(request.references, {table.name: table.references})
     with ws.ledger.read() as tx:
         asked = output_of(named, ws.graph, as_of)
+        if request.scope is not None:
+            _require_pilot(tx, table, request.scope, asked)
         chosen, state = chooser.one(tx, table, asked), LedgerState(tx)
         terms = replace(terms_of(ws, table, release.version), references=chosen.references)
+        if request.scope is not None:
+            pilot = PublishMode(kind=PublishKind.PILOT, scope=request.scope)
+            terms = replace(terms, gates=gate_terms(table, pilot))
         node = chosen.graph.table(table.name)
         ready, waiting = complete_partitions(node, chosen.graph, asked, state) if request.partial else (asked, ())
         proposed = propose(
@@ -85,6 +95,24 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
             proposed = replace(proposed, left_out=waiting, lacks=lacks)
     require_inputs(proposed, first_day=ws.graph.first_day)
     return proposed
+
+
+def _require_pilot(tx: ReadTransaction, table: DerivedTable, scope: Scope, partitions: Sequence[date]) -> None:
+    """Refuses a scope of rows that cannot be changed while all others stay.
+
+    Raises:
+        NoPilot: Its columns name no rows, the table is published otherwise, or there are no accepted rows to keep.
+    """
+    columns = set(table.schema.fieldNames()) - {table.partition.column}
+    why = ""
+    if unknown := [column for column, _ in scope.where if column not in columns]:
+        why = f"{', '.join(unknown)} is no column that rows of a partition differ in"
+    elif table.publish.kind is not PublishKind.REPLACE or table.state is not None:
+        why = "only tables that replace whole partitions and keep no state have pilots"
+    elif lacking := sorted(set(partitions) - tx.versions.claims(table.name, partitions).keys()):
+        why = f"{Partitions(table.partition.grain, tuple(lacking))} has no accepted rows that could stay"
+    if why:
+        raise NoPilot(table=table.name, scope=str(scope), why=why)
 
 
 def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name: str | None = None) -> PlannedSet:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
 from backfill_assets.candidates.merging import Merge
+from backfill_assets.candidates.piloting import Pilot
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet
@@ -65,7 +66,8 @@ def derived_rows(
 ) -> DataFrame:
     """The rows of some output partitions, lineage included, from exactly these input files.
 
-    Where the transform returns changes, these are merged with the accepted rows that the manifest pins.
+    Where the transform returns changes, these are merged with the accepted rows that the manifest pins; those stay
+    outside of the scope of a pilot.
 
     Args:
         ws: The workspace.
@@ -84,6 +86,8 @@ def derived_rows(
     if manifest.publish.merges:
         merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=rows)
         rows = merge.rows()
+    elif manifest.publish.scope is not None:
+        rows = Pilot(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files).rows(rows)
     return with_lineage(rows, table, manifest)
 
 

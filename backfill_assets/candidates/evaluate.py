@@ -27,6 +27,7 @@ from backfill_assets.candidates.compute import (
 )
 from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
 from backfill_assets.candidates.merging import Merge
+from backfill_assets.candidates.piloting import Pilot
 from backfill_assets.candidates.prove import prove
 from backfill_assets.candidates.rows import accepted_checksums, rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
@@ -36,12 +37,13 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, canonical_jso
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpProof
-from backfill_assets.gates.agreed import require_agreed_gates
+from backfill_assets.gates.agreed import gates_of, require_agreed_gates
 from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by
 from backfill_assets.gates.failing import MOST_KEYS, failing_keys
 from backfill_assets.gates.judge import StateAgain, Verdict, judge
 from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
 from backfill_assets.gates.merged import MergedPartition
+from backfill_assets.gates.piloted import PilotedPartition
 from backfill_assets.gates.sample import most_moved
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
 from backfill_assets.lake.evidence import ValidationRow, append_validation
@@ -99,6 +101,7 @@ class Gating:
         measured: What was measured in the staged rows, by partition; empty before that.
         proven: The result of the proof of the window; None without a proof.
         merged: What the changes are, by partition; empty for a table that is not fed by changes.
+        piloted: What the scope of a pilot has, by partition; empty for other runs.
         again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
         took_ms: How long its stages took, by name.
@@ -118,6 +121,7 @@ class Gating:
     measured: Mapping[date, Measured] = field(default_factory=dict)
     proven: tuple[Proven, ...] | None = None
     merged: Mapping[date, MergedPartition] = field(default_factory=dict)
+    piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
     again: StateAgain | None = None
     cells: tuple[BreakdownCell, ...] = ()
     took_ms: dict[str, int] = field(default_factory=dict)
@@ -189,7 +193,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         require_merged_with_present(tx, manifest)
         tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
         candidates = tx.candidates.of_run(run_id)
-        gates, kept = _still_valid(table, candidates, tx.candidates.gate_results(run_id))
+        gates, kept = _still_valid(gates_of(table, manifest.publish), candidates, tx.candidates.gate_results(run_id))
         work = Gating(
             ws=ws,
             manifest=manifest,
@@ -231,6 +235,8 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
             work.again = _state_again(work, work.table)
         if isinstance(work.table, DerivedTable) and work.manifest.publish.merges:
             work.merged = _measured_merge(work, work.table)
+        if isinstance(work.table, DerivedTable) and work.manifest.publish.scope is not None:
+            work.piloted = _measured_pilot(work, work.table)
         if breakdown is not None:
             after = {partition: each.cells for partition, each in found.items()}
             kept = {partition: after[partition] for partition in equal}
@@ -276,6 +282,15 @@ def _measured_merge(work: Gating, table: DerivedTable) -> Mapping[date, MergedPa
         merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=changes)
         found |= merge.measured(rows_of(ws, table, (work.staged_files[p] for p in partitions)))
     return found
+
+
+def _measured_pilot(work: Gating, table: DerivedTable) -> Mapping[date, PilotedPartition]:
+    """The staged rows outside of the scope, compared with the pinned ones."""
+    ws, manifest = work.ws, work.manifest
+    with ws.ledger.read() as tx:
+        files = pinned_files(tx, manifest.run_id, manifest.pinned)
+    pilot = Pilot(ws=ws, manifest=manifest, table=table, partitions=manifest.partitions, files=files)
+    return pilot.measured(work.staged_rows)
 
 
 def _state_again(work: Gating, table: DerivedTable) -> StateAgain | None:
@@ -355,6 +370,7 @@ def _judged(work: Gating) -> Evaluated:
         work.cells,
         work.new,
         work.merged,
+        work.piloted,
         work.again,
     )
     results = (*judged, *work.kept)
@@ -408,13 +424,13 @@ def _attempt(candidates: Iterable[CandidatePartition]) -> str:
 
 
 def _still_valid(
-    table: Table, candidates: Mapping[date, CandidatePartition], earlier: Iterable[GateResult]
+    declared: tuple[Gate, ...], candidates: Mapping[date, CandidatePartition], earlier: Iterable[GateResult]
 ) -> tuple[tuple[Gate, ...], tuple[GateResult, ...]]:
     """The gates to measure, and earlier results that are still valid: a proof of exactly these files is not repeated.
 
     A run is gated again when its target has changed, and the proof does not depend on the target.
     """
-    proofs = [gate for gate in table.gates if isinstance(gate, WarmUpProof)]
+    proofs = [gate for gate in declared if isinstance(gate, WarmUpProof)]
     kept = tuple(
         result
         for result in earlier
@@ -423,8 +439,8 @@ def _still_valid(
         and result.digest == candidates[result.partition].files.digest
     )
     if not proofs or len(kept) < len(candidates):
-        return table.gates, ()
-    return tuple(gate for gate in table.gates if gate not in proofs), kept
+        return declared, ()
+    return tuple(gate for gate in declared if gate not in proofs), kept
 
 
 def _sample(work: Gating) -> tuple[SampledRow, ...]:

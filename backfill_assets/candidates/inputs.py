@@ -86,7 +86,7 @@ def window_digests(graph: Graph, manifest: Manifest, partition: date, digests: P
     for edge in node.inputs:
         needed = graph.needed(edge, node, (partition,))
         read.setdefault(edge.table, []).extend(digests[edge.argument].get(day, "") for day in needed)
-    if manifest.base and manifest.publish.merges:
+    if manifest.base and manifest.publish.reads_accepted:
         held = digests.get(MERGED_WITH, {})
         merged_with = sorted(held) if manifest.publish.keys_move else [partition]
         read[manifest.table] = [held.get(day, "") for day in merged_with]
@@ -134,7 +134,7 @@ def require_merged_with_present(tx: ReadTransaction, manifest: Manifest) -> None
     Raises:
         InputsMovedOn: The run has to be planned again.
     """
-    if manifest.base is None or not manifest.publish.merges:
+    if manifest.base is None or not manifest.publish.reads_accepted:
         return
     present = tx.versions.claims(manifest.table, None if manifest.publish.keys_move else manifest.partitions)
     now = {partition: claim.version for partition, claim in present.items()}

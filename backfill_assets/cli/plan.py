@@ -17,6 +17,7 @@ from backfill_assets.cli.answers import (
     answer,
     answering,
     app,
+    columns_and_values,
     lines,
     one_line,
 )
@@ -28,6 +29,7 @@ from backfill_assets.report.errors import NotGiven, NotTogether
 if TYPE_CHECKING:
     from backfill_assets.planning.chosen_references import AskedReferences
     from backfill_assets.planning.phases import AskedPhases
+    from backfill_assets.planning.publish_mode import Scope
     from backfill_assets.planning.request import PlanRequest
     from backfill_assets.planning.restatement import SetRequest
     from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
@@ -115,6 +117,16 @@ def plan(
         bool,
         typer.Option("--approve-each", help="Each phase is approved by itself, when those before it are published."),
     ] = False,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=VALUE", callback=lines, help="A pilot: only these rows change, all others stay as accepted."
+        ),
+    ] = None,
+    but: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", callback=lines, help="All rows but these change: what a pilot has left."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
@@ -138,8 +150,10 @@ def plan(
         truth = _truth(references, reference)
         _refuse_without_stale(changed_code=changed_code, stale=stale)
         in_phases = _phases(phases, phase_by, hold, each=approve_each)
+        scope = _scope(where or [], but or [])
         if because or stale:
             _refuse_phases(in_phases)
+            _refuse_scope(scope)
             _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
             document: PlanDocument | SetPlan | NothingPlanned = _set_plan(
                 SetRequest(
@@ -175,6 +189,7 @@ def plan(
                     limits=limits,
                     max_cost=most,
                     references=truth,
+                    scope=scope,
                 ),
                 in_phases,
                 name,
@@ -219,6 +234,25 @@ def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) 
             raise NotGiven(why="--hold and --approve-each are about phases", add="--phases N or --phase-by month")
         return None
     return AskedPhases(count=count, terms=Phases(hold_s=(hold or 0) * 3600, each=each))
+
+
+def _scope(where: list[str], but: list[str]) -> Scope | None:
+    from backfill_assets.planning.publish_mode import Scope
+
+    if where and but:
+        raise NotTogether(why="--where and --but both say which rows change", leave="--but", instead="leave --where")
+    option, given = ("--but", but) if but else ("--where", where)
+    named = columns_and_values(given, option)
+    return Scope(where=tuple(named.items()), is_rest=bool(but)) if named else None
+
+
+def _refuse_scope(scope: Scope | None) -> None:
+    if scope is not None:
+        raise NotTogether(
+            why="a set of several tables rebuilds whole partitions, and a pilot is of one table",
+            leave="--where and --but",
+            instead="plan one table alone, without --because and --stale",
+        )
 
 
 def _refuse_phases(phases: AskedPhases | None) -> None:

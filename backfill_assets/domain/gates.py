@@ -208,6 +208,22 @@ class Merged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OutsideScope:
+    """Rows outside of the scope of a pilot are exactly the accepted ones. Pilots have this gate, and no table."""
+
+    blocking: bool = True
+    name: str = "outside_scope"
+
+    @property
+    def demands(self) -> str:
+        return "rows outside of the scope of the pilot are exactly the accepted ones"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SameState:
     """The first snapshot of a run is the same from one snapshot earlier. Tables that keep state have this gate."""
 
@@ -309,6 +325,7 @@ Gate = (
     | ComparedWithAccepted
     | AddsOnly
     | Merged
+    | OutsideScope
     | SameState
     | WarmUpProof
     | Moved

@@ -16,6 +16,7 @@ from backfill_assets.domain import (
     Merged,
     Moved,
     NotNull,
+    OutsideScope,
     RowCount,
     RowExpression,
     SameState,
@@ -26,10 +27,12 @@ from backfill_assets.domain import (
 from backfill_assets.gates.measure import Measured, Proven
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.moves import Moves, observed
+from backfill_assets.gates.piloted import PilotedPartition
 from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition
 
 NOTHING_MERGED: Mapping[date, MergedPartition] = {}
+NOT_PILOTED: Mapping[date, PilotedPartition] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +70,7 @@ def judge(
     cells: Sequence[BreakdownCell] = (),
     new: Collection[date] = (),
     merged: Mapping[date, MergedPartition] = NOTHING_MERGED,
+    piloted: Mapping[date, PilotedPartition] = NOT_PILOTED,
     again: StateAgain | None = None,
 ) -> tuple[GateResult, ...]:
     """One result per gate and candidate partition.
@@ -80,11 +84,19 @@ def judge(
         cells: The breakdown of the rows; empty without one.
         new: Partitions without an accepted version.
         merged: What the changes of a table that is fed by them are, by partition.
+        piloted: What the scope of a pilot has, by partition.
         again: The first snapshot, computed from one snapshot earlier; None where there is none to begin with.
     """
     gates = tuple(gates)
     found = _Found(
-        measured=measured, wrong_columns=wrong_columns, proven=proven, cells=cells, new=new, merged=merged, again=again
+        measured=measured,
+        wrong_columns=wrong_columns,
+        proven=proven,
+        cells=cells,
+        new=new,
+        merged=merged,
+        piloted=piloted,
+        again=again,
     )
     return tuple(_result(gate, candidate, found) for candidate in candidates for gate in gates)
 
@@ -99,6 +111,7 @@ class _Found:
     cells: Sequence[BreakdownCell]
     new: Collection[date]
     merged: Mapping[date, MergedPartition]
+    piloted: Mapping[date, PilotedPartition]
     again: StateAgain | None
 
 
@@ -138,6 +151,11 @@ def _verdict(gate: Gate, partition: date, known: _Found) -> Verdict:
         case Merged():
             merged = known.merged.get(partition, MergedPartition())
             return Verdict(passed=merged.holds, finding=Finding.MERGED, observed=merged.observed)
+        case OutsideScope():
+            # Nothing that was not measured is taken to be the same.
+            piloted = known.piloted.get(partition)
+            passed = piloted is not None and not piloted.others_differ
+            return Verdict(passed=passed, finding=Finding.PILOTED, observed=piloted.observed if piloted else {})
         case SameState():
             return _same_state(known.again)
         case WarmUpProof():

@@ -27,6 +27,7 @@ from backfill_assets.domain import (
     Moved,
     NotNull,
     Operation,
+    OutsideScope,
     RowCount,
     RowExpression,
     SameState,
@@ -276,6 +277,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
             | ComparedWithAccepted()
             | AddsOnly()
             | Merged()
+            | OutsideScope()
             | SameState()
             | WarmUpProof()
             | Moved()

@@ -13,7 +13,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.domain import Gate
-from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
 from backfill_assets.orchestration.described import REPORT, Links, names_rows, shown, violations
 from backfill_assets.orchestration.partitions import key_of
@@ -60,7 +60,7 @@ def evaluations(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per gate and partition, in a sentence; of some that failed also what was observed, with links."""
     failed: Counter[str] = Counter()
-    for result in sorted(results, key=lambda result: (result.gate, result.partition)):
+    for result in sorted(_declared(results), key=lambda result: (result.gate, result.partition)):
         key = key_of(result.partition)
         failed[result.gate] += not result.passed
         yield dg.AssetCheckEvaluation(
@@ -83,7 +83,7 @@ def summaries(
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per gate for a whole run, naming the partitions that failed, with links where some did."""
     by_gate: dict[str, list[GateResult]] = defaultdict(list)
-    for result in results:
+    for result in _declared(results):
         by_gate[result.gate].append(result)
     for gate, found in by_gate.items():
         failed = [result for result in found if not result.passed]
@@ -106,6 +106,11 @@ def summaries(
                 **(links if failed else {}),
             },
         )
+
+
+def _declared(results: Iterable[GateResult]) -> Iterator[GateResult]:
+    """Those of gates that a table declares. A pilot has one more, for which the asset has no check."""
+    return (result for result in results if result.finding is not Finding.PILOTED)
 
 
 def _severity(blocking: bool) -> dg.AssetCheckSeverity:

@@ -137,3 +137,12 @@ class NoPhases(Refused):
 
     table: str
     why: str
+
+
+@sentence
+class NoPilot(Refused):
+    """{table} has no pilot of {scope}: {why}."""
+
+    table: str
+    scope: str
+    why: str

@@ -19,6 +19,7 @@ class PublishKind(StrEnum):
     REPLACE = "REPLACE"
     APPEND = "APPEND"
     MERGE = "MERGE"
+    PILOT = "PILOT"
 
 
 class Older(StrEnum):
@@ -26,6 +27,23 @@ class Older(StrEnum):
 
     REFUSE = "refuse"
     IGNORE = "ignore"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The rows that a pilot changes.
+
+    Attributes:
+        where: Columns with the value that a row has in each of them, as text.
+        is_rest: Whether it is all other rows instead.
+    """
+
+    where: tuple[tuple[str, str], ...]
+    is_rest: bool = False
+
+    def __str__(self) -> str:
+        named = " and ".join(f"{column}={value}" for column, value in self.where)
+        return f"all but {named}" if self.is_rest else named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +57,7 @@ class PublishMode:
         version: With MERGE: the column that orders the versions of a key.
         older: With MERGE and a version: what becomes of older changes.
         keys_move: With MERGE: whether a key can move to another partition, because `on` has no partition column.
+        scope: With PILOT: the rows that change; all others stay as accepted. No table declares it: a plan does.
     """
 
     kind: PublishKind = PublishKind.REPLACE
@@ -47,6 +66,7 @@ class PublishMode:
     version: str | None = None
     older: Older = Older.REFUSE
     keys_move: bool = False
+    scope: Scope | None = None
 
     @property
     def only_adds(self) -> bool:
@@ -59,8 +79,16 @@ class PublishMode:
         return self.kind is PublishKind.MERGE
 
     @property
+    def reads_accepted(self) -> bool:
+        """Whether some of the new content are accepted rows, which are pinned."""
+        return self.kind in (PublishKind.MERGE, PublishKind.PILOT)
+
+    @property
     def document(self) -> Mapping[str, str | bool | list[str] | None]:
         """The mode as plain values."""
+        if self.scope is not None:
+            where = [f"{column}={value}" for column, value in self.scope.where]
+            return {"kind": str(self.kind), "where": where, "is_rest": self.scope.is_rest}
         if not self.merges:
             return {"kind": str(self.kind)}
         return {
@@ -85,6 +113,9 @@ class PublishMode:
                     older=Older(str(older)),
                     keys_move=document["keys_move"] is True,
                 )
+            case {"kind": "PILOT", "where": [*where], "is_rest": is_rest}:
+                named = tuple((column, value) for column, _, value in (str(each).partition("=") for each in where))
+                return PublishMode(kind=PublishKind.PILOT, scope=Scope(where=named, is_rest=is_rest is True))
             case {"kind": kind}:
                 return PublishMode(kind=PublishKind(str(kind)))
         raise ValueError("a publish mode without a kind")

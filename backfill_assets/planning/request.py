@@ -38,6 +38,7 @@ from backfill_assets.planning.own_past import NO_PAST, Begins, OwnPast, begins_w
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_of_spans, spans_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.state import Claim, StateReader
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, parse_window
 
@@ -74,6 +75,7 @@ class PlanRequest:
         references: With which versions of its references the run is to be computed.
         partial: Whether only those of the days are planned whose inputs are there, where others lack some.
         max_cost: The most that it may be expected to cost; None for no limit.
+        scope: The rows that a pilot changes; None for whole partitions.
     """
 
     table: str
@@ -89,6 +91,7 @@ class PlanRequest:
     references: AskedReferences = THE_PRESENT
     partial: bool = False
     max_cost: Decimal | None = None
+    scope: Scope | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,6 +237,8 @@ def propose(
         cause: What made the run exist; the ledger refuses a follow-up that its outbox does not ask for.
     """
     node = graph.table(request.table)
+    if request.scope is not None:
+        node = replace(node, publish=PublishMode(kind=PublishKind.PILOT, scope=request.scope))
     partitions = output_of(request, graph, as_of)
     reads, pins = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
@@ -368,7 +373,7 @@ def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader, be
     if node.keeps_state:
         pins = _pins_of(state.claims(node.name, begins.snapshots), begins.snapshots)
         return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins) if pins else None
-    if not node.publish.merges:
+    if not node.publish.reads_accepted:
         return None
     claims = state.every_claim(node.name) if node.publish.keys_move else present
     return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=_pins_of(claims, claims))
@@ -489,7 +494,7 @@ def configuration_of(node: TableNode) -> Mapping[str, Any]:
     windows = {edge.argument: dict(edge.window.document) for edge in node.inputs}
     contracts = {edge.table: edge.contract for edge in node.inputs if edge.contract}
     # What returns changes gives other rows when they are merged otherwise.
-    merged = {"publish": node.publish.document} if node.publish.merges else {}
+    merged = {"publish": node.publish.document} if node.publish.reads_accepted else {}
     return {"windows": windows, **({"contracts": contracts} if contracts else {}), **merged}
 
 

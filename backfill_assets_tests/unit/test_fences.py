@@ -290,6 +290,7 @@ READS_OF_ROWS = re.compile(r"\.(collect|first|toPandas|toLocalIterator|toArrow|t
 COUNTS = {
     "candidates/compare.py": "rows that are compared with others, and shown as `gates/sample.py` makes texts of them",
     "candidates/merging.py": "numbers of changes and days, by partition",
+    "candidates/piloting.py": "numbers of rows, by partition",
     "candidates/stage.py": "rows and checksums",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
     "gates/comparison.py": "keys by partition and way",

@@ -52,6 +52,8 @@ def of_planning(error: BackfillError) -> Advice | None:
             return step("name one of these: ", Option("reference", f"{first}=VERSION"))
         case errors.ReferencesNotUsed():
             return step("leave ", Option("references"), " out")
+        case errors.NoPilot():
+            return "plan whole partitions, or name rows by other columns"
         case errors.NoPhases():
             return "plan it without phases, or other days or phases"
         case errors.NeverComputed() | errors.VersionsNotRecorded():

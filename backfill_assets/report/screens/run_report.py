@@ -63,6 +63,7 @@ from backfill_assets.report.screens.review import (
 from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import cost_words, mebibytes, number_text
+from backfill_assets.report.words.plans import publish_words
 from backfill_assets.report.words.stages import policy_words, stage_words
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
@@ -377,6 +378,7 @@ def _origin(report: RunReport) -> Facts:
         *_cost(report.cost),
         ("release", f"{run.manifest.transform} {run.manifest.transform_version}"),
         ("references", references_described(run.manifest.references)),
+        ("publishes", publish_words(run.manifest.publish)),
         ("replaces rows of", f"release {', '.join(report.from_versions)}" if report.from_versions else None),
         ("supersedes", ", ".join(report.run.manifest.supersedes)),
         ("comment of the approver", report.comment),

@@ -30,4 +30,6 @@ def publish_words(mode: PublishMode) -> str:
         case PublishKind.MERGE:
             moves = ", which can move between partitions" if mode.keys_move else ""
             return f"the accepted rows with changes by {', '.join(mode.on)}{moves} (merge)"
+        case PublishKind.PILOT:
+            return f"only rows of {mode.scope}; all others stay exactly as they are accepted"
     assert_never(mode.kind)

@@ -44,6 +44,13 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return _adds_only_words(seen)
         case Finding.MERGED:
             return _merged_words(seen)
+        case Finding.PILOTED:
+            others = (
+                "others differ from the accepted ones"
+                if seen.get("others_differ", True)
+                else "all others are the accepted ones"
+            )
+            return f"{count_of(seen.get('rows', 0), 'row')} of {seen.get('scope', 'the scope')}; {others}"
         case Finding.STATE_AGAIN:
             start = f"from the snapshot of {seen['earlier']}" if seen["earlier"] else "from a cold start"
             same = "is the same" if result.passed else "differs"

@@ -42,6 +42,7 @@ OBSERVED: dict[Finding, dict[str, Any]] = {
     Finding.COMPARED: {**COUNTS, "max_removed_percent": 10, "max_changed_percent": 90},
     Finding.ADDS_ONLY: {**COUNTS, "is_new": False},
     Finding.MERGED: dict(MergedPartition(changes=2, elsewhere=(date(2026, 1, 1),)).observed),
+    Finding.PILOTED: {"scope": "shop=only", "rows": 3, "others_differ": True},
     Finding.STATE_AGAIN: {"partition": "2026-03-01", "snapshot": "2026-02-01", "earlier": None},
     Finding.SAME: {**COUNTS, "more": MORE},
     Finding.DIFFERENT: {**COUNTS, "more": {}},

@@ -1,0 +1,86 @@
+"""Pilot: the content of partitions from the computed rows of a scope and the accepted rows of everything else.
+
+What is accepted is read from the files that the manifest pins, as with a merge, so that the same manifest gives the
+same rows, and other rows than those that were accepted then are never published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.candidates.inputs import PinnedFiles
+from backfill_assets.candidates.rows import rows_of
+from backfill_assets.domain import DerivedTable
+from backfill_assets.gates.piloted import PilotedPartition
+from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
+from backfill_assets.planning.manifest import MERGED_WITH, Manifest
+from backfill_assets.planning.publish_mode import Scope
+from backfill_assets.transforms.schemas import business_schema
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pilot:
+    """The pilot of some partitions.
+
+    Attributes:
+        manifest: The run's contract, for the scope and the pinned rows.
+        table: Its table.
+        partitions: The partitions that are computed.
+        files: The pinned files, those of the table itself among them.
+    """
+
+    ws: Workspace
+    manifest: Manifest
+    table: DerivedTable
+    partitions: Sequence[date]
+    files: PinnedFiles
+
+    def rows(self, returned: DataFrame) -> DataFrame:
+        """The new content: the rows of the scope that the transform returns, and the accepted rows outside of it."""
+        columns = business_schema(self.table).fieldNames()
+        inside = returned.where(is_inside(self._scope)).select(*columns)
+        return self._accepted().where(~is_inside(self._scope)).select(*columns).unionByName(inside)
+
+    def measured(self, staged: DataFrame) -> Mapping[date, PilotedPartition]:
+        """How many rows the scope has, and whether those outside of it are the accepted ones, by partition.
+
+        Args:
+            staged: The staged rows of these partitions.
+        """
+        column, schema, outside = self.table.partition.column, business_schema(self.table), ~is_inside(self._scope)
+        after, before = (
+            partition_checksums(rows.where(outside), column, schema) for rows in (staged, self._accepted())
+        )
+        counted = staged.where(is_inside(self._scope)).groupBy(column).count().collect()
+        rows = {row[column]: row["count"] for row in counted}
+        return {
+            partition: PilotedPartition(
+                scope=str(self._scope),
+                rows=rows.get(partition, 0),
+                others_differ=after.get(partition, NO_ROWS) != before.get(partition, NO_ROWS),
+            )
+            for partition in self.partitions
+        }
+
+    @property
+    def _scope(self) -> Scope:
+        assert self.manifest.publish.scope is not None
+        return self.manifest.publish.scope
+
+    def _accepted(self) -> DataFrame:
+        pinned = self.files[MERGED_WITH]
+        return rows_of(self.ws, self.table, (pinned[partition] for partition in self.partitions))
+
+
+def is_inside(scope: Scope) -> Column:
+    """Whether a row is in a scope; one without a value in a named column is outside of what is named."""
+    named = [F.coalesce(F.col(column).cast("string") == F.lit(value), F.lit(False)) for column, value in scope.where]
+    found = reduce(Column.__and__, named)
+    return ~found if scope.is_rest else found

@@ -1,0 +1,210 @@
+"""A pilot changes the rows of its scope and leaves every other row of its partitions exactly as it is accepted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from backfill_assets.candidates.errors import MergedWithEarlier
+from backfill_assets.candidates.piloting import Pilot
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.settings import Settings
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.words.plans import publish_words
+from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.domains.tenants import USAGE, usage
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.shop import shop_environment, ticking_clock
+
+TABLE, READINGS = "silver.usage", "bronze.readings"
+DAYS = [date(2026, 1, day) for day in (1, 2, 3)]
+TENANTS = ("acme", "zeta", None)
+ACME = Scope(where=(("tenant", "acme"),))
+REST = Scope(where=(("tenant", "acme"),), is_rest=True)
+EARLY, LATE = {"acme": 20, "zeta": 40, None: 60}, {"acme": 10, "zeta": 20, None: 30}
+"""What a tenant used on a day, by the earlier release and by the present one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meter:
+    """The domain of tenants with its workspace."""
+
+    ws: Workspace
+
+    def planned(
+        self, days: Sequence[date], *, scope: Scope | None = None, version: str | None = None, table: str = TABLE
+    ) -> str:
+        request = PlanRequest(
+            table=table,
+            days=DayRange.inclusive(days[0], days[-1]),
+            reason="why not",
+            by="ana",
+            transform_version=version,
+            scope=scope,
+        )
+        return operations.plan(self.ws, request).manifest.run_id
+
+    def gated(self, run_id: str) -> RunState:
+        operations.stage(self.ws, run_id, actor="ana")
+        operations.gate(self.ws, run_id, actor="ana")
+        return operations.run_named(self.ws, run_id).state
+
+    def published(self, days: Sequence[date], *, scope: Scope | None = None, version: str | None = None) -> str:
+        run_id = self.planned(days, scope=scope, version=version)
+        assert self.gated(run_id) is RunState.PASSED
+        operations.approve(self.ws, run_id, by="ben")
+        operations.publish(self.ws, run_id, by="ben")
+        return run_id
+
+    def seen(self) -> Mapping[tuple[date, str | None], int]:
+        found = self.ws.lake.open(TABLE).to_pyarrow_table(columns=["day", "tenant", "used"]).to_pylist()
+        assert len({(row["day"], row["tenant"]) for row in found}) == len(found)
+        return {(row["day"], row["tenant"]): row["used"] for row in found}
+
+
+@pytest.fixture
+def meter(tmp_path: Path, spark: SparkSession) -> Iterator[Meter]:
+    """Three days of three tenants, one of them without a name, by the earlier release."""
+    home = tmp_path / "home"
+    home.mkdir()
+    environment = {**shop_environment(home), "BACKFILL_DOMAIN": "backfill_assets_tests.domains.tenants"}
+    clock = ticking_clock(datetime(2026, 1, 15, 12, tzinfo=UTC))
+    ws = Workspace.open(Settings.from_environment(environment), clock=clock, open_session=lambda: spark)
+    opened = Meter(ws=ws)
+    path = home / "readings.jsonl"
+    readings = [
+        {"reading_id": f"{day} {tenant}", "at": f"{day}T12:00:00Z", "tenant": tenant, "used": LATE[tenant]}
+        for day in DAYS
+        for tenant in TENANTS
+    ]
+    path.write_text("".join(json.dumps(each) + "\n" for each in readings), encoding="utf-8")
+    operations.land(ws, READINGS, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    run = operations.plan_load(ws, READINGS, partitions=None, by="ana", reason="landed")
+    assert run is not None
+    opened.gated(run.run_id)
+    operations.publish(ws, run.run_id, by="ana")
+    opened.published(DAYS, version="0.9.0")
+    yield opened
+    ws.close()
+
+
+def used(by_day: Mapping[date, Mapping[str | None, int]]) -> Mapping[tuple[date, str | None], int]:
+    return {(day, tenant): amount for day, tenants in by_day.items() for tenant, amount in tenants.items()}
+
+
+def stale(meter: Meter) -> list[date]:
+    found = [each for each in operations.stale_tables(meter.ws) if each.table == TABLE]
+    return sorted(day for each in found for some in each.ranges for day in some.partitions)
+
+
+def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_finds_all_of_it_equal(
+    meter: Meter,
+) -> None:
+    assert meter.seen() == used(dict.fromkeys(DAYS, EARLY))
+    pilot = meter.published(DAYS[:2], scope=ACME)
+    mixed = {**EARLY, "acme": LATE["acme"]}
+    assert meter.seen() == used({DAYS[0]: mixed, DAYS[1]: mixed, DAYS[2]: EARLY})
+    with meter.ws.ledger.read() as tx:
+        run = tx.runs.get(pilot)
+        results = tx.candidates.gate_results(pilot)
+    assert (
+        publish_words(run.manifest.publish) == "only rows of tenant=acme; all others stay exactly as they are accepted"
+    )
+    assert Manifest.parse(run.manifest.text) == run.manifest
+    assert {verdict_words(each) for each in results if each.gate == "outside_scope"} == {
+        "1 row of tenant=acme; all others are the accepted ones"
+    }
+    rest = meter.published(DAYS[:2], scope=REST)
+    assert meter.seen() == used({DAYS[0]: LATE, DAYS[1]: LATE, DAYS[2]: EARLY})
+    # Rows of two releases are stale until a plain run finds every row equal; it swaps nothing.
+    assert stale(meter) == DAYS
+    before = meter.ws.lake.open(TABLE).version()
+    whole = meter.published(DAYS[:2])
+    assert (meter.ws.lake.open(TABLE).version(), stale(meter)) == (before, DAYS[2:])
+    assert operations.reproduce(meter.ws, pilot, by="ana", sample=None).identical
+    for run_id in (rest, pilot):
+        operations.rollback(meter.ws, run_id, by="cara", reason="was right before")
+    assert operations.run_named(meter.ws, whole).state is RunState.SUPERSEDED
+    assert meter.seen() == used(dict.fromkeys(DAYS, EARLY))
+    assert audit(meter.ws).problems == ()
+
+
+def test_a_pilot_is_planned_again_when_other_rows_were_published_since(meter: Meter) -> None:
+    planned = meter.planned(DAYS[:1], scope=ACME)
+    assert meter.gated(planned) is RunState.PASSED
+    operations.approve(meter.ws, planned, by="ben")
+    meter.published(DAYS[:1])
+    with pytest.raises(MergedWithEarlier):
+        operations.publish(meter.ws, planned, by="ben")
+    assert meter.seen() == used({DAYS[0]: LATE, DAYS[1]: EARLY, DAYS[2]: EARLY})
+
+
+@pytest.mark.parametrize(
+    ("table", "scope", "days", "says"),
+    [
+        (TABLE, Scope(where=(("shop", "a"),)), DAYS, "shop is no column that rows of a partition differ in"),
+        (TABLE, Scope(where=(("day", "2026-01-01"),)), DAYS, "day is no column that rows of a partition differ in"),
+        ("silver.closed_usage", ACME, DAYS, "only tables that replace whole partitions and keep no state have pilots"),
+        (TABLE, ACME, [*DAYS, date(2026, 1, 4)], "2026-01-04, 1 day has no accepted rows that could stay"),
+    ],
+)
+def test_what_cannot_be_a_pilot_is_refused(
+    meter: Meter, table: str, scope: Scope, days: Sequence[date], says: str
+) -> None:
+    with pytest.raises(Refused, match=f"{table} has no pilot of {scope}: {says}"):
+        meter.planned(days, scope=scope, table=table)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InMemory(Pilot):
+    """A pilot whose accepted rows are in memory."""
+
+    held: DataFrame
+
+    def _accepted(self) -> DataFrame:
+        return self.held
+
+
+@pytest.mark.parametrize("scope", [ACME, REST], ids=str)
+def test_a_row_outside_that_differs_is_lost_or_added_is_found_in_its_partition(
+    spark: SparkSession, scope: Scope
+) -> None:
+    accepted = spark.createDataFrame([(day, f"{tenant}", tenant, 2) for day in DAYS for tenant in TENANTS], USAGE)
+    returned = spark.createDataFrame([(day, f"{tenant}", tenant, 1) for day in DAYS for tenant in TENANTS], USAGE)
+    publish = PublishMode(kind=PublishKind.PILOT, scope=scope)
+    pilot = InMemory(
+        ws=cast(Any, None),
+        manifest=cast(Any, SimpleNamespace(publish=publish)),
+        table=usage,
+        partitions=DAYS,
+        files={},
+        held=accepted,
+    )
+    staged = pilot.rows(returned)
+    inside = 1 if scope is ACME else 2
+    assert {(each.rows, each.others_differ) for each in pilot.measured(staged).values()} == {(inside, False)}
+    outside = sf.col("tenant").eqNullSafe("zeta" if scope is ACME else "acme") & (sf.col("day") == DAYS[1])
+    extra = staged.where(outside)
+    for wrong in (
+        staged.where(~outside),
+        staged.unionByName(extra),
+        staged.withColumn("used", sf.when(outside, sf.lit(7)).otherwise(sf.col("used")).cast("long")),
+    ):
+        found = pilot.measured(wrong)
+        assert [found[day].others_differ for day in DAYS] == [False, True, False]
