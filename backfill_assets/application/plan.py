@@ -30,6 +30,7 @@ from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, S
 from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
+from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over
 from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, plan_document, set_plan_document
@@ -180,9 +181,10 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     with ws.ledger.read() as tx:
         back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
         frozen = freezes_over(ws, tx, [planned.manifest])
+        instead = alternatives(ws, tx, planned, brings)
     seconds = planned.estimate.seconds
     cost = None if seconds is None else ws.settings.tariff.spent(seconds)
-    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen)
+    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, instead)
 
 
 @overload

@@ -10,6 +10,7 @@ from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet
 from backfill_assets.planning.stages import Stage
 from backfill_assets.report.advice.left_out import how_to_include
+from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import FreezeDocument
 from backfill_assets.report.releases import BroughtAlong, LaterRelease
@@ -27,6 +28,7 @@ class PlanDocument:
         stages: What will be done, in order.
         cost: What it is expected to cost; null where no earlier run of the table tells.
         frozen: The freezes over some of its partitions.
+        alternatives: What could be done instead, with what that is expected to cost.
     """
 
     plan: Plan = field(metadata=INLINE)
@@ -35,6 +37,7 @@ class PlanDocument:
     stages: tuple[Stage, ...]
     cost: Cost | None
     frozen: tuple[FreezeDocument, ...]
+    alternatives: tuple[Alternative, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,7 @@ def plan_document(
     brings: Sequence[BroughtAlong] = (),
     cost: Cost | None = None,
     frozen: Sequence[FreezeDocument] = (),
+    alternatives: Sequence[Alternative] = (),
 ) -> PlanDocument:
     """The plan of one run.
 
@@ -98,6 +102,7 @@ def plan_document(
         brings: The newer release and the other references that it brings.
         cost: What it is expected to cost.
         frozen: The freezes over some of its partitions.
+        alternatives: What could be done instead.
     """
     return PlanDocument(
         plan=plan,
@@ -106,6 +111,7 @@ def plan_document(
         stages=tuple(stages),
         cost=cost,
         frozen=tuple(frozen),
+        alternatives=tuple(alternatives),
     )
 
 

@@ -34,7 +34,7 @@ from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import cost_words, mebibytes
-from backfill_assets.report.words.plans import basis_words, publish_words
+from backfill_assets.report.words.plans import alternative_words, basis_words, publish_words
 from backfill_assets.report.words.releases import brought_along_words, goes_back_words
 from backfill_assets.report.words.stages import phase_words, policy_words, proof_words, stage_words
 from backfill_assets.restatements.errors import why_left_out
@@ -77,6 +77,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("dependents", _some(run.dependents) or "none"),
             ("open runs here", ", ".join(run.conflicts)),
         ),
+        section("Instead", Items(items=tuple(map(alternative_words, plan.alternatives)))),
         _stages(plan.stages),
         _next(manifest.run_id, plan.stages),
     )

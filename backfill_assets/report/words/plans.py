@@ -1,4 +1,4 @@
-"""Words of plans: what estimates rest on, and what a publication does to partitions."""
+"""Words of plans: what estimates rest on, what a publication does to partitions, and what could be done instead."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from typing import assert_never
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
+from backfill_assets.report.alternatives import Alternative, Instead
+from backfill_assets.report.requests import NextStep, step
+from backfill_assets.report.values import cost_words
 
 
 def basis_words(estimate: Estimate) -> str:
@@ -33,3 +36,20 @@ def publish_words(mode: PublishMode) -> str:
         case PublishKind.PILOT:
             return f"only rows of {mode.scope}; all others stay exactly as they are accepted"
     assert_never(mode.kind)
+
+
+def alternative_words(found: Alternative) -> NextStep:
+    """What could be done instead of a plan, and what that costs."""
+    cost = "" if found.cost is None else f"; about {cost_words(found.cost)}"
+    match found.instead:
+        case Instead.NOTHING:
+            return step(f"nothing: none of {found.stays} is stale, so that every row is expected to be equal{cost}")
+        case Instead.ONLY_STALE:
+            what = f"only {found.partitions}: {found.stays} is not stale{cost}: "
+            return step(what, *([found.next_step] if found.next_step else []))
+        case Instead.FORWARD:
+            return step(
+                f"a fix forward: {found.stays} stays as the earlier release has computed it, and stale; the newer one "
+                f"computes the days after the last published one in any case{cost}"
+            )
+    assert_never(found.instead)

@@ -1,0 +1,112 @@
+"""Alternatives to a plan, with what each is expected to cost: what a person may decide instead of the backfill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from backfill_assets.core.errors import InvalidReference, MissingInput
+from backfill_assets.core.tariff import Cost
+from backfill_assets.domain import DerivedTable
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.partitions import DayRange, Partitions, days_of
+from backfill_assets.planning.request import Plan
+from backfill_assets.report.releases import BroughtAlong
+from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
+from backfill_assets.workspace import Workspace
+
+
+class Instead(StrEnum):
+    """What can be done instead."""
+
+    NOTHING = "NOTHING"
+    ONLY_STALE = "ONLY_STALE"
+    FORWARD = "FORWARD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alternative:
+    """Something that could be done instead of what is planned.
+
+    Attributes:
+        instead: NOTHING: none of the partitions is stale, so that every row is expected to be equal; ONLY_STALE: the
+            part of them that is stale or was never published; FORWARD: they stay as an earlier release has computed
+            them, and the newer one computes the days after the last published one in any case.
+        partitions: What is computed of those that are planned.
+        stays: What is left as it is.
+        cost: What it is expected to cost; null where no earlier run of the table tells.
+        next_step: What does it; null where nothing has to be done.
+    """
+
+    instead: Instead
+    partitions: Partitions
+    stays: Partitions
+    cost: Cost | None
+    next_step: NextStep | None
+
+
+def alternatives(
+    ws: Workspace, tx: ReadTransaction, plan: Plan, brings: Iterable[BroughtAlong]
+) -> tuple[Alternative, ...]:
+    """What could be done instead of a run by the present release with the present references; empty for other runs."""
+    return tuple(_alternatives(ws, tx, plan, brings)) if _is_present(ws, plan.manifest) else ()
+
+
+def _is_present(ws: Workspace, manifest: Manifest) -> bool:
+    """Whether staleness says something of a run: it is computed as everything that is computed now."""
+    table = ws.domain.tables.get(manifest.table)
+    if not isinstance(table, DerivedTable) or manifest.mode in NEVER_PUBLISHED or manifest.publish.scope is not None:
+        return False
+    try:
+        present = {name: ws.references[name].pinned.sha256 for name in table.references}
+    except (MissingInput, InvalidReference):
+        return False
+    pinned = {each.name: each.sha256 for each in manifest.references}
+    return manifest.transform_version == table.version and pinned == present
+
+
+def _alternatives(
+    ws: Workspace, tx: ReadTransaction, plan: Plan, brings: Iterable[BroughtAlong]
+) -> Iterator[Alternative]:
+    # Only of plans, and most of what is shown needs no rule of staleness.
+    from backfill_assets.staleness.find import stale_partitions
+
+    manifest, grain = plan.manifest, plan.grain
+    accepted = tx.versions.claims(manifest.table, manifest.partitions).keys()
+    found = stale_partitions(ws, tx, ws.domain.derived_table(manifest.table), manifest.partitions)
+    stale = {day for some in found.ranges for day in some.partitions} | set(found.blocked)
+    needed = tuple(day for day in manifest.partitions if day in stale or day not in accepted)
+    fresh = Partitions.of(grain, set(manifest.partitions).difference(needed))
+    nothing, whole = Partitions(grain, ()), Partitions(grain, manifest.partitions)
+    if not needed:
+        yield Alternative(
+            instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=ws.settings.tariff.spent(0), next_step=None
+        )
+    elif len(fresh):
+        days = DayRange(needed[0], days_of(grain, needed[-1]).end)
+        asked = do(Act.PLAN, manifest.table, stale=True, first=days.start, last=days.last, reason=WHY, by=NAME)
+        yield Alternative(
+            instead=Instead.ONLY_STALE,
+            partitions=Partitions(grain, needed),
+            stays=fresh,
+            cost=_part(ws, plan, needed),
+            next_step=step(asked),
+        )
+    if any(each.what == "release" for each in brings) and len(accepted) == len(manifest.partitions):
+        yield Alternative(
+            instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=ws.settings.tariff.spent(0), next_step=None
+        )
+
+
+def _part(ws: Workspace, plan: Plan, partitions: Iterable[date]) -> Cost | None:
+    """What a part of a run is expected to cost, by its share of the expected rows."""
+    expected = plan.estimate
+    if expected.seconds is None or not expected.total_rows:
+        return None
+    chosen = set(partitions)
+    rows = sum(count for day, count in expected.rows.items() if day in chosen)
+    return ws.settings.tariff.spent(expected.seconds * rows / expected.total_rows)
