@@ -167,6 +167,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/application/test_freeze.py"
         "::test_what_a_publication_asks_for_waits_says_so_and_is_planned_once_when_the_freeze_ends_by_itself",
     ),
+    "43": (
+        "integration/candidates/test_pilot.py"
+        "::test_a_row_outside_that_differs_is_lost_or_added_is_found_in_its_partition",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""
