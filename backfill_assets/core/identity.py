@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import date
+from enum import Enum
 from functools import cached_property
 from json.encoder import encode_basestring
+from typing import Any
 
 
 def canonical_json(document: object) -> str:
@@ -41,6 +44,19 @@ def _refuse_floats(value: object) -> None:
             # Most of a document: a call for each would take longer than writing it.
             if type(item) not in _PLAIN:
                 _refuse_floats(item)
+
+
+def plain(value: object) -> Any:
+    """A record, or a part of one, as plain values: fields by name, days and instants as ISO 8601, tuples as lists."""
+    if is_dataclass(value):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [plain(part) for part in value]
+    if isinstance(value, date):
+        return value.isoformat()
+    return value.value if isinstance(value, Enum) else value
 
 
 def sha256_text(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill_assets.core.identity import plain
 from backfill_assets.core.people import POLICY, ApproverNotAPerson, require_person, same_name
 from backfill_assets.core.wording import WHY
 from backfill_assets.ledger import errors
@@ -55,7 +56,7 @@ class ApprovalSteps:
             "note": note,
             **({"place": place} if place else {}),
             **({COMMENT_ON: comment_digest(demanded)} if demanded else {}),
-            **(grounds.document if grounds else {}),
+            **(plain(grounds) if grounds else {}),
         }
         self._log.change(
             self._step(found.run_id, ApprovalState.DRAFT, ApprovalState.APPROVED),

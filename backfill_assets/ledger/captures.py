@@ -13,6 +13,7 @@ from sqlalchemy import insert, select, update
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import Captured, Resolution, Resolved, Written
+from backfill_assets.core.identity import plain
 from backfill_assets.ledger.errors import NoApprovalAwaited
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries
@@ -211,9 +212,9 @@ class CaptureWrites(CaptureReads):
             policy=policy,
             waits=waits,
         )
-        spans = [_document(each) for each in resolution.spans]
+        spans = plain(resolution.spans)
         self._log.write(
-            insert(captures).values(row_of(record, number=number, spans=spans, policy=policy.document)), of=[capture_id]
+            insert(captures).values(row_of(record, number=number, spans=spans, policy=plain(policy))), of=[capture_id]
         )
         begun = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned), "spans": spans}
         self._log.append(Event("capture", capture_id, "capture_begun", actor=by, payload={**begun, "reason": reason}))
@@ -263,7 +264,3 @@ class CaptureWrites(CaptureReads):
         payload = {name: value for name, value in asdict(found).items() if not isinstance(value, datetime)}
         self._log.append(Event("capture", capture_id, "range_captured", actor=by, payload=payload))
         return found
-
-
-def _document(span: Resolved) -> Mapping[str, object]:
-    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in asdict(span).items()}

@@ -31,18 +31,9 @@ class SampledRow:
     before: Values | None
     after: Values | None
 
-    def document(self) -> Mapping[str, Any]:
-        """The row as the ledger keeps it."""
-        return {
-            "partition": self.partition.isoformat(),
-            "key": dict(self.key),
-            "before": None if self.before is None else dict(self.before),
-            "after": None if self.after is None else dict(self.after),
-        }
-
     @staticmethod
     def parse(document: Mapping[str, Any]) -> SampledRow:
-        """The row that the ledger kept; `parse(row.document()) == row`."""
+        """The row that the ledger kept; `parse(plain(row)) == row`."""
         return SampledRow(**{**document, "partition": date.fromisoformat(document["partition"])})
 
 
@@ -60,13 +51,9 @@ class FailingKey:
     partition: date
     key: Values
 
-    def document(self) -> Mapping[str, Any]:
-        """The key as the ledger keeps it."""
-        return {"gate": self.gate, "partition": self.partition.isoformat(), "key": dict(self.key)}
-
     @staticmethod
     def parse(document: Mapping[str, Any]) -> FailingKey:
-        """The key that the ledger kept; `parse(found.document()) == found`."""
+        """The key that the ledger kept; `parse(plain(found)) == found`."""
         return FailingKey(**{**document, "partition": date.fromisoformat(document["partition"])})
 
 
@@ -90,20 +77,9 @@ class BreakdownCell:
     after: Mapping[str, str]
     differs: bool
 
-    def document(self) -> Mapping[str, Any]:
-        """The cell as the ledger keeps it."""
-        return {
-            "month": self.month.isoformat(),
-            "is_new": self.is_new,
-            "by": dict(self.by),
-            "before": dict(self.before),
-            "after": dict(self.after),
-            "differs": self.differs,
-        }
-
     @staticmethod
     def parse(document: Mapping[str, Any]) -> BreakdownCell:
-        """The cell that the ledger kept; `parse(cell.document()) == cell`."""
+        """The cell that the ledger kept; `parse(plain(cell)) == cell`."""
         return BreakdownCell(**{**document, "month": date.fromisoformat(document["month"])})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime
 
 from backfill_assets.capture.landed_files import LandedFile
@@ -140,4 +140,4 @@ _import_fields = read_as(ImportRecord)
 def import_record(row: AnyRow) -> ImportRecord:
     """One landed file; its counts are columns of their own."""
     keys = KeyCounts(current=row.keys_current, deleted=row.keys_deleted, withdrawn=row.keys_withdrawn)
-    return replace(_import_fields(row), counts=_counts(row), keys=keys)
+    return _import_fields(row, counts=_counts(row), keys=keys)

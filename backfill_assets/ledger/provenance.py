@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
@@ -112,13 +112,7 @@ def document_of(provenance: Provenance) -> Mapping[str, Any]:
         case SourceProvenance():
             return {"imports": [list(read) for read in provenance.imports], "session": provenance.session}
         case DerivedProvenance():
-            return {
-                "code": provenance.code,
-                "configuration": provenance.configuration,
-                "inputs": dict(provenance.inputs),
-                "manifest": provenance.manifest,
-                "references": {name: list(read) for name, read in provenance.references.items()},
-                "session": provenance.session,
-                "transform": provenance.transform,
-                "transform_version": provenance.transform_version,
-            }
+            # Each part as what it has to be: a document with another kind of part is none of ours.
+            inputs = dict(provenance.inputs)
+            references = {name: [*read] for name, read in provenance.references.items()}
+            return {**asdict(provenance), "inputs": inputs, "references": references}

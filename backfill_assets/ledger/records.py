@@ -41,25 +41,13 @@ class ApprovalGrounds:
     approvers_version: str
     approvers_sha256: str
 
-    @property
-    def document(self) -> Mapping[str, Any]:
-        """Their part of the event's payload."""
-        return {
-            "groups": list(self.groups),
-            "approvers_version": self.approvers_version,
-            "approvers_sha256": self.approvers_sha256,
-        }
-
     @classmethod
     def parse(cls, payload: Mapping[str, Any]) -> Self | None:
         """The grounds in the payload of an approval's event; None where any person but the requester may approve."""
         if "groups" not in payload:
             return None
-        return cls(
-            groups=tuple(payload["groups"]),
-            approvers_version=payload["approvers_version"],
-            approvers_sha256=payload["approvers_sha256"],
-        )
+        version, sha256 = payload["approvers_version"], payload["approvers_sha256"]
+        return cls(groups=tuple(payload["groups"]), approvers_version=version, approvers_sha256=sha256)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,8 +80,10 @@ _READ: Mapping[str, Callable[[Any], object]] = {
 _WRITTEN: Mapping[str, Callable[[Any], object]] = {"provenance": document_of, "observed": dict}
 
 
-def read_as(kind: type[Read], **columns: str) -> Callable[[AnyRow], Read]:
-    """The reader of a record from rows; a column that was not asked for leaves its field at its default.
+def read_as(kind: type[Read], **columns: str) -> Callable[..., Read]:
+    """The reader of a record from a row and from what is no column of it.
+
+    A column that was not asked for leaves its field at its default.
 
     Args:
         kind: The class of the record, a dataclass.
@@ -95,14 +97,13 @@ def read_as(kind: type[Read], **columns: str) -> Callable[[AnyRow], Read]:
         at = {column: place for place, column in enumerate(there)}
         return tuple((field, at[column], _READ.get(column)) for field, column in names if column in at)
 
-    def read(row: AnyRow) -> Read:
+    def read(row: AnyRow, **more: object) -> Read:
         values = tuple(row)
-        return kind(
-            **{
-                field: values[place] if convert is None else convert(values[place])
-                for field, place, convert in places(row._fields)
-            }
-        )
+        found = {
+            field: values[place] if convert is None else convert(values[place])
+            for field, place, convert in places(row._fields)
+        }
+        return kind(**(found | more))
 
     return read
 
@@ -121,6 +122,9 @@ gate_row = row_of
 partition_version = read_as(PartitionVersion)
 change = read_as(PartitionChange)
 publication_header = read_as(PublicationHeader, sequence="begun_sequence")
+_intent, _publication, _set_record = read_as(PublicationIntent), read_as(PublicationRecord), read_as(SetRecord)
+_RUN = {"sequence": "added_sequence", "manifest_digest": "digest", "first": "first_partition", "last": "last_partition"}
+_run_header, _run_record = read_as(RunHeader, **_RUN), read_as(RunRecord, **_RUN)
 outbox_entry = read_as(OutboxEntry)
 event_record = read_as(EventRecord)
 
@@ -158,26 +162,7 @@ def publication_record(
     row: AnyRow, changes: tuple[PartitionChange, ...], verified: tuple[VerifiedPartition, ...]
 ) -> PublicationRecord:
     """A swap and what became of it."""
-    found = publication_header(row)
-    return PublicationRecord(
-        intent=PublicationIntent(
-            publication_id=found.publication_id,
-            run_id=found.run_id,
-            action=found.action,
-            table=found.table,
-            by=found.by,
-            reason=found.reason,
-            changes=changes,
-            undoes=found.undoes,
-            verified=verified,
-            lineage_digest=row.lineage_digest,
-        ),
-        state=found.state,
-        started_at=found.started_at,
-        finished_at=found.finished_at,
-        delta_version=found.delta_version,
-        note=found.note,
-    )
+    return _publication(row, intent=_intent(row, changes=changes, verified=verified))
 
 
 def lease(row: AnyRow, prefix: str = "") -> Lease | None:
@@ -194,7 +179,7 @@ def lease_of(row: AnyRow, prefix: str = "") -> Lease:
 
 def run_header(row: AnyRow) -> RunHeader:
     """A run without its manifest."""
-    return RunHeader(**_header_fields(row))
+    return _run_header(row, **_agreed(row))
 
 
 def run_record(row: AnyRow) -> RunRecord:
@@ -206,28 +191,16 @@ def run_record(row: AnyRow) -> RunRecord:
     if sha256_text(row.body) != row.digest:
         raise Edited(what=f"the manifest of run {row.run_id}", of={"run_id": row.run_id})
     manifest = _read(Manifest.parse, row.body, f"the manifest of run {row.run_id}", run_id=row.run_id)
-    return RunRecord(**_header_fields(row), manifest=manifest)
+    return _run_record(row, **_agreed(row), manifest=manifest)
 
 
-def _header_fields(row: AnyRow) -> dict[str, Any]:
+def _agreed(row: AnyRow) -> dict[str, Any]:
     approved = row.approval_state is ApprovalState.APPROVED and row.approved_digest == row.digest
     return {
-        "run_id": row.run_id,
-        "table": row.table_name,
-        "kind": row.kind,
-        "mode": row.mode,
-        "because": row.because,
-        "sequence": row.added_sequence,
-        "manifest_digest": row.digest,
-        "state": row.state,
         "approval": ApprovalState.APPROVED if approved else ApprovalState.DRAFT,
         "approved_by": row.approved_by if approved else None,
         "approved_at": row.approved_at if approved else None,
-        "updated_at": row.updated_at,
         "lease": lease(row, "lease_"),
-        "note": row.note,
-        "first": row.first_partition,
-        "last": row.last_partition,
     }
 
 
@@ -252,14 +225,8 @@ def set_record(row: AnyRow) -> SetRecord:
     """
     if sha256_text(row.body) != row.digest:
         raise Edited(what=f"the document of set {row.set_id}", of={"set_id": row.set_id})
-    return SetRecord(
-        set_id=row.set_id,
-        manifest=_read(SetManifest.parse, row.body, f"the document of set {row.set_id}", set_id=row.set_id),
-        digest=row.digest,
-        state=row.state,
-        updated_at=row.updated_at,
-        note=row.note,
-    )
+    manifest = _read(SetManifest.parse, row.body, f"the document of set {row.set_id}", set_id=row.set_id)
+    return _set_record(row, manifest=manifest)
 
 
 def texts_of(partitions: tuple[date, ...]) -> list[str]:

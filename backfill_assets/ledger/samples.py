@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
-from backfill_assets.core.identity import canonical_json
+from backfill_assets.core.identity import canonical_json, plain
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import NoSamples
 from backfill_assets.ledger.events import Event, EventLog
@@ -135,10 +135,16 @@ def append_with_samples(log: EventLog, event: Event, run_id: str, kept: Iterable
     return log.append(event)
 
 
+def _kept(row: SampledRow | FailingKey | BreakdownCell | PartitionCells) -> Mapping[str, Any]:
+    # There are as many cells as partitions, so these have a shorter form.
+    found: Mapping[str, Any] = row.document() if isinstance(row, PartitionCells) else plain(row)
+    return found
+
+
 def _held(sample: Sample, run_id: str) -> Mapping[str, Any]:
     return {
         "run_id": run_id,
         "kind": sample.kind,
         "salt": secrets.token_hex(SALT_BYTES),
-        "body": canonical_json([row.document() for row in sample.rows]),
+        "body": canonical_json([_kept(row) for row in sample.rows]),
     }

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Select, exists, func, insert, select
 
+from backfill_assets.core.identity import plain
 from backfill_assets.core.people import same_name
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps, another_person
@@ -246,7 +247,7 @@ class SetWrites(SetReads):
         Cost: the manifest of the set is parsed; one row, and one event.
         """
         found = self.get(set_id)
-        payload = {**({"note": note} if note else {}), **(grounds.document if grounds else {})}
+        payload = {**({"note": note} if note else {}), **(plain(grounds) if grounds else {})}
         self._log.change(
             Step(table=restatement_sets, key={"set_id": set_id}, name=f"set {set_id}", begins=found.state, ends=to),
             Event("set", set_id, "set_moved", actor=actor, payload=payload),

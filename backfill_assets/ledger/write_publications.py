@@ -12,7 +12,7 @@ from datetime import date
 from sqlalchemy import Connection, insert, or_, select
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.core.identity import EMPTY_FILE_SET, plain
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.events import Event, EventLog, Step
@@ -368,7 +368,7 @@ class PublicationWrites(PublicationChecks):
         """
         payload = {"dependents": list(order.dependents), "reason": one_line("the reason", order.reason)}
         by = one_line("the one who rolls back", order.by)
-        payload |= grounds.document if grounds else {}
+        payload |= plain(grounds) if grounds else {}
         self._log.append(Event(ROLLBACK, order.of, ORDERED, actor=by, payload=payload))
 
     def end_rollback(self, of: str, *, actor: str, note: str = "") -> None:
@@ -395,7 +395,7 @@ def _begun(intent: PublicationIntent, actor: str, grounds: ApprovalGrounds | Non
         "undoes": intent.undoes,
         "partitions": len(intent.changes),
         "verified": len(intent.verified),
-        **(grounds.document if grounds else {}),
+        **(plain(grounds) if grounds else {}),
     }
     state = str(PublicationState.PUBLISHING)
     name = intent.publication_id

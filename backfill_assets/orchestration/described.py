@@ -26,8 +26,8 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.measured import Moves, partition_moves
 from backfill_assets.report.page import Block, page, table
-from backfill_assets.report.references import references_described
 from backfill_assets.report.requests import Act, do
+from backfill_assets.report.words.plans import references_described
 from backfill_assets.report.words.stages import window_words
 
 LAYERS = frozenset({"bronze", "silver", "gold"})

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.core.identity import canonical_json, sha256_text
+from backfill_assets.core.identity import canonical_json, plain, sha256_text
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     CauseKind,
@@ -132,29 +132,18 @@ class Manifest:
                 "table": self.table,
                 "grain": str(self.grain),
                 "partition_column": self.partition_column,
-                "partitions": [partition.isoformat() for partition in self.partitions],
+                "partitions": plain(self.partitions),
                 "publish": self.publish.document,
             },
-            "transform": {
-                "name": self.transform,
-                "version": self.transform_version,
-                "code_digest": self.code_digest,
-            },
+            "transform": {"name": self.transform, "version": self.transform_version, "code_digest": self.code_digest},
             "configuration": dict(self.configuration),
             "inputs": [_input_document(pinned) for pinned in self.inputs],
             **({"base": _input_document(self.base)} if self.base else {}),
             **({"settled": [_pin_document(pin) for pin in self.settled]} if self.settled else {}),
             "imports": list(self.imports),
-            "references": [pinned.document for pinned in self.references],
-            "gates": [{"name": g.name, "demands": g.demands, "blocking": g.blocking} for g in self.gates],
-            "limits": {
-                "chunk_partitions": self.limits.chunk_partitions,
-                "chunk_rows": self.limits.chunk_rows,
-                "max_rows": self.limits.max_rows,
-                "rows_per_minute": self.limits.rows_per_minute,
-                "pause_s": self.limits.pause_s,
-                "max_seconds": self.limits.max_seconds,
-            },
+            "references": plain(self.references),
+            "gates": plain(self.gates),
+            "limits": plain(self.limits),
             "chunks": list(self.chunks),
             "proof": self.proof and _proof_document(self.proof),
             "member_of": self.member_of,
@@ -162,9 +151,9 @@ class Manifest:
             "code_modules": list(self.code_modules),
             "versions": dict(self.versions),
             "supersedes": list(self.supersedes),
-            "policy": self.policy.document,
-            "cause": {"kind": str(self.cause.kind), "publications": list(self.cause.publications)},
-            "declared_empty": [day.isoformat() for day in self.declared_empty],
+            "policy": plain(self.policy),
+            "cause": plain(self.cause),
+            "declared_empty": plain(self.declared_empty),
         }
 
     @property
@@ -247,11 +236,8 @@ class Manifest:
 
 
 def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
-    return {
-        "argument": pinned.argument,
-        "table": pinned.table,
-        "partitions": [_pin_document(pin) for pin in pinned.partitions],
-    }
+    partitions = [_pin_document(pin) for pin in pinned.partitions]
+    return {"argument": pinned.argument, "table": pinned.table, "partitions": partitions}
 
 
 def _pin_document(pin: PinnedPartition) -> list[str | int]:
@@ -261,7 +247,7 @@ def _pin_document(pin: PinnedPartition) -> list[str | int]:
 def _proof_document(proof: Proof) -> Mapping[str, Any]:
     return {
         "beside": proof.beside,
-        "partitions": [partition.isoformat() for partition in proof.partitions],
+        "partitions": plain(proof.partitions),
         "more": [{"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in proof.more],
         "inputs": [_input_document(pinned) for pinned in proof.inputs],
     }
@@ -280,11 +266,7 @@ def _parse_proof(document: Mapping[str, Any]) -> Proof:
 
 
 def _parse_input(document: Mapping[str, Any]) -> PinnedInput:
-    return PinnedInput(
-        argument=document["argument"],
-        table=document["table"],
-        partitions=tuple(map(_parse_pin, document["partitions"])),
-    )
+    return PinnedInput(**{**document, "partitions": tuple(map(_parse_pin, document["partitions"]))})
 
 
 def _parse_pin(pin: list[Any]) -> PinnedPartition:

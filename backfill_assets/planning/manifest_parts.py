@@ -123,11 +123,6 @@ class PinnedReference:
         """Whether a person chose this version, rather than taking the present one."""
         return self.semantics is not ReferenceSemantics.CURRENT
 
-    @property
-    def document(self) -> Mapping[str, str]:
-        """The reference as plain values."""
-        return {"name": self.name, "version": self.version, "sha256": self.sha256, "semantics": str(self.semantics)}
-
     @staticmethod
     def parse(document: Mapping[str, str]) -> PinnedReference:
         """The reference that a document holds."""

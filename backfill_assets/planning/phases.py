@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import groupby, pairwise
@@ -21,11 +21,6 @@ class Phases:
 
     hold_s: int = 0
     each: bool = False
-
-    @property
-    def document(self) -> Mapping[str, int | bool]:
-        """The terms as plain values."""
-        return {"hold_s": self.hold_s, "each": self.each}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,19 +40,9 @@ class Policy:
             case "follow":
                 return self.follow
 
-    @property
-    def document(self) -> Mapping[str, Any]:
-        """The policy as plain values."""
-        return {
-            "live": self.live,
-            "backfill": self.backfill,
-            "follow": self.follow,
-            "approvers": list(self.approvers),
-        }
-
     @staticmethod
     def parse(document: Mapping[str, Any]) -> Policy:
-        """The policy that a document holds; `parse(p.document) == p`."""
+        """The policy that a document holds; `parse(plain(p)) == p`."""
         return Policy(**{**document, "approvers": tuple(document["approvers"])})
 
 

@@ -8,13 +8,13 @@ The set gives a name to the versions that belong together.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.core.identity import canonical_json, sha256_text
+from backfill_assets.core.identity import canonical_json, plain, sha256_text
 from backfill_assets.planning.phases import Phases
 
 SET_FORMAT = 1
@@ -77,31 +77,20 @@ class ProposedBecause:
     basis: str
     files: tuple[ChangedByFile, ...]
 
-    @property
-    def document(self) -> Mapping[str, Any]:
-        """The proposal as plain values."""
-        return {
-            "days": {source: [day.isoformat() for day in days] for source, days in self.days.items()},
-            "imports": list(self.imports),
-            "landed_by": list(self.landed_by),
-            "basis": self.basis,
-            "files": [asdict(each) | {"days": [day.isoformat() for day in each.days]} for each in self.files],
-        }
-
     @staticmethod
     def parse(document: Mapping[str, Any]) -> ProposedBecause:
-        """The proposal that a document holds; `parse(p.document) == p`."""
-        days = {source: tuple(map(date.fromisoformat, some)) for source, some in document["days"].items()}
+        """The proposal that a document holds; `parse(plain(p)) == p`."""
         return ProposedBecause(
-            days=days,
+            days={source: _days(some) for source, some in document["days"].items()},
             imports=tuple(document["imports"]),
             landed_by=tuple(document["landed_by"]),
             basis=document["basis"],
-            files=tuple(
-                ChangedByFile(**{**file, "days": tuple(map(date.fromisoformat, file["days"]))})
-                for file in document["files"]
-            ),
+            files=tuple(ChangedByFile(**{**file, "days": _days(file["days"])}) for file in document["files"]),
         )
+
+
+def _days(texts: Iterable[str]) -> tuple[date, ...]:
+    return tuple(map(date.fromisoformat, texts))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,20 +122,7 @@ class SetManifest:
     @cached_property
     def document(self) -> Mapping[str, Any]:
         """The set as plain values."""
-        return {
-            "format": SET_FORMAT,
-            "set_id": self.set_id,
-            "name": self.name,
-            "reason": self.reason,
-            "requested_by": self.requested_by,
-            "requested_at": self.requested_at.isoformat(),
-            "because": self.because,
-            "members": [
-                {"run_id": m.run_id, "table": m.table, "manifest_digest": m.manifest_digest} for m in self.members
-            ],
-            "proposed": self.proposed and self.proposed.document,
-            "phases": self.phases and self.phases.document,
-        }
+        return {"format": SET_FORMAT, **plain(self)}
 
     @cached_property
     def text(self) -> str:
@@ -168,14 +144,10 @@ class SetManifest:
         document = json.loads(text)
         if document["format"] != SET_FORMAT:
             raise ValueError(f"a set of format {document['format']}; this code reads format {SET_FORMAT}")
-        return SetManifest(
-            set_id=document["set_id"],
-            name=document["name"],
-            reason=document["reason"],
-            requested_by=document["requested_by"],
-            requested_at=datetime.fromisoformat(document["requested_at"]),
-            because=document["because"],
-            members=tuple(SetMember(**member) for member in document["members"]),
-            proposed=document["proposed"] and ProposedBecause.parse(document["proposed"]),
-            phases=document["phases"] and Phases(**document["phases"]),
-        )
+        parts = {
+            "requested_at": datetime.fromisoformat(document["requested_at"]),
+            "members": tuple(SetMember(**member) for member in document["members"]),
+            "proposed": document["proposed"] and ProposedBecause.parse(document["proposed"]),
+            "phases": document["phases"] and Phases(**document["phases"]),
+        }
+        return SetManifest(**{**{name: value for name, value in document.items() if name != "format"}, **parts})

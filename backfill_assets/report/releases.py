@@ -3,6 +3,7 @@ what its borders keep, and which inputs it has not read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +17,6 @@ from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, Partitions, compress, next_partition
-from backfill_assets.planning.releases import later_releases, release_order
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
 
 _UNDECIDED = frozenset(RunState) - {
@@ -243,3 +243,27 @@ def _restated_together(tx: ReadTransaction, run: RunRecord) -> frozenset[date]:
     members = found.manifest.members if found else ()
     runs = tx.runs.named([member.run_id for member in members if member.table == run.manifest.table])
     return frozenset(run.manifest.partitions).union(*(other.manifest.partitions for other in runs))
+
+
+def later_releases(version: str, accepted: Mapping[date, str]) -> Mapping[str, tuple[date, ...]]:
+    """The partitions whose accepted rows come from a later release, by that release.
+
+    Args:
+        version: The release that would replace them.
+        accepted: The release that made the accepted rows, by partition.
+    """
+    found: dict[str, list[date]] = {}
+    for partition, other in sorted(accepted.items()):
+        if release_order(other) > release_order(version):
+            found.setdefault(other, []).append(partition)
+    return {other: tuple(found[other]) for other in sorted(found, key=release_order, reverse=True)}
+
+
+def release_order(version: str) -> tuple[tuple[int, int, str], ...]:
+    """The place of a release among others.
+
+    Numbers count as numbers, so that 3.10.0 is after 3.9.0, and come after words: 3.0.0 is after 3.0.0-rc1.
+    """
+    parts = re.findall(r"\d+|[^\d.+_-]+", version)
+    ordered = [(1, int(part), "") if part.isdigit() else (-1, 0, part) for part in parts]
+    return (*ordered, (0, 0, ""))

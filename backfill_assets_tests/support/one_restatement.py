@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.clock import system_clock
+from backfill_assets.core.identity import plain
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
@@ -51,7 +52,7 @@ def _published(ws: Workspace, run_id: str) -> dict[str, Any]:
         rows = {str(day): version.rows for day, version in tx.versions.accepted(table).items()}
         checksums = {str(day): version.checksum for day, version in tx.versions.accepted(table).items()}
     gates = sorted([str(r.partition), r.gate, r.passed, dict(r.observed)] for r in gated.results)
-    sample = [row.document() for row in gated.sample]
+    sample = plain(gated.sample)
     return {"rows": rows, "checksums": checksums, "gates": gates, "sample": sample}
 
 

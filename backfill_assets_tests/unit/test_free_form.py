@@ -21,10 +21,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/basis.py Basis.configuration",
         "planning/manifest.py Manifest.configuration",
         "planning/manifest.py Manifest.document",
-        "planning/policy.py Policy.document",
         "planning/policy.py Policy.parse",
         "planning/request.py configuration_of",
-        "planning/sets.py ProposedBecause.document",
         "planning/sets.py ProposedBecause.parse",
         "planning/sets.py SetManifest.document",
         "staleness/decide.py ConfiguredWith",
@@ -38,7 +36,6 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/findings.py GateResult.observed",
     ),
     "the payload of an event: every action has its own, and the chain hashes all of it": (
-        "ledger/records.py ApprovalGrounds.document",
         "ledger/records.py ApprovalGrounds.parse",
         "ledger/events.py Event.payload",
         "ledger/events.py EventLog.change",
@@ -50,13 +47,10 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "core/session_settings.py staged_versions",
     ),
     "sampled rows as the ledger keeps them, until they are parsed": (
-        "ledger/findings.py BreakdownCell.document",
         "ledger/findings.py BreakdownCell.parse",
-        "ledger/findings.py FailingKey.document",
         "ledger/findings.py FailingKey.parse",
         "ledger/findings.py PartitionCells.document",
         "ledger/findings.py PartitionCells.parse",
-        "ledger/findings.py SampledRow.document",
         "ledger/findings.py SampledRow.parse",
     ),
     "values of columns, as an author writes them": (

@@ -11,9 +11,9 @@ from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.page import Facts, Page, Value, facts, page, run_ref, section, words
 from backfill_assets.report.partition import ImportOnDay, PartitionHistory, VersionHistory
-from backfill_assets.report.references import references_described
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.runs import run_ids, state_of
+from backfill_assets.report.words.plans import references_described
 from backfill_assets.report.words.states import MEANING
 
 

@@ -28,14 +28,19 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan
-from backfill_assets.report.references import references_described
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import cost_words, mebibytes
-from backfill_assets.report.words.plans import alternative_words, basis_words, publish_words
-from backfill_assets.report.words.releases import brought_along_words, goes_back_words
+from backfill_assets.report.words.plans import (
+    alternative_words,
+    basis_words,
+    brought_along_words,
+    goes_back_words,
+    publish_words,
+    references_described,
+)
 from backfill_assets.report.words.stages import phase_words, policy_words, proof_words, stage_words
 from backfill_assets.restatements.errors import why_left_out
 

@@ -8,7 +8,7 @@ from typing import assert_never
 from backfill_assets.report.page import Items, Page, Value, page, words
 from backfill_assets.report.proposals import DaysNotProposed, NewProposal, ProposeReport, WhyNotProposed
 from backfill_assets.report.screens.plan import left_out_line
-from backfill_assets.report.words.releases import brought_along_words
+from backfill_assets.report.words.plans import brought_along_words
 from backfill_assets.report.words.waiting import open_proposal_words
 
 

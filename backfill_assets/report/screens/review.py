@@ -10,10 +10,9 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.measured import PROOF, GateSummary
-from backfill_assets.report.references import references_described
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.set_report import SetReport, TableTotals
-from backfill_assets.report.words.releases import goes_back_words, left_behind_words, moved_on_words
+from backfill_assets.report.words.plans import goes_back_words, left_behind_words, moved_on_words, references_described
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import said_of
 

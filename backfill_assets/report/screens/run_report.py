@@ -49,7 +49,6 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.references import references_described
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.screens.publications import publications_table
@@ -63,7 +62,7 @@ from backfill_assets.report.screens.review import (
 from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import cost_words, mebibytes, number_text
-from backfill_assets.report.words.plans import publish_words
+from backfill_assets.report.words.plans import publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}

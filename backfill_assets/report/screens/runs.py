@@ -28,9 +28,9 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.references import references_described
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.words.plans import references_described
 from backfill_assets.report.words.stages import phase_words
 from backfill_assets.report.words.states import MEANING
 

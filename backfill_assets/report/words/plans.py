@@ -1,13 +1,17 @@
-"""Words of plans: what estimates rest on, what a publication does to partitions, and what could be done instead."""
+"""Words of plans: what they rest on and do, what could be done instead, and their releases and references."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from backfill_assets.planning.estimates import Basis, Estimate
+from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.report.alternatives import Alternative, Instead
+from backfill_assets.report.releases import BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words
 
@@ -53,3 +57,51 @@ def alternative_words(found: Alternative) -> NextStep:
                 f"computes the days after the last published one in any case{cost}"
             )
     assert_never(found.instead)
+
+
+def brought_along_words(found: BroughtAlong) -> str:
+    """Which newer release or other reference a run brings."""
+    edited = " with other content" if found.was == found.now else ""
+    return f"{found.table} also gets {found.what} {found.now}{edited} in place of {found.was}: {found.partitions}"
+
+
+def goes_back_words(found: LaterRelease) -> str:
+    """Behind which release a run goes back."""
+    return (
+        f"this run goes back: the accepted rows of {found.partitions} come from version {found.accepted_version}, "
+        f"and the run is {found.transform_version}"
+    )
+
+
+def moved_on_words(found: TablePartitions) -> str:
+    """Which input has changed since a run was planned."""
+    partitions = str(found).removeprefix(f"{found.table} ")
+    return (
+        f"the input {found.table} has changed since this run was planned ({partitions}), and the run has not read "
+        "that: plan it again to read it"
+    )
+
+
+def left_behind_words(found: LeftBehind) -> str:
+    """Which partitions keep another release on the border of a run, and what reads both sides of it."""
+    both = f", and what reads both sides of it mixes both releases: {'; '.join(map(str, found.mixed))}"
+    return (
+        f"{found.partitions} of {found.table} border on this run and stay as release {' and '.join(found.releases)} "
+        f"computed them: across that border values can differ only because the rules do{both if found.mixed else ''}"
+    )
+
+
+def references_described(references: Sequence[PinnedReference]) -> str | None:
+    """The versions in words, and why these; None for a run without references."""
+    versions = ", ".join(f"{pinned.name} {pinned.version}" for pinned in references)
+    match semantics_of(references):
+        case None:
+            return None
+        case ReferenceSemantics.CURRENT:
+            return f"current: {versions}"
+        case ReferenceSemantics.AS_RECORDED:
+            return f"as recorded, which the replaced rows had used: {versions}"
+        case ReferenceSemantics.CORRECTED:
+            named = ", ".join(f"{pinned.name} {pinned.version}" for pinned in references if pinned.is_chosen)
+            others = ", ".join(f"{pinned.name} {pinned.version}" for pinned in references if not pinned.is_chosen)
+            return f"corrected, as named: {named}" + (f"; current: {others}" if others else "")

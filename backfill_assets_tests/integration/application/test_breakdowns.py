@@ -23,7 +23,7 @@ from backfill_assets.application.report import report_html, report_markdown
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.candidates import evaluate
 from backfill_assets.core.errors import ContractBroken, NotApproved
-from backfill_assets.core.identity import canonical_json
+from backfill_assets.core.identity import canonical_json, plain
 from backfill_assets.core.progress import Listener
 from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, moved
 from backfill_assets.gates import broken_down, measure
@@ -189,7 +189,7 @@ def test_names_keep_the_order_of_the_declaration(spark: SparkSession) -> None:
     declared = Breakdown(by=("state", "id"), measures={"shared": "share", "counted": "count"})
     table = replace(TABLE, breakdown=declared)
     cells = break_down(frame(spark, [(FIRST, "k", "a", 1, 0.5)]), None, table, new=(FIRST,))
-    kept = tuple(BreakdownCell.parse(json.loads(canonical_json(cell.document()))) for cell in cells)
+    kept = tuple(BreakdownCell.parse(json.loads(canonical_json(plain(cell)))) for cell in cells)
     assert kept == cells
     found = breakdown_document(kept, declared)
     assert found is not None

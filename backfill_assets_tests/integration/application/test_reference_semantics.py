@@ -28,13 +28,12 @@ from backfill_assets.planning.windows import Window
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.planned import SetPlan
-from backfill_assets.report.references import references_described
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.status import status
 from backfill_assets.report.values import text_of
-from backfill_assets.report.words.releases import brought_along_words
+from backfill_assets.report.words.plans import brought_along_words, references_described
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit

@@ -20,7 +20,7 @@ from backfill_assets.planning.chosen_references import (
 )
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.report.references import references_described
+from backfill_assets.report.words.plans import references_described
 from backfill_assets_tests.support.advice import advised
 
 CURRENT, CORRECTED, AS_RECORDED = ReferenceSemantics

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from backfill_assets.planning.releases import later_releases
+from backfill_assets.report.releases import later_releases
 
 DAYS = [date(2026, 1, day) for day in range(1, 5)]
 

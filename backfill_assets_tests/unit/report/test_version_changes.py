@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.report.releases import differences
-from backfill_assets.report.words.releases import brought_along_words
+from backfill_assets.report.words.plans import brought_along_words
 from backfill_assets_tests.unit.planning.test_manifest import FIRST, MANIFEST
 
 SECOND = date(2006, 7, 2)
