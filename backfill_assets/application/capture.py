@@ -272,7 +272,7 @@ def _land(
         stated = Extract(days=days, where={}, reason=reason, confirmed_by=confirmed_by, is_captured=True)
         found = land_extract(replace(work, lease=new_lease(ws.settings)), captures, stated)
         extract = StatedExtract(scope=stated.scope, withdrawn=found.withdrawn)
-        for outcome in (*found.files, Landed(record=found.statement, days=found.days, is_new=found.is_new)):
+        for outcome in (*found.files, found.statement):
             report(outcome)
     if not outcomes:
         return None

@@ -12,7 +12,6 @@ from backfill_assets.core.people import require_person, same_name
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import NotConfirmed
 from backfill_assets.landing.extract import Extract, land_extract, preview
-from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore as restore_keys
 from backfill_assets.landing.statements import withdraw as withdraw_key
 from backfill_assets.planning.partitions import DayRange
@@ -46,9 +45,8 @@ def land_as_extract(
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     found = land_extract(landing(ws, table, acting.by), captures, extract)
-    statement = Landed(record=found.statement, days=found.days, is_new=found.is_new)
     stated = StatedExtract(scope=extract.scope, withdrawn=found.withdrawn)
-    return landed_report(ws, table, [*found.files, statement], acting, builds=builds, extract=stated)
+    return landed_report(ws, table, [*found.files, found.statement], acting, builds=builds, extract=stated)
 
 
 def require_another(table: SourceTable, confirmed_by: str | None, acting: Acting) -> None:

@@ -34,7 +34,7 @@ from backfill_assets.landing.file_versions import Archived, probe_versions, reco
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing, version_columns
-from backfill_assets.landing.land import Landed, require_whole_files
+from backfill_assets.landing.land import Landed, landed_now, require_whole_files
 from backfill_assets.landing.record_rules import REASON, Bounds
 from backfill_assets.landing.statements import (
     Statement,
@@ -149,17 +149,14 @@ class LandedExtract:
 
     Attributes:
         files: The files, as `land` gives them.
-        statement: The import that withdraws what they lack.
+        statement: The import that withdraws what they lack, with all days that have to be built again; it is not new
+            for the same extract with nothing landed since, which changes nothing.
         withdrawn: What it withdraws.
-        days: The event dates that have to be built again, in order.
-        is_new: Whether something was landed: the same extract, with nothing landed since, changes nothing.
     """
 
     files: tuple[Landed, ...]
-    statement: ImportRecord
+    statement: Landed
     withdrawn: Withdrawn
-    days: tuple[date, ...]
-    is_new: bool
 
 
 def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *, now: datetime) -> Withdrawn:
@@ -213,7 +210,8 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
         statement = _statement(extract, archived)
         kept = statement.kept(work)
         if (known := _landed_last(work, kept.sha256)) is not None:
-            return LandedExtract(files=(), statement=known, withdrawn=Withdrawn(), days=(), is_new=False)
+            same = Landed(record=known, days=(), is_new=False)
+            return LandedExtract(files=(), statement=same, withdrawn=Withdrawn())
         imports = work.begun([*(each.file for each in archived), kept], OnDuplicate.CORRECT)
         work.reached(Point.LAND_BEGUN)
         with work.attempting(imports):
@@ -225,17 +223,9 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
             found = work.account(imports)
             imports = _finished(work, imports, found, archived, statement, withdrawn, extract)
         work.reached(Point.LAND_FINISHED)
-    days = [tuple(day.event_date for day in found.files[record.import_id].days) for record in imports]
-    return LandedExtract(
-        files=tuple(
-            Landed(record=record, days=of_file, is_new=True)
-            for record, of_file in zip(imports[:-1], days[:-1], strict=True)
-        ),
-        statement=imports[-1],
-        withdrawn=withdrawn,
-        days=tuple(sorted({day for of_file in days for day in of_file})),
-        is_new=True,
-    )
+    landed = [landed_now(record, found) for record in imports]
+    days = sorted({day for each in landed for day in each.days})
+    return LandedExtract(files=tuple(landed[:-1]), statement=replace(landed[-1], days=tuple(days)), withdrawn=withdrawn)
 
 
 def _require_whole_files(work: Landing, captures: Sequence[Capture], extract: Extract) -> None:

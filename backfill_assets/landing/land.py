@@ -44,6 +44,12 @@ class Landed:
     is_new: bool
 
 
+def landed_now(record: ImportRecord, found: Account) -> Landed:
+    """The result for an import that has just landed."""
+    days = found.files[record.import_id].days
+    return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
+
+
 def land_files(
     work: Landing, captures: Sequence[Capture], on_duplicate: OnDuplicate, landed: Callable[[Landed], None]
 ) -> None:
@@ -145,8 +151,7 @@ def _land_new(
             records = [tx.imports.get(record.import_id) for record in begun]
     work.reached(Point.LAND_FINISHED)
     for record in records:
-        days = found.files[record.import_id].days
-        landed(Landed(record=record, days=tuple(day.event_date for day in days), is_new=True))
+        landed(landed_now(record, found))
 
 
 def _take_in(work: Landing, archived: Archived, record: ImportRecord, old_days: Sequence[ImportDay]) -> Landed:
@@ -165,7 +170,7 @@ def _take_in(work: Landing, archived: Archived, record: ImportRecord, old_days: 
                 tx.imports.recount(recounted, because=record.import_id, actor=work.by)
             record = tx.imports.get(record.import_id)
     work.reached(Point.LAND_FINISHED)
-    return Landed(record=record, days=tuple(day.event_date for day in file.days), is_new=True)
+    return landed_now(record, found)
 
 
 def _reopen(work: Landing, record: ImportRecord) -> tuple[ImportRecord, tuple[ImportDay, ...]]:

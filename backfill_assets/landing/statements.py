@@ -35,7 +35,7 @@ from backfill_assets.landing.errors import NotCurrent, NothingToRestore, Unknown
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing
-from backfill_assets.landing.land import Landed
+from backfill_assets.landing.land import Landed, landed_now
 from backfill_assets.landing.values import Reading, typed
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -174,8 +174,7 @@ def _state(
             record_statement(tx, record, statement, counts.landed, by=work.by)
             record = tx.imports.get(record.import_id)
     work.reached(Point.LAND_FINISHED)
-    days = tuple(day.event_date for day in found.files[record.import_id].days)
-    return Landed(record=record, days=days, is_new=True)
+    return landed_now(record, found)
 
 
 def require_key(source: SourceTable, key: Mapping[str, str], *, complete: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
 from datetime import date, datetime
 
 from backfill_assets.capture.landed_files import LandedFile
@@ -59,18 +60,10 @@ class KeyCounts:
         return self.current + self.deleted + self.withdrawn
 
     def __add__(self, other: KeyCounts) -> KeyCounts:
-        return KeyCounts(
-            current=self.current + other.current,
-            deleted=self.deleted + other.deleted,
-            withdrawn=self.withdrawn + other.withdrawn,
-        )
+        return KeyCounts(**{each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)})
 
     def __sub__(self, other: KeyCounts) -> KeyCounts:
-        return KeyCounts(
-            current=self.current - other.current,
-            deleted=self.deleted - other.deleted,
-            withdrawn=self.withdrawn - other.withdrawn,
-        )
+        return KeyCounts(**{each.name: getattr(self, each.name) - getattr(other, each.name) for each in fields(self)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +99,15 @@ class ImportRecord(LandedFile):
     ignored_columns: tuple[str, ...] = ()
     note: str = ""
     contract: int = 1
+
+
+def sums_by_source(landed: Iterable[ImportRecord]) -> Mapping[str, tuple[int, KeyCounts]]:
+    """How many keys landed files have ever brought, and what these are now, by source."""
+    found: dict[str, tuple[int, KeyCounts]] = {}
+    for record in landed:
+        accepted, keys = found.get(record.source, (0, KeyCounts()))
+        found[record.source] = (accepted + record.counts.accepted, keys + record.keys)
+    return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
@@ -21,6 +20,7 @@ from backfill_assets.ledger.import_records import (
     KeyCounts,
     import_day,
     import_record,
+    sums_by_source,
 )
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import Queries, batches
@@ -123,21 +123,17 @@ class ImportReads(Queries):
 
         Cost: one row per landed file.
         """
-        accepted: Counter[str] = Counter()
-        keys: dict[str, KeyCounts] = {}
-        unfinished: set[str] = set()
-        for record in self.records():
-            if record.state in (ImportState.LANDED, ImportState.LOADED):
-                accepted[record.source] += record.counts.accepted
-                keys[record.source] = keys.get(record.source, KeyCounts()) + record.keys
-            elif record.landed_at is not None:
-                unfinished.add(record.source)
+        records = self.records()
+        are_live = (ImportState.LANDED, ImportState.LOADED)
+        live = [record for record in records if record.state in are_live]
+        # Landed before, and being landed again in its place.
+        unfinished = {r.source for r in records if r.landed_at is not None and r.state not in are_live}
         return tuple(
-            f"the keys of {source} do not add up: {accepted[source]:,} were accepted, {found.current:,} are current, "
+            f"the keys of {source} do not add up: {accepted:,} were accepted, {found.current:,} are current, "
             f"{found.deleted:,} deleted and {found.withdrawn:,} withdrawn."
-            for source, found in sorted(keys.items())
+            for source, (accepted, found) in sums_by_source(live).items()
             if source not in unfinished
-            and (accepted[source] != found.ever or min(found.current, found.deleted, found.withdrawn) < 0)
+            and (accepted != found.ever or min(found.current, found.deleted, found.withdrawn) < 0)
         )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date
 
 from backfill_assets.capture.landed_files import landing_files
@@ -23,7 +23,7 @@ from backfill_assets.lake.lineage import lineage_rows
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.captures import CapturedFile
-from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
+from backfill_assets.ledger.import_records import ImportRecord, sums_by_source
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -129,7 +129,9 @@ def audit(
         captured = [file for source in ws.domain.sources for file in tx.captures.files(source.name)]
         pinned = tx.runs.references()
     for record in landed:
-        problems += _landed_against_ledger(ws, record, looked, is_quick=is_quick)
+        if not record.counts.reconciles:
+            problems.append(f"{record.import_id}: its counts do not add up.")
+        problems += _file_against_ledger(ws, record.import_id, record, looked, is_quick=is_quick)
     known = {record.stored_path for record in landed}
     for file in captured:
         if file.stored_path not in known:
@@ -155,19 +157,8 @@ def audit(
 
 def _accounts(landed: Iterable[ImportRecord]) -> Iterator[SourceAccount]:
     """The sums over what has landed; whether they close is checked with the ledger's rows."""
-    accepted: Counter[str] = Counter()
-    keys: dict[str, KeyCounts] = {}
-    for record in landed:
-        accepted[record.source] += record.counts.accepted
-        keys[record.source] = keys.get(record.source, KeyCounts()) + record.keys
-    for source, found in sorted(keys.items()):
-        yield SourceAccount(
-            source=source,
-            accepted=accepted[source],
-            current=found.current,
-            deleted=found.deleted,
-            withdrawn=found.withdrawn,
-        )
+    for source, (accepted, keys) in sums_by_source(landed).items():
+        yield SourceAccount(source=source, accepted=accepted, **asdict(keys))
 
 
 @dataclass(slots=True)
@@ -258,16 +249,11 @@ def _table_against_ledger(
     yield from _files_against_ledger(ws, name, accepted)
     if not is_quick:
         looked.size_bytes += sum(version.files.size_bytes for version in accepted.values())
-        yield from _bytes_against_ledger(ws, name, accepted)
+        changed = changed_files(ws.lake, name, (version.files for version in accepted.values()))
+        yield from (f"{name}: {problem}." for problem in changed)
     seen = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
     looked.commits += len(seen)
     yield from _commits_against_ledger(name, seen, {record.intent.publication_id: record for record in records})
-
-
-def _landed_against_ledger(ws: Workspace, record: ImportRecord, looked: _Looked, *, is_quick: bool) -> Iterator[str]:
-    if not record.counts.reconciles:
-        yield f"{record.import_id}: its counts do not add up."
-    yield from _file_against_ledger(ws, record.import_id, record, looked, is_quick=is_quick)
 
 
 def _file_against_ledger(
@@ -300,11 +286,6 @@ def _files_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, Part
             yield f"{name} {partition}: {problem}."
     for value in sorted(live):
         yield f"{name} {value}: readers see rows that no accepted version explains."
-
-
-def _bytes_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion]) -> Iterator[str]:
-    for problem in changed_files(ws.lake, name, (version.files for version in accepted.values())):
-        yield f"{name}: {problem}."
 
 
 def _commits_against_ledger(

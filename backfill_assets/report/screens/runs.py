@@ -16,7 +16,6 @@ from backfill_assets.report.page import (
     Note,
     Page,
     Section,
-    Table,
     Tone,
     Toned,
     Value,
@@ -221,24 +220,6 @@ def set_runs(found: SetDocument) -> Section | None:
         "Runs, in the order of publication",
         table(heads, rows, numbers=["changed", "verified"], whole=["run", "state"]),
     )
-
-
-def runs_table(runs: Sequence[RunSummary], *, most: int | None = None) -> Table:
-    """Runs in a list; the id of a run begins with the name of its table."""
-    rows = [
-        (
-            run_ref(run.record.run_id),
-            run.record.kind,
-            run.manifest.output,
-            state(run),
-            run.record.approval,
-            run.manifest.requested_by,
-            run.manifest.reason,
-        )
-        for run in runs
-    ]
-    heads = ["run", "kind", "partitions", "state", "approval", "asked by", "reason"]
-    return table(heads, rows, whole=["run", "state"], most=most)
 
 
 def backwards(sentences: Sequence[str]) -> tuple[Block, ...]:

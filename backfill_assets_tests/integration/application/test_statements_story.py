@@ -91,7 +91,7 @@ class Story:
         assert found.withdrawn.keys == len(gone)
         self.sales = {key: each for key, each in self.sales.items() if key not in gone} | new
         if gone:
-            self.taken[found.statement.import_id] = gone
+            self.taken[found.statement.record.import_id] = gone
         return f"replaces {first}..{last} by {new}"
 
     def _withdraws(self, name: str) -> str:

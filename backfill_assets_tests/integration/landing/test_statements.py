@@ -78,17 +78,14 @@ def keys(room: LandingRoom) -> KeyCounts:
 def test_what_an_extract_lacks_is_withdrawn_with_its_reason(room: LandingRoom) -> None:
     room.land(content(on(1), on(2), on(3, 1), on(4, 3)))
     found = extract(room, content(on(1), on(5)), content(on(3, 2)), days=DayRange(DAYS[0], DAYS[2]))
-    assert (found.withdrawn.keys, found.withdrawn.current, found.days) == (1, 3, DAYS[:3])
+    assert (found.withdrawn.keys, found.withdrawn.current, found.statement.days) == (1, 3, DAYS[:3])
     assert rows(room) == [("k1", DAYS[0], "p0"), ("k3", DAYS[2], "p0"), ("k4", DAYS[3], "p0"), ("k5", DAYS[0], "p0")]
     assert keys(room) == KeyCounts(current=4, withdrawn=1)
-    assert (found.statement.note, found.statement.format, found.statement.counts.accepted) == (
-        "new extract; confirmed by bea",
-        "statement",
-        1,
-    )
+    stated = found.statement.record
+    assert (stated.note, stated.format, stated.counts.accepted) == ("new extract; confirmed by bea", "statement", 1)
     with room.ledger.read() as tx:
         (event_of,) = [e for e in tx.events.entries() if e.action == "keys_withdrawn"]
-        touched = {day.event_date: day.withdrawn for day in tx.imports.days([found.statement.import_id])}
+        touched = {day.event_date: day.withdrawn for day in tx.imports.days([stated.import_id])}
     assert (event_of.payload["keys"], event_of.payload["reason"]) == (1, "new extract")
     assert touched == {DAYS[0]: 1}
 
@@ -98,9 +95,9 @@ def test_the_same_extract_again_changes_nothing_until_something_else_lands(room:
     room.land(content(on(1), on(2)))
     extract(room, content(on(1)))
     again = extract(room, content(on(1)))
-    assert (again.is_new, again.days) == (False, ())
+    assert (again.statement.is_new, again.statement.days) == (False, ())
     room.land(content(on(1, 0, 7), on(9)))
-    assert extract(room, content(on(1))).is_new
+    assert extract(room, content(on(1))).statement.is_new
     assert rows(room) == [("k1", DAYS[0], "p0")]
 
 
@@ -265,7 +262,7 @@ def test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed(
         assert keys(room) == KeyCounts(current=len(stated), withdrawn=len(latest.keys() - stated.keys()))
         assert found.withdrawn.keys == len(latest.keys() - stated.keys())
         if found.withdrawn.keys:
-            restore(room.work(), found.statement.import_id, {}, reason="undo")
+            restore(room.work(), found.statement.record.import_id, {}, reason="undo")
         assert rows(room) == as_rows((latest | stated).values())
         assert keys(room) == KeyCounts(current=len(latest | stated))
 
