@@ -30,21 +30,14 @@ from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
+class Recovered(RecoveredWork):
     """One piece of work that was in progress, and how it ended.
 
     Attributes:
-        what: What it is: `publication`, `run`, `rollback`, `set` or `landing`.
-        id: Names it.
-        outcome: How it ended, in words.
-        next_step: What to do about it.
         problem: Why it could not be ended.
         landed: The publications and rollbacks that were completed for it, in order.
     """
 
-    what: str
-    id: str
-    outcome: str
     next_step: NextStep | None = None
     problem: Problem | None = None
     landed: tuple[PublicationRecord, ...] = ()

@@ -51,24 +51,6 @@ class ReadTransaction:
         row_checks: Whether the rows are as the events left them.
     """
 
-    runs: RunReads
-    leases: LeaseReads
-    candidates: CandidateReads
-    comments: CommentReads
-    samples: SampleReads
-    publications: PublicationReads
-    versions: VersionReads
-    bases: BasisReads
-    outbox: OutboxReads
-    sets: SetReads
-    stuck: StuckReads
-    freezes: FreezeReads
-    captures: CaptureReads
-    imports: ImportReads
-    events: EventReads
-    chain_checks: ChainChecks
-    row_checks: RowChecks
-
     def __init__(self, connection: Connection) -> None:
         self.runs = RunReads(connection)
         self.leases = LeaseReads(connection)

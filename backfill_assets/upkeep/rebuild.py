@@ -7,7 +7,7 @@ only looked at where those differ.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 
 from pyspark.sql import DataFrame
@@ -196,45 +196,34 @@ def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date,
     rows = sum(found.rows for found in rebuilt.values())
     kept = [p for p in suspects if not missing_files(work.ws.lake, table.name, [candidates[p].files])]
     if not kept:
-        alone = tuple(_difference(candidates[p], _of(rebuilt, p)) for p in suspects)
+        alone = tuple(_difference(candidates[p], _of(rebuilt, p), is_compared=False) for p in suspects)
         return Rebuilt(rows=rows, differences=alone)
     new = work.read([staged.get(p, EMPTY_FILE_SET) for p in kept])
     old = work.read([candidates[p].files for p in kept])
     compared = measure(new, old, table, schema=schema)
-    return Rebuilt(
-        rows=rows,
-        differences=tuple(
-            _compared(candidates[p], _of(compared, p)) if p in kept else _difference(candidates[p], _of(rebuilt, p))
-            for p in suspects
-        ),
-        sample=sample_rows(new, old, table, most=MOST_SAMPLED),
-    )
+    differences = [
+        _difference(candidates[p], _of(compared if p in kept else rebuilt, p), is_compared=p in kept) for p in suspects
+    ]
+    return Rebuilt(rows=rows, differences=tuple(differences), sample=sample_rows(new, old, table, most=MOST_SAMPLED))
 
 
 def _of(measured: Mapping[date, Measured], partition: date) -> Measured:
     return measured.get(partition) or Measured(partition=partition, checksum=NO_ROWS)
 
 
-def _difference(expected: CandidatePartition, found: Measured) -> Difference:
-    """Where only the checksums are known, because the published files are gone."""
+def _difference(expected: CandidatePartition, found: Measured, *, is_compared: bool) -> Difference:
+    """How a rebuilt partition differs; only the checksums are known where the published files are gone."""
     return Difference(
         partition=expected.partition,
         expected_checksum=expected.checksum,
         checksum=found.checksum,
         expected_rows=expected.rows,
         rows=found.rows,
-    )
-
-
-def _compared(expected: CandidatePartition, found: Measured) -> Difference:
-    """The same, with how the rebuilt rows differ from the published files."""
-    return replace(
-        _difference(expected, found),
-        added=found.added,
-        removed=found.removed,
-        changed=found.changed,
-        unchanged=found.unchanged,
-        changed_columns=found.changed_columns,
+        added=found.added if is_compared else None,
+        removed=found.removed if is_compared else None,
+        changed=found.changed if is_compared else None,
+        unchanged=found.unchanged if is_compared else None,
+        changed_columns=found.changed_columns if is_compared else None,
     )
 
 

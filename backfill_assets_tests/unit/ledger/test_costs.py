@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import get_type_hints
+from typing import cast, get_type_hints
+
+from sqlalchemy import Connection
 
 from backfill_assets.ledger.approvals import ApprovalWrites
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 
-AGGREGATES = {
-    *get_type_hints(ReadTransaction).values(),
-    *get_type_hints(WriteTransaction).values(),
-    ApprovalWrites,
-}
+READS = ReadTransaction(cast("Connection", None))  # no aggregate asks anything of a database by itself
+AGGREGATES = {*map(type, vars(READS).values()), *get_type_hints(WriteTransaction).values(), ApprovalWrites}
 
 
 def offered() -> Iterator[tuple[str, str]]:
