@@ -22,6 +22,7 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import changed_columns, outcome_of
 from backfill_assets.report.page import facts, table
 from backfill_assets.report.requests import Act, do
+from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.verdicts import verdict_words
 
 MOST_FAILED_ROWS = 100
@@ -41,7 +42,7 @@ def gate_specs(
         dg.AssetCheckSpec(
             name=gate.name,
             asset=asset,
-            description=_sentence(gate.demands),
+            description=as_sentence(gate.demands),
             blocking=gate.blocking,
             partitions_def=partitions,
         )
@@ -70,7 +71,7 @@ def evaluations(
             severity=_severity(result.blocking),
             blocking=result.blocking,
             partition=key,
-            description=_sentence(verdict_words(result)),
+            description=as_sentence(verdict_words(result)),
             metadata={"violations": violations(result)}
             if result.passed or failed[result.gate] > MOST_FAILED_ROWS
             else {"violations": violations(result), **_observed(result), **_linked(result, links)},
@@ -93,7 +94,7 @@ def summaries(
             passed=not failed,
             severity=_severity(found[0].blocking),
             blocking=found[0].blocking,
-            description=_sentence(outcome_of(grain, found))
+            description=as_sentence(outcome_of(grain, found))
             if not failed
             else f"{outcome_of(grain, found)}: {describe(grain, (result.partition for result in failed))}. "
             f"{'Keys of rows that fail' if any(map(names_rows, failed)) else 'The report'}: "
@@ -115,10 +116,6 @@ def _declared(results: Iterable[GateResult]) -> Iterator[GateResult]:
 
 def _severity(blocking: bool) -> dg.AssetCheckSeverity:
     return dg.AssetCheckSeverity.ERROR if blocking else dg.AssetCheckSeverity.WARN
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}" if text else text
 
 
 def _failed_rows(failed: Sequence[GateResult]) -> Mapping[str, Any]:

@@ -260,12 +260,7 @@ def shown(*blocks: Block) -> dg.MarkdownMetadataValue:
 
 
 def _differences(moves: Moves) -> Mapping[str, int]:
-    return {
-        "added": moves.added,
-        "changed": moves.changed,
-        "removed": moves.removed,
-        "unchanged": moves.unchanged,
-    }
+    return {name: getattr(moves, name) for name in (*MOVED, "unchanged")}
 
 
 def published(

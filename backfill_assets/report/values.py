@@ -84,3 +84,8 @@ def cost_words(cost: Cost) -> str:
 def mebibytes(size_bytes: int) -> str:
     """A size as it stands in a sentence or a column."""
     return f"{size_bytes / 2**20:,.1f} MiB"
+
+
+def as_sentence(text: str) -> str:
+    """A text with a capital letter and a full stop; nothing stays nothing."""
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}" if text else text

@@ -12,6 +12,7 @@ from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.measured import PROOF, GateSummary
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.set_report import SetReport, TableTotals
+from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import goes_back_words, left_behind_words, moved_on_words, references_described
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import said_of
@@ -64,9 +65,9 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
     commented = {result.gate for result in found.to_comment}
     informing = [g for g in found.gates if g.failed and not g.blocking and g.gate not in commented]
     return (
-        *(_sentence(goes_back_words(each)) for each in found.goes_back),
-        *(_sentence(moved_on_words(each)) for each in found.moved_on),
-        *(_sentence(left_behind_words(each)) for each in found.left_behind),
+        *(as_sentence(goes_back_words(each)) for each in found.goes_back),
+        *(as_sentence(moved_on_words(each)) for each in found.moved_on),
+        *(as_sentence(left_behind_words(each)) for each in found.left_behind),
         *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
         *([f"The approval needs a written comment: {said_of(found.to_comment)}."] if found.to_comment else []),
     )
@@ -140,7 +141,7 @@ def _what_changes(found: RunReport) -> str:
     elif found.equal_partitions:
         stay = "were equal and stayed as they were" if is_past else "are equal and stay as they are"
         parts.append(f"the accepted rows of {count_of(found.equal_partitions, found.noun)} {stay}")
-    return _sentence("; ".join(parts))
+    return as_sentence("; ".join(parts))
 
 
 def _why(found: RunReport) -> str:
@@ -148,7 +149,7 @@ def _why(found: RunReport) -> str:
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
     named = references_described(run.manifest.references)
     references = f". References {named}" if named else ""
-    return _sentence(
+    return as_sentence(
         f"{run.record.kind}, requested by {run.manifest.requested_by}: {run.manifest.reason}. "
         f"The rows come from {run.manifest.transform}, release {run.manifest.transform_version}{replaced}{references}"
     )
@@ -157,7 +158,7 @@ def _why(found: RunReport) -> str:
 def _by_how_much(found: RunReport) -> str:
     if found.totals is None:
         return "Not measured yet."
-    return _sentence(_moves_of(found, is_past=found.run.record.state in EVER_PUBLISHED))
+    return as_sentence(_moves_of(found, is_past=found.run.record.state in EVER_PUBLISHED))
 
 
 def _moves_of(found: RunReport | TableTotals, *, is_past: bool) -> str:
@@ -197,7 +198,7 @@ def _is_it_right(gates: Sequence[GateSummary]) -> str:
             "Whether the reason is right, and these days are all that it concerns, no gate can know."
         )
     words = [f"{gate.gate} ({'blocks' if gate.blocking else 'informs'}): {gate.first_failure}" for gate in failed]
-    return _sentence(f"{len(failed):,} of {count_of(len(measured), 'gate')} failed. {'; '.join(words)}")
+    return as_sentence(f"{len(failed):,} of {count_of(len(measured), 'gate')} failed. {'; '.join(words)}")
 
 
 def _on_yes(found: RunReport) -> str:
@@ -295,7 +296,3 @@ def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
         return f"It is {found.record.state}: {MEANING[found.record.state]}.{depends}"
     follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
     return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
