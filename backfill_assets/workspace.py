@@ -40,7 +40,6 @@ class Workspace:
 
     Attributes:
         settings: Read once.
-        domain: The tables and references.
         clock: The only source of the present instant.
         open_session: Opens a Spark session; an orchestrator passes its own.
         wait: Waits for seconds when a manifest limits the pace.
@@ -67,9 +66,6 @@ class Workspace:
 
         Args:
             settings: Read once.
-            clock: The only source of the present instant.
-            open_session: Opens a Spark session; None for one of this process.
-            reached: Called after every durable step.
             conditions: Check the conditions of the domain's gates; not needed to look.
         """
         return Workspace(
@@ -89,12 +85,10 @@ class Workspace:
 
     @cached_property
     def ledger(self) -> Ledger:
-        """The ledger, its schema brought up to date."""
         return Ledger.open(self.settings.ledger_url, clock=self.clock)
 
     @cached_property
     def lake(self) -> Lake:
-        """The Delta tables."""
         return Lake(root=self.settings.lake, access=self.settings.access)
 
     def require_lake(self, table: str | None = None) -> None:

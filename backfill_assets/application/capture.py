@@ -64,15 +64,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resolved:
-    """A period of an open stream.
-
-    Attributes:
-        stream: The stream.
-        period: The period.
-        resolution: Its positions.
-        left: What is not captured yet, by partition.
-        plan: What a person is shown of it.
-    """
+    """A period of an open stream."""
 
     stream: Stream
     period: Period

@@ -35,13 +35,7 @@ W = TypeVar("W", Staging, Gating)
 
 @dataclass(kw_only=True)
 class Executed:
-    """The results of the loop.
-
-    Attributes:
-        staged: The staged partitions, empty ones included.
-        evaluated: The results of the gates; None when they were not evaluated.
-        publication: The publication; None when there was none.
-    """
+    """The results of the loop."""
 
     staged: Mapping[date, CandidatePartition] = field(default_factory=dict)
     evaluated: Evaluated | None = None
@@ -55,13 +49,11 @@ class Executed:
 
     @property
     def published(self) -> PublicationRecord:
-        """The publication; the run has been published."""
         assert self.publication is not None
         return self.publication
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a blocking gate failed."""
         return self.evaluated is not None and not self.evaluated.passed
 
 

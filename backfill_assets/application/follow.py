@@ -54,7 +54,6 @@ class Followed:
     """The result of one follow-up that this process executed.
 
     Attributes:
-        run: As the ledger has it now.
         error: The error that stopped it; None when it went as far as it may, or a gate blocked it.
     """
 

@@ -93,23 +93,18 @@ class LazyRecorder(Generic[R]):
         return self._opened.enter_context(self._open())
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
-        """See `Recorder`."""
         self._recorder.execute(ws, run_id, parts, by=by, listener=listener)
 
     def is_elsewhere(self, run_id: str) -> bool:
-        """See `Recorder`."""
         return self._recorder.is_elsewhere(run_id)
 
     def catch_up(self, ws: Workspace) -> None:
-        """See `Recorder`."""
         self._recorder.catch_up(ws)
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
-        """See `Recorder`."""
         self._recorder.landed(ws, record)
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
-        """See `Recorder`."""
         return self._recorder.prune(as_of=as_of, dry_run=dry_run)
 
 

@@ -37,28 +37,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One run by its id.
-
-    Raises (every method):
-        UnknownName: There is no such run.
-    """
+    """One run by its id. Raises (every method): UnknownName: There is no such run."""
 
     ws: Workspace
     run_id: str
 
     @property
     def record(self) -> RunRecord:
-        """The run as the ledger has it now."""
         with self.ws.ledger.read() as tx:
             return tx.runs.get(self.run_id)
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The run itself."""
         return (self.run_id,)
 
     def document(self) -> RunSummary:
-        """The state of the run."""
         return run_document(self.ws, self.run_id)
 
     def report(self) -> RunReport:
@@ -200,11 +193,9 @@ class RestatementSet:
 
     @property
     def run_ids(self) -> tuple[str, ...]:
-        """The runs of the set."""
         return tuple(member.run_id for member in self.members)
 
     def document(self) -> SetDocument:
-        """The state of the set."""
         return set_document(self.ws, self.set_id)
 
     def report(self) -> SetReport:

@@ -26,13 +26,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkLog:
-    """The log of one process that executes parts of a run.
-
-    Attributes:
-        ws: The workspace, whose settings say whether anything is written.
-        manifest: Of the run; None when nothing is written.
-        by: On whose behalf.
-    """
+    """The log of one process that executes parts of a run."""
 
     ws: Workspace
     manifest: Manifest | None
@@ -55,7 +49,6 @@ class WorkLog:
 
     @contextmanager
     def stage(self, stage: Stage) -> Iterator[None]:
-        """Logs the beginning and the end of one stage."""
         with self._logged("stage", stage, {"stage": type(stage).__name__.lower()}):
             yield
 

@@ -176,7 +176,6 @@ def quiet_spark(
     """Opens Spark with its log going to `<home>/logs/spark.log`; the terminal belongs to the command.
 
     Args:
-        quiet: Do not say that it is started, which takes some seconds.
         meanwhile: Done in those seconds, in which this process only waits.
         silence_s: After so long a line says that it is still starting.
     """

@@ -166,9 +166,6 @@ def story() -> Iterator[str]:
 def _told(ws: Workspace, console: Console | None) -> Iterator[DemoStep]:
     """Tells the story.
 
-    Args:
-        console: Where it is printed, with the answers of the commands; None to collect their documents instead.
-
     Raises:
         Exit: A command ended otherwise than in the story, and has said why.
     """

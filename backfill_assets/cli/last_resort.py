@@ -34,11 +34,7 @@ _MACHINE = {
 
 
 def unexpected(error: Exception) -> BackfillError:
-    """An unforeseen error as one sentence; its details are written to a file below the home.
-
-    Args:
-        error: Anything but a `BackfillError`.
-    """
+    """An unforeseen error as one sentence; its details are written to a file below the home."""
     show_trace(error)
     if _is_full(error):
         return DiskFull(holds=visible(str(getattr(error, "filename", None) or _fullest())))

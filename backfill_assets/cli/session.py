@@ -34,7 +34,6 @@ class Surroundings:
 
     Attributes:
         recording: Opens what records their work.
-        serving: Serves the desk.
         meanwhile: Imports what the recorder needs and Spark does not, while Spark starts.
     """
 

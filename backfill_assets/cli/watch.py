@@ -31,7 +31,6 @@ def watch_status(
     On a terminal each picture takes the place of the one before; elsewhere one is printed whenever it has changed.
 
     Args:
-        name: Only this run or set.
         wait: Waits between two pictures.
     """
     picture = _picture(ws, name)  # A name that does not exist ends the command, and is not shown every two seconds.

@@ -64,11 +64,7 @@ def _is_same(old: T.DataType, new: T.DataType) -> bool:
 
 
 def needs_rule(old: T.StructType, new: T.StructType, *, ruled: Collection[str] = ()) -> tuple[str, ...]:
-    """What of a change is not a widening, as parts of a sentence that name the column; empty if nothing is.
-
-    Args:
-        ruled: Columns of either that a rule of the author explains.
-    """
+    """What of a change is not a widening, as parts of a sentence that name the column; empty if nothing is."""
     before = {field.name: field for field in old.fields}
     after = {field.name: field for field in new.fields}
     gone = [f"{name} is no longer there" for name in before if name not in after and name not in ruled]
@@ -96,7 +92,6 @@ def widened(found: T.StructType, wanted: T.StructType, *, former: Collection[str
     Columns of `found` alone are kept for files that have them, so they can be null, like those that `found` lacks.
 
     Args:
-        found: The schema of the table now; `needs_rule` has nothing to say about the change, or rules explain it.
         wanted: What new files have.
         former: Columns that may be missing in `wanted`.
 

@@ -308,7 +308,6 @@ class Problems:
     found: list[Problem] = field(default_factory=list)
 
     def refused(self, table: str, error: BackfillError) -> None:
-        """Adds an error that concerns a table."""
         problem = Problem(table=table, error=error)
         if str(problem) not in map(str, self.found):
             self.found.append(problem)

@@ -101,7 +101,6 @@ class FileSet:
 
     @staticmethod
     def of(files: Iterable[DataFile]) -> FileSet:
-        """The file set of these files, in any order."""
         return FileSet(files=tuple(files))
 
     @cached_property

@@ -36,11 +36,7 @@ def options() -> str:
 
 
 def write(class_path: str = "") -> Path:
-    """Writes the archive of what a small computation loads, and replaces an earlier one.
-
-    Args:
-        class_path: Jars before Spark's own.
-    """
+    """Writes the archive of what a small computation loads, and replaces an earlier one."""
     import pyspark
 
     ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +67,6 @@ def compute(spark: SparkSession, folder: str) -> None:
 
     Args:
         spark: A session for nothing else: settings of it are changed.
-        folder: Where files are written.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as F

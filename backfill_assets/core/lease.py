@@ -113,7 +113,6 @@ def renewed(renew: Callable[[], bool], *, length: timedelta, lost: Callable[[], 
 
     Args:
         renew: Renews it; False when the lease was lost. After an error it is tried again.
-        length: How long the lease is.
         lost: Called from that thread when the lease was lost, repeatedly until the block ends.
     """
     ended = threading.Event()

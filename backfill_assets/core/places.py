@@ -45,7 +45,6 @@ class StoreUrl:
 
     @property
     def name(self) -> str:
-        """The last part of the prefix."""
         return self.prefix.rpartition("/")[2]
 
 

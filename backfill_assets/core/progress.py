@@ -11,10 +11,8 @@ class Progress:
     """The progress of long work, for a display.
 
     Attributes:
-        step: What is being done, such as `stage` or `gate`.
         table: The table it is done for; empty where it is for several.
         done, total: In partitions.
-        line: One line for a log.
     """
 
     step: str

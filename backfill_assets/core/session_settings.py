@@ -116,7 +116,6 @@ class WrongSetting:
 
     Attributes:
         expected: Its fixed value; None for one that must not be given.
-        found: What the session has; None for nothing.
     """
 
     name: str

@@ -172,9 +172,6 @@ def give_access(spark: SparkSession, settings: Settings) -> None:
 def require_meaning(spark: SparkSession, *, transform: str | None = None) -> None:
     """Refuses a session whose settings could change the meaning of rows.
 
-    Args:
-        transform: Names the transform that left the session; None without one.
-
     Raises:
         WrongSession: A setting does not have the required value; the message states both.
     """

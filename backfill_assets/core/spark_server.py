@@ -104,7 +104,6 @@ class SparkServer:
 
     Attributes:
         name: Differs from that of every other server.
-        home: The home that it computes for.
         machine: Its process, `host:pid`; the number is 0 until it is known.
         mark: What tells its process from any other that ever has this number; empty where the system does not say.
         port: Where it listens on loopback.
@@ -126,17 +125,14 @@ class SparkServer:
 
     @property
     def address(self) -> str:
-        """Where it listens."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def number(self) -> int:
-        """Of its process."""
         return int(self.machine.rpartition(":")[2])
 
     @property
     def is_running(self) -> bool:
-        """Whether its process still is that one."""
         if self.number == 0 or self.machine.rpartition(":")[0] != socket.gethostname():
             return False
         return mark_of(self.machine) == self.mark if self.mark else _is_alive(self.number)
@@ -165,11 +161,7 @@ class Found:
 
 
 def look(settings: Settings, conf: Mapping[str, str]) -> Found | None:
-    """The server of a home, and whether a command can use it; None when none was started.
-
-    Args:
-        conf: What a server is started with by these settings.
-    """
+    """The server of a home, and whether a command can use it; None when none was started."""
     try:
         text = (settings.home / FOLDER / _STATE).read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -203,9 +195,6 @@ def present_versions() -> Mapping[str, str]:
 
 def start(settings: Settings, conf: Mapping[str, str], *, clock: Clock) -> tuple[SparkServer, bool]:
     """The server of a home, which is started when there is none that runs; of two at once, the other one waits.
-
-    Args:
-        clock: For when it was started.
 
     Returns:
         The server, and whether it is new.

@@ -42,8 +42,6 @@ class StoreAccess:
         endpoint: The URL of the store; empty for Amazon's.
         region: Empty for the libraries' default.
         access_key: The id of a key; empty for none.
-        secret_key: Its secret.
-        session_token: Of temporary credentials.
         further: Options that only delta-rs knows.
     """
 
@@ -101,7 +99,6 @@ class StoreAccess:
         )
 
     def for_delta(self) -> Mapping[str, str]:
-        """Options of delta-rs."""
         known = {
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_REGION": self.region or ("us-east-1" if self.endpoint else ""),

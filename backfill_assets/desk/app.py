@@ -31,11 +31,7 @@ HOSTS = ["127.0.0.1", "localhost"]
 
 
 def create_app(ws: Workspace, *, patience_s: float = PATIENCE_S) -> Starlette:
-    """The desk over a workspace, whose ledger is opened at once.
-
-    Args:
-        patience_s: How long a page waits for what is found out in the background.
-    """
+    """The desk over a workspace, whose ledger is opened at once."""
     _ = ws.ledger  # Opened here, and not by several pages at once.
     staleness = StalenessInBackground(ws, patience_s)
     pages = Pages(ws=ws, staleness=staleness)

@@ -46,9 +46,7 @@ class Field:
     """Something to type or to choose in a form.
 
     Attributes:
-        name: The parameter.
         label: What it is called; an empty one hides the field, whose value is sent as it is.
-        value: What is in it.
         options: What can be chosen; empty where anything can be typed.
         every: What an empty choice is called; empty when something has to be chosen.
         required: Whether something has to be typed.
@@ -114,8 +112,6 @@ def shown(
     """A page.
 
     Args:
-        here: Its address in the navigation; empty where it has none.
-        asked: The form below its title.
         again_after_s: After how many seconds a browser asks for it again; None for never.
     """
     html = Html(linked=address_of)

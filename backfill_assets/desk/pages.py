@@ -46,13 +46,7 @@ AGAIN_AFTER_S = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """The pages of the desk.
-
-    Attributes:
-        ws: What they look at.
-        staleness: What is stale of it.
-        counts: What its events add up to, as far as they have been counted.
-    """
+    """The pages of the desk."""
 
     ws: Workspace
     staleness: StalenessInBackground
@@ -60,7 +54,6 @@ class Pages:
     _counting: Lock = field(default_factory=Lock)
 
     def routes(self) -> Mapping[str, Callable[[Request], Response]]:
-        """The pages by address."""
         return {
             "/": self.overview,
             "/runs": self.runs,
@@ -82,7 +75,6 @@ class Pages:
         return shown(screens.overview_page(status, look.last_audit(self.ws), self.ws.clock()), here="/")
 
     def runs(self, request: Request) -> Response:
-        """Runs by table, state and person."""
         given = request.query_params
         state, before = _one_of(RunState, given.get("state")), _number(given.get("before"))
         table, person = given.get("table") or None, (given.get("person") or "").strip() or None
@@ -98,7 +90,6 @@ class Pages:
         )
 
     def sets(self, request: Request) -> Response:
-        """Sets by table, state and person."""
         given = request.query_params
         state, offset = _one_of(SetState, given.get("state")), _number(given.get("offset")) or 0
         table, person = given.get("table") or None, (given.get("person") or "").strip() or None
@@ -123,7 +114,6 @@ class Pages:
         return HTMLResponse(report_html(self.ws, request.path_params["name"]), headers=OF_A_REPORT)
 
     def calendar(self, request: Request) -> Response:
-        """A year of every table."""
         given = request.query_params
         colouring = _one_of(Colouring, given.get("by")) or Colouring.STATE
         known = self.staleness.latest()
@@ -164,7 +154,6 @@ class Pages:
         return shown(listed, here="/rows", asked=form("/rows", fields, "Show this row in every version"))
 
     def publications(self, request: Request) -> Response:
-        """Publications and rollbacks as a timeline."""
         given = request.query_params
         table, before = given.get("table") or None, _number(given.get("before"))
         found = look.publications(self.ws, table, before)
@@ -177,7 +166,6 @@ class Pages:
         return shown(timeline_page(listed, address_of, older), here="/publications", asked=asked)
 
     def audit(self, _request: Request) -> Response:
-        """The verdict of the last audit."""
         return shown(screens.audit_page(look.last_audit(self.ws), self.ws.clock()), here="/audit")
 
     def prepare(self) -> None:

@@ -19,7 +19,6 @@ def serve_desk(ws: Workspace, port: int | None, ready: Callable[[str], None]) ->
 
     Args:
         port: A port of this machine; any free one by default.
-        ready: Called with the address once it is answered there.
 
     Raises:
         Refused: The port is taken, or may not be used, or the packages of the extra `desk` are not installed.

@@ -41,7 +41,6 @@ class StalenessInBackground:
     """The last known staleness, found out again when something has changed.
 
     Attributes:
-        ws: The workspace.
         patience_s: How long a page waits for it.
     """
 
@@ -63,7 +62,6 @@ class StalenessInBackground:
             return self._asked[1]
 
     def latest(self) -> KnownStaleness:
-        """What is known after a moment's wait."""
         basis = self._basis()
         being_found = self._ask(basis)
         if self._known[0] != basis and being_found is not None:
@@ -74,7 +72,6 @@ class StalenessInBackground:
         )
 
     def close(self) -> None:
-        """Ends what is in the background."""
         self._worker.shutdown(wait=False, cancel_futures=True)
 
     def _find(self, basis: _Basis) -> None:

@@ -32,7 +32,6 @@ class Breakdown:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All measures, `rows` first."""
         return (ROWS, *self.measures)
 
 

@@ -51,7 +51,6 @@ class TransformContext:
 
         Args:
             rows: Values in the order of the columns.
-            schema: Columns and types as SQL writes them, such as `day date, is_countable boolean`.
         """
         # Imported here because only a running transform needs these, and loading a domain should be fast.
         import pyarrow as pa

@@ -58,12 +58,7 @@ def wrong(table: Declared, mistake: str) -> InvalidDeclaration:
 
 
 def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
-    """Refuses what is of another type than its role asks for, before anything is asked of it.
-
-    Args:
-        table: The declaration, of which nothing is known yet.
-        kinds: By attribute, what it has to be, in words and as a test.
-    """
+    """Refuses what is of another type than its role asks for, before anything is asked of it."""
     name = getattr(table, "name", None)
     if not isinstance(name, str):
         raise InvalidDeclaration(f"a table is named layer.table with lower-case letters, digits and _: {name!r}.")

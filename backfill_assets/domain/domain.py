@@ -109,9 +109,6 @@ class Domain:
     def derived_table(self, name: str, *, days: DayRange | None = None) -> DerivedTable:
         """The derived table of that name.
 
-        Args:
-            days: The days that are asked for, which a refusal names.
-
         Raises:
             UnknownName: There is no such table, or it is a source table.
         """
@@ -136,8 +133,6 @@ class Domain:
 
         Args:
             references: The parsed reference values, by name.
-            first_day: The first day any table has a partition for.
-            contracts: The contract versions in which sources are read, by table; those not named have one.
         """
         read_as = contracts or {}
         return Graph(

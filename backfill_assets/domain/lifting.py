@@ -26,7 +26,6 @@ def lifted(frame: DataFrame, source: SourceTable, version: int, *, only: Column 
 
     Args:
         frame: Every column of that version, and others.
-        version: The version of all of its records.
         only: Computes columns for these records alone, and null for others; None for all.
     """
     for each in range(version, source.contract_version):

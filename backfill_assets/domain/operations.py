@@ -100,7 +100,6 @@ class Operations:
 
     @property
     def named(self) -> Mapping[str, Operation]:
-        """The operations by their value in the column."""
         return {value: operation for operation, value in self._values.items() if value is not None}
 
 

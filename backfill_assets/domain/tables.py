@@ -318,7 +318,6 @@ class DerivedTable:
 
     @property
     def short_name(self) -> str:
-        """The table's name without its layer."""
         return self.name.partition(".")[2]
 
     def release(self, version: str | None) -> Release:

@@ -20,7 +20,6 @@ def open_files(place: Place, access: StoreAccess) -> Files:
     """The files of a place, with connections of their own.
 
     Args:
-        place: A local folder or a prefix of a store.
         access: Endpoint and credentials, for a store.
     """
     match place:

@@ -32,8 +32,6 @@ def require_one_winner(open_files: Callable[[], Files], *, writers: int = WRITER
 
     Args:
         open_files: Opens the place for one writer, with connections of its own.
-        writers: How many put each key at once.
-        rounds: For how many keys.
     """
     everyone = [open_files() for _ in range(writers)]
     files, name = everyone[0], f"{FOLDER}/{secrets.token_hex(8)}"

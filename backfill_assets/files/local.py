@@ -27,7 +27,6 @@ class LocalFiles:
         return 1
 
     def listed(self, folder: str = "") -> Iterator[FileState]:
-        """Every file below a folder, sorted by path."""
         below = f"{folder.strip('/')}/" if folder else ""
         yield from sorted(_below(str(self.place / folder), below), key=lambda each: each.path)
 
@@ -41,15 +40,12 @@ class LocalFiles:
         return _state(path, found)
 
     def open(self, path: str) -> BinaryIO:
-        """The bytes of a file."""
         return (self.place / path).open("rb")
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file."""
         return (self.place / path).read_bytes()
 
     def digest(self, path: str) -> str:
-        """The sha256 of a file's bytes."""
         return sha256_of_file(self.place / path)
 
     def put_if_absent(self, path: str, content: bytes | Path) -> bool:
@@ -70,7 +66,6 @@ class LocalFiles:
 
     @contextmanager
     def create(self, path: str) -> Iterator[BinaryIO]:
-        """A new file in its place."""
         target = self.place / path
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("wb") as file:
@@ -91,7 +86,6 @@ class LocalFiles:
                 continue
 
     def remove_folder(self, folder: str) -> None:
-        """Removes a folder with everything in it."""
         shutil.rmtree(self.place / folder, ignore_errors=True)
 
 

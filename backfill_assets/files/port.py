@@ -22,7 +22,6 @@ class FileState:
 
     Attributes:
         path: Relative to the place.
-        size_bytes: Its length.
         stamp: Differs after any write to the file; the store's ETag, or inode and change time of a local file.
     """
 
@@ -65,9 +64,7 @@ class Files(Protocol):
     """
 
     @property
-    def place(self) -> Place:
-        """Where they are."""
-        ...
+    def place(self) -> Place: ...
 
     @property
     def at_once(self) -> int:
@@ -75,11 +72,7 @@ class Files(Protocol):
         ...
 
     def listed(self, folder: str = "") -> Iterator[FileState]:
-        """Every file below a folder, at any depth, sorted by path; none when there is no such folder.
-
-        Args:
-            folder: Relative to the place. Links are not listed and not followed.
-        """
+        """Every file below a folder, at any depth, sorted by path; none when there is no such folder."""
         ...
 
     def stat(self, path: str) -> FileState | None:

@@ -112,7 +112,6 @@ class StoreFiles:
             return bytes(self._store.get_range(path, start=start, end=end))
 
     def read(self, path: str) -> bytes:
-        """All bytes of a file."""
         with self._answering():
             return bytes(self._store.get(path).bytes())
 
@@ -134,7 +133,6 @@ class StoreFiles:
         return True
 
     def put(self, path: str, content: Path) -> None:
-        """Puts the file, in parts when it is large."""
         with self._answering():
             self._store.put(path, content)
 
@@ -145,14 +143,12 @@ class StoreFiles:
             yield cast(BinaryIO, _Written(writer.write))
 
     def remove(self, paths: Iterable[str], *, within: str = "") -> None:  # noqa: ARG002 - a store has no folders
-        """Removes files, a thousand per request."""
         chosen = list(paths)
         with self._answering():
             for first in range(0, len(chosen), _KEYS_OF_A_REQUEST):
                 self._store.delete(chosen[first : first + _KEYS_OF_A_REQUEST])
 
     def remove_folder(self, folder: str) -> None:
-        """Removes every file below a folder."""
         self.remove([each.path for each in self.listed(folder)])
 
     @contextmanager

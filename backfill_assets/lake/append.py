@@ -29,9 +29,6 @@ class AppendedTable:
     """A table that only grows.
 
     Attributes:
-        name: `layer.table`.
-        schema: Its columns.
-        partition_by: Its partition columns.
         configuration: What it is created with, besides what every table has.
     """
 

@@ -106,13 +106,7 @@ def joined(checksums: Iterable[str]) -> str:
 
 
 def partition_checksums(rows: DataFrame, column: str, schema: StructType) -> Mapping[date, str]:
-    """The checksum of every partition that has rows, in one aggregation.
-
-    Args:
-        rows: Rows with the business columns.
-        column: The partition column.
-        schema: The business columns, the partition column included.
-    """
+    """The checksum of every partition that has rows, in one aggregation."""
     hashed = rows.select(column, *hash_columns(schema))
     found = hashed.groupBy(column).agg(F.count(F.lit(1)).alias("rows"), *sums_of(HASHES)).collect()
     return {row[column]: checksum_of(row.asDict()) for row in found}

@@ -71,9 +71,7 @@ def replace_quarantined(
     """Replaces the quarantined records of one import by these rows.
 
     Args:
-        table: Such as `quarantine.case_events`.
         frame: Rejected records; every row holds the import's id in the partition column.
-        import_id: The landed file.
         attempt: Identifies this attempt; the same attempt twice changes nothing.
         at_ms: Milliseconds since 1970, for the commit.
         partition_column: The column with the import's id.

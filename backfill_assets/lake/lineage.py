@@ -33,9 +33,6 @@ _TABLE = AppendedTable(
 def append_run(lake: Lake, row: Mapping[str, str]) -> None:
     """Appends the row of a run, unless it was appended before.
 
-    Args:
-        row: By column, all columns of the table.
-
     Raises:
         LineageNotWritten: It could not be appended.
     """

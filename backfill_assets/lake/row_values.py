@@ -50,7 +50,6 @@ def rows_with_key(lake: Lake, table: str, files: FileSet, key: Mapping[str, str]
     """The rows of these files that have this key.
 
     Args:
-        files: The file set of one version of a partition.
         key: By column, the value as text; columns that are not in the files, as the partition's, are left out.
     """
     with lake.reading(table):
@@ -65,7 +64,6 @@ class FoundRows:
     """Rows with some keys.
 
     Attributes:
-        count: How many there are.
         rows: The first of them, each with the path of its file, relative to the folder of the table.
     """
 
@@ -79,7 +77,6 @@ def rows_with_keys(
     """The rows of these files that have one of these keys; arguments and errors as of `rows_with_key`.
 
     Args:
-        files: The files of any partitions of it.
         keys: By column, the value as text; columns that are not in the files are left out.
         most: The maximum number of rows that are returned; all are counted.
     """
@@ -125,12 +122,7 @@ def some_keys(lake: Lake, table: str, files: FileSet, columns: Sequence[str], *,
 def few_rows(
     lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str], most: int = 3
 ) -> Sequence[Texts]:
-    """Some rows of a table.
-
-    Args:
-        columns: What to show; rows are in the order of the first one.
-        where: A partition column and its value.
-    """
+    """Some rows of a table."""
     if not lake.exists(table):
         return []
     column, value = where

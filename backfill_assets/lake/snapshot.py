@@ -37,7 +37,6 @@ def read_files(
     """The rows of exactly these files, independent of the present version of the table.
 
     Args:
-        file_sets: Complete file sets of partitions; empty ones add nothing.
         schema: The columns to read, in the order of the result.
         partition_column: The date column that is in the files' paths and not in the files.
 
@@ -99,7 +98,6 @@ def opened_files(
     """Opens the files of partitions, and reads their footers.
 
     Args:
-        file_sets: Complete file sets by partition.
         partition_column: The date column that is in the files' paths and not in the files.
     """
     place, parquet = lake.arrow_files(table), ds.ParquetFileFormat()

@@ -46,10 +46,7 @@ def write_staged(
     """Runs the frame and writes its rows as Parquet files below `_runs/`, one folder per partition value.
 
     Args:
-        table: The table that may publish the files later.
-        frame: All columns of the table.
         run_id: Names the run's folder.
-        attempt: The name of a folder that does not exist yet.
         partition_column: Its values become folders.
         same: The last columns of the frame that have one value for all rows, with that value: they are not shuffled
             with the rows, and added when these are written.

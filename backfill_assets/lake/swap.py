@@ -53,7 +53,6 @@ class Exchange:
     Attributes:
         value: The partition value as text, such as `2006-07-01`.
         expected: The files the table must hold for it now.
-        new: The files it holds afterwards.
     """
 
     value: str

@@ -70,16 +70,13 @@ class Lake:
     access: StoreAccess = field(default_factory=StoreAccess)
 
     def place(self, table: str) -> Place:
-        """Where a table is."""
         layer, _, name = table.partition(".")
         return self.root / layer / name
 
     def files(self, table: str) -> Files:
-        """The files of a table, its log included."""
         return files_at(self.place(table), self.access)
 
     def url(self, table: str) -> str:
-        """The address of a table for delta-rs."""
         return str(self.place(table))
 
     def arrow_files(self, table: str) -> FileSystem:
@@ -98,7 +95,6 @@ class Lake:
         return {} if isinstance(self.root, Path) else dict(self.access.for_delta_with_patience())
 
     def exists(self, table: str) -> bool:
-        """Whether the table exists."""
         with self.reading(table):
             found = DeltaTable.is_deltatable(self.url(table), storage_options=self.storage_options)
         if not found and isinstance(self.root, StoreUrl):
@@ -156,8 +152,6 @@ class Lake:
 
         Args:
             table: `layer.table`.
-            schema: Every column, the partition and lineage columns included.
-            partition_column: The one column it is partitioned by.
             former: Columns of earlier contracts of a source; None for any other table.
         """
         require_admitted(self.root, self.access)
@@ -178,7 +172,6 @@ class Lake:
         """Refuses columns of a source that do not follow from those that its table has, if it is there.
 
         Args:
-            source: `layer.table`.
             schema: As for `ensure`.
             former: As for `ensure`.
         """

@@ -54,14 +54,10 @@ class Landing:
     """What an attempt works with.
 
     Attributes:
-        ledger: The ledger.
         open_session: Opens the session that reads files: only when records are read, so that what is refused without
             reading them is refused at once.
         settings: Where the landing folder is, and the first day.
-        source: The source table.
-        by: Who lands.
         quarantine: Keeps rejected records.
-        reached: Called after every durable step.
         lease: Names this attempt.
     """
 
@@ -76,22 +72,18 @@ class Landing:
 
     @property
     def spark(self) -> SparkSession:
-        """The session that reads files."""
         return self.open_session()
 
     @property
     def records(self) -> ConformedRecords:
-        """The conformed records of the source."""
         return ConformedRecords(spark=self.spark, landing=self.landing, source=self.source)
 
     @property
     def place(self) -> LandingPlace:
-        """Where landed files of the source are kept."""
         return landing_place(self.settings, self.source.name)
 
     @property
     def landing(self) -> Files:
-        """The landing place of all sources."""
         return self.place.files
 
     @contextmanager

@@ -127,10 +127,8 @@ def split_by(
     Rows of one value that are not beside each other become several files; a value without rows gets one that has none.
 
     Args:
-        column: Its values are texts. It stays in the files.
         whole: The folder with the files, relative to the place; it need not exist.
         folders: The folder of each value, relative to the place.
-        name: Distinguishes the files from those of other attempts.
         schema: The columns of a file without rows.
     """
     number, without = 0, dict(folders)

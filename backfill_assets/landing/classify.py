@@ -70,8 +70,6 @@ class FileAccount:
     """What one landed file holds.
 
     Attributes:
-        counts: Its records by classification.
-        days: The event dates it touches.
         schema_versions: The distinct values of `schema_version`.
         ignored_columns: Columns of its valid records that the contract does not know.
     """
@@ -157,8 +155,6 @@ def with_and_without(
     """The versions of landed files, and those of the same keys that others have, with these files and without them.
 
     Args:
-        mine: The versions of the files.
-        theirs: All other versions.
         near: True for every version of one of the keys; it need not be for others.
     """
     keys = mine.select(*source.key).distinct()

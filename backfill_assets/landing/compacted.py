@@ -54,7 +54,6 @@ class Segment:
         path: The folder, relative to the landing place.
         imports: The imports, with what names the conformed files of each.
         files: The data files, with their sizes.
-        rows: How many versions it has.
     """
 
     path: str
@@ -80,7 +79,6 @@ def choose(segments: Sequence[Segment], wanted: Mapping[str, str]) -> Choice:
     """Reads as much as possible from large segments, and each import once.
 
     Args:
-        segments: What there is.
         wanted: The imports, with what names their conformed files now.
     """
     left = dict(wanted)
@@ -98,7 +96,6 @@ def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozense
     """The imports of which a segment is to be made now; none while few are read from their folders.
 
     Args:
-        choice: Where imports are read from.
         rows: How many valid records each import has.
         can_be_compacted: The imports whose present versions follow from what is declared alone.
     """

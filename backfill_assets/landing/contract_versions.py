@@ -24,7 +24,6 @@ class ContractVersions:
     """The versions of a source's contract.
 
     Attributes:
-        source: The source table.
         lifts: The digests of the code of those lifts that change values, by the version that they start from.
     """
 

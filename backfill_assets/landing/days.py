@@ -21,7 +21,6 @@ class Pending:
     """The days of bronze to build after files have landed.
 
     Attributes:
-        days: The days to build, in order.
         asked: Days between the first and the last event of the source that no file and no person explains.
     """
 

@@ -148,10 +148,8 @@ class LandedExtract:
     """The result of landing an extract.
 
     Attributes:
-        files: The files, as `land` gives them.
         statement: The import that withdraws what they lack, with all days that have to be built again; it is not new
             for the same extract with nothing landed since, which changes nothing.
-        withdrawn: What it withdraws.
     """
 
     files: tuple[Landed, ...]
@@ -163,7 +161,6 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     """What an extract would withdraw and bring; nothing is kept of it.
 
     Args:
-        captures: The files; together they are the extract.
         now: Records of later than this are in the future.
     """
     require_columns(work.source, extract.where)

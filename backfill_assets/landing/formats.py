@@ -54,11 +54,6 @@ def records(
 ) -> Records:
     """The records of landed files, unchanged.
 
-    Args:
-        stored: The raw copies, as Spark names them. Several are read in one pass, and their records say in `_file`
-            which they are from.
-        probe: The result of probing them, which is the same for all of them.
-
     Returns:
         Their records; values are strings, except those of a Parquet file. `_row` counts from 1: the line of a JSONL
         file, the record of a CSV after its header, the row of a Parquet file. Blank lines are not records.

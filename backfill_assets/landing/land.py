@@ -34,8 +34,6 @@ class Landed:
     """The result of landing a file.
 
     Attributes:
-        record: The import, as the ledger has it now.
-        days: The event dates that have to be built again, in order.
         is_new: Whether something was landed, rather than ignored.
     """
 
@@ -250,7 +248,6 @@ def _require_own_name(
     """Refuses a file that would replace records of another one of its name without that being stated.
 
     Args:
-        landed: What `_landed_names` gives.
         before: The files that land before it and are not in the ledger yet.
     """
     if not source.row_number:

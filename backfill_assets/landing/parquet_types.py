@@ -45,7 +45,6 @@ class PhysicalColumn:
     """One column of a Parquet file.
 
     Attributes:
-        data_type: What its values are.
         read_type: The type with which Spark has to read it. It differs where there are nanoseconds since the epoch,
             which Spark reads as a number; see `with_nanoseconds_as_text`.
     """
@@ -76,7 +75,6 @@ def _types(found: pa.DataType, leaves: _Leaves) -> _Types | None:
     """The types of a column or of a part of one; None when Spark cannot read it.
 
     Args:
-        found: The type by Arrow.
         leaves: The physical columns from this one on, of which those that belong to it are taken.
     """
     if pa.types.is_struct(found):
@@ -132,7 +130,6 @@ def with_nanoseconds_as_text(value: Column, column: T.DataType, read: T.DataType
     So what is below the microsecond is seen, and judged by the rules for text.
 
     Args:
-        value: The column.
         column: What its values are, as in `PhysicalColumn`.
         read: As what they were read.
     """

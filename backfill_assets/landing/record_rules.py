@@ -28,7 +28,6 @@ class Bounds:
     """The event times that a landed record can have.
 
     Attributes:
-        first_day: The first partition of the daily tables.
         landed_at: When the file was landed; nothing can have happened after it.
     """
 
@@ -99,7 +98,6 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
         raw: One row per record, the contract's columns among its own; a contract column it lacks is null throughout.
             `_broken` is the reason why a record could not be parsed, and null when it could.
         source: The contract.
-        bounds: The event times it can have.
 
     Returns:
         The columns of `raw` that the contract does not know, the contract's columns, `_operation`, `event_date`, and

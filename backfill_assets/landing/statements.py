@@ -51,7 +51,6 @@ class Statement:
     Attributes:
         title: What it is, as lists of imports show it.
         document: What it says, without who and why: equal statements have equal documents.
-        reason: Why it is made.
     """
 
     title: str
@@ -59,7 +58,6 @@ class Statement:
     reason: str
 
     def kept(self, work: Landing) -> LandedFile:
-        """The statement as a landed file."""
         content = canonical_json({**self.document, "source": work.source.name}).encode("utf-8")
         sha256 = hashlib.sha256(content).hexdigest()
         with work.place.scratch() as copy:

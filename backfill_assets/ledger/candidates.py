@@ -41,10 +41,7 @@ class CandidateReads(Queries):
     """Chunks, candidates and gate results of runs."""
 
     def chunks(self, run_id: str) -> tuple[ChunkRecord, ...]:
-        """The chunks of a run that were started, by number.
-
-        Cost: one index range: one row per chunk of the run.
-        """
+        """The chunks of a run that were started, by number. Cost: one index range: one row per chunk of the run."""
         chosen = select(chunk_runs).where(chunk_runs.c.run_id == run_id).order_by(chunk_runs.c.number)
         return tuple(rows.chunk_record(row) for row in self._rows(chosen))
 
@@ -52,9 +49,6 @@ class CandidateReads(Queries):
         """How long the latest runs of a table took; None when no run has ended its gates.
 
         Cost: one row per chunk of the latest runs, and their events of gates, found by index.
-
-        Args:
-            latest: From how many runs.
         """
         gated = exists().where(events.c.entity_id == runs.c.run_id, events.c.action == GATES_RECORDED)
         chosen = (
@@ -207,10 +201,6 @@ class CandidateWrites(CandidateReads):
         """A chunk is being computed, for the first time or again.
 
         Cost: three primary key lookups, the row of the chunk, and one event.
-
-        Args:
-            number: The chunk's number, from 1.
-            attempt: Names the process that has the run.
         """
         self._runs.require_holder(run_id, attempt)
         self._must_be(run_id, RunState.STAGING, f"start chunk {number}")
@@ -251,7 +241,6 @@ class CandidateWrites(CandidateReads):
         Cost: three primary key lookups, one row per partition of the chunk in place of another, and one event.
 
         Args:
-            input_rows: Of what it read.
             output_rows: Of what it staged.
             checksum: Of all staged rows.
             seam_checksum: Of what was computed of its neighbours and not staged, if there is anything.

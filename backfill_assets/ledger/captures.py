@@ -152,10 +152,7 @@ class CaptureReads(Queries):
         return tuple(_file(row) for row in self._rows(chosen.order_by(captures.c.number, captured_files.c.number)))
 
     def captured(self, source: str, stream: str) -> tuple[Captured, ...]:
-        """The positions of a stream that are files already.
-
-        Cost: one row per file and one per capture.
-        """
+        """The positions of a stream that are files already. Cost: one row per file and one per capture."""
         since = {each.capture_id: each.period_from for each in self.records(source)}
         return tuple(
             Captured(
@@ -188,10 +185,7 @@ class CaptureWrites(CaptureReads):
         policy: Policy,
         waits: bool = False,
     ) -> CaptureRecord:
-        """Records which positions a period is, before any of them is read.
-
-        Cost: one row and one event.
-        """
+        """Records which positions a period is, before any of them is read. Cost: one row and one event."""
         number = self._highest(captures.c.number) + 1
         capture_id = f"cap-{number:06d}"
         record = CaptureRecord(
@@ -237,10 +231,7 @@ class CaptureWrites(CaptureReads):
         self._log.append(Event("capture", capture_id, "capture_approved", actor=by, payload=payload))
 
     def add(self, capture_id: str, partition: str, file: LandedFile, written: Written, *, by: str) -> CapturedFile:
-        """Records a file that is durable.
-
-        Cost: one row and one event.
-        """
+        """Records a file that is durable. Cost: one row and one event."""
         number = self._highest(captured_files.c.number, captured_files.c.capture_id == capture_id) + 1
         found = CapturedFile(
             capture_id=capture_id,

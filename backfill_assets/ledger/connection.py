@@ -95,9 +95,6 @@ def connect_engine(url: str) -> Engine:
 def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Iterator[Connection]:
     """One transaction: committed at the end, rolled back on any exception.
 
-    Args:
-        options: READ, WRITE or UPGRADE.
-
     Raises:
         Retryable: The database is busy, cannot be reached or is on a full disk; nothing was changed.
         OutcomeUnknown: The connection was lost while committing.

@@ -111,7 +111,6 @@ class Step:
 
     @property
     def entity(self) -> Entity:
-        """What the row is of."""
         names = PROTECTED[self.table]
         return self.key[names[0]] if len(names) == 1 else tuple(self.key[name] for name in names)
 
@@ -168,8 +167,6 @@ class EventLog(Queries):
         """Writes rows of a protected table, whose digests the next event records.
 
         Args:
-            statement: Inserts, updates or deletes rows.
-            rows: The rows or parameters of a statement that is executed for many.
             of: The entities whose rows it may change, as `row_digests.PROTECTED` names them.
         """
         table = statement.table
@@ -214,7 +211,6 @@ class EventLog(Queries):
 
         Args:
             step: What goes from where to where.
-            event: The event, which gets the states of the step.
             also: Further columns that change with the state.
 
         Raises:
@@ -261,7 +257,6 @@ class EventReads(Queries):
 
         Args:
             after: The sequence that was seen last.
-            entity_id: Only events of this run, publication or import.
             actions: Only events of these actions; the others are read by the database, and not returned.
         """
         chosen = select(events)

@@ -115,7 +115,6 @@ class PartitionCells:
     cells: tuple[PartitionCell, ...]
 
     def document(self) -> Mapping[str, Any]:
-        """The cells as the ledger keeps them."""
         return {
             "partition": self.partition.isoformat(),
             "files": self.files,

@@ -66,18 +66,12 @@ class ImportReads(Queries):
         return import_record(self._only_row(chosen, kind="import", name=import_id))
 
     def named(self, import_ids: Iterable[str]) -> Mapping[str, ImportRecord]:
-        """Landed files by id; ids of none are absent.
-
-        Cost: one primary key lookup per file.
-        """
+        """Landed files by id; ids of none are absent. Cost: one primary key lookup per file."""
         found = self._rows_with(select(imports), imports.c.import_id, import_ids)
         return {row.import_id: import_record(row) for row in found}
 
     def with_sha(self, source: str, sha256: str) -> tuple[ImportRecord, ...]:
-        """The files of a source that had exactly this content, in the order of arrival.
-
-        Cost: one index lookup.
-        """
+        """The files of a source that had exactly this content, in the order of arrival. Cost: one index lookup."""
         same_content = (imports.c.source == source) & (imports.c.sha256 == sha256)
         chosen = select(imports).where(same_content).order_by(imports.c.arrival)
         return tuple(import_record(row) for row in self._rows(chosen))
@@ -203,9 +197,6 @@ class ImportWrites(ImportReads):
         Cost: one row per event date, per file of which records have another fate now and per day linked, and one event.
 
         Args:
-            days: The event dates it touches, instead of those it had before.
-            schema_versions: The distinct schema versions found in it.
-            ignored_columns: Columns that were left out.
             keys: How many more keys of the source are current, deleted and withdrawn because of it.
             moved_elsewhere: How many more records of earlier files are accepted, duplicate and superseded now, by
                 import id.
@@ -321,10 +312,7 @@ class ImportWrites(ImportReads):
         )
 
     def fail(self, import_id: str, *, note: str, actor: str, attempt: str | None = None) -> None:
-        """Landing stopped; nothing of the file is used.
-
-        Cost: the rows of the import and its lease, and one event.
-        """
+        """Landing stopped; nothing of the file is used. Cost: the rows of the import and its lease, and one event."""
         self._leases.require(import_id, attempt)
         self._leases.drop(import_id)
         self._log.change(
@@ -334,10 +322,7 @@ class ImportWrites(ImportReads):
         )
 
     def reopen(self, import_id: str, on_duplicate: str, actor: str, *, lease: LeaseTerms | None = None) -> None:
-        """The same file is landed once more; it keeps its place in the order of arrival.
-
-        Cost: as `fail`.
-        """
+        """The same file is landed once more; it keeps its place in the order of arrival. Cost: as `fail`."""
         state = self.get(import_id).state
         self._log.change(
             _step(import_id, state, ImportState.LANDING),

@@ -111,17 +111,11 @@ class TurnWrites(LeaseReads):
         return True
 
     def require(self, source: str, terms: LeaseTerms) -> None:
-        """Refuses a process that does not have the turn any more.
-
-        Cost: one primary key lookup.
-        """
+        """Refuses a process that does not have the turn any more. Cost: one primary key lookup."""
         self._leases.require(turn_of(source), terms.attempt)
 
     def give_back(self, source: str, terms: LeaseTerms) -> None:
-        """Gives the turn back; does nothing if it was lost.
-
-        Cost: one primary key lookup, and one row.
-        """
+        """Gives the turn back; does nothing if it was lost. Cost: one primary key lookup, and one row."""
         held = self.get(turn_of(source))
         if held is not None and held.attempt == terms.attempt:
             self._leases.drop(turn_of(source))

@@ -41,7 +41,6 @@ class OutboxReads(Queries):
         Cost: one row per entry after `after`; those that are open have an index of their own.
 
         Args:
-            after: The sequence that was seen last.
             open_only: Leave out what is delivered or withdrawn.
         """
         chosen = _deliveries(Consumer.DEPENDENTS).where(outbox.c.sequence > after).order_by(outbox.c.sequence)

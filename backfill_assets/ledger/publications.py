@@ -74,11 +74,7 @@ class PublicationFilter(TypedDict, total=False):
     """Which publications are meant; without any of these, all.
 
     Attributes:
-        table: Only those of this table.
-        run_id: Only those that brought in or undid this run.
-        states: Only those in one of these states.
         before: Only those that were begun before the event of this sequence.
-        after: Only those that were begun after it.
         limit: At most this many, the last begun ones.
     """
 
@@ -139,10 +135,7 @@ class PublicationReads(Queries):
         return {row.run_id: row.landed_at for row in self._rows(chosen.group_by(held.c.run_id))}
 
     def count(self, **chosen: Unpack[PublicationFilter]) -> int:
-        """How many publications there are.
-
-        Cost: one index range, counted in the database.
-        """
+        """How many publications there are. Cost: one index range, counted in the database."""
         return int(self._values(select(func.count()).select_from(_chosen(chosen).order_by(None).subquery()))[0])
 
     def extents(self, publication_ids: Iterable[str]) -> dict[str, Extent]:

@@ -89,8 +89,6 @@ def readable(
     """The records of rows.
 
     Args:
-        found: The rows.
-        read: Makes a record of one, or refuses it.
         name: The column that says what a row is of.
         unreadable: Called with rows that are refused; None to be refused as a whole.
     """

@@ -48,7 +48,6 @@ def one_line(what: str, text: str, refuse: type[BadText] = BadText) -> str:
     """A text that a person must type: one line, which cannot pass for another line of a log or a report.
 
     Args:
-        what: What it is, as a refusal names it.
         refuse: Which error a faulty text is.
 
     Returns:

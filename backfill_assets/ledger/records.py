@@ -138,7 +138,6 @@ class CandidatePartition:
     """One staged partition of a run. Key: run_id, partition.
 
     Attributes:
-        rows: Rows in its files.
         checksum: The order-independent content checksum of its business columns; empty until it is gated.
         compared_version: The accepted version that the gates compared it with; 0 when the partition had none; None
             until it is gated.
@@ -342,7 +341,6 @@ class RollbackOrder:
 
     @property
     def is_of_set(self) -> bool:
-        """Whether a set is rolled back, and not a run."""
         return is_set(self.of)
 
 
@@ -398,7 +396,6 @@ class OutboxEntry:
 
     @property
     def is_open(self) -> bool:
-        """Whether it still asks for something."""
         return self.delivered_at is None and self.withdrawn_at is None
 
 

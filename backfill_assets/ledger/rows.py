@@ -60,7 +60,6 @@ def dates_of(texts: list[str]) -> tuple[date, ...]:
 
 
 def _resolved_spans(documents: list[dict[str, Any]]) -> tuple[Resolved, ...]:
-    """The positions of a resolved period, as they are stored."""
     times = ("first_at", "expires_at")
     return tuple(
         Resolved(**{**each, **{name: datetime.fromisoformat(each[name]) for name in times if each[name]}})

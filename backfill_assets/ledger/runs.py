@@ -44,10 +44,6 @@ class RunFilter(TypedDict, total=False):
     """Which runs are meant; without any of these, all.
 
     Attributes:
-        table: Only those that target this table.
-        states: Only those in one of these states.
-        modes: Only those of one of these modes.
-        because: Only those of this cause.
         after: Only those that were planned after the event of this sequence.
         before: Only those that were planned before the event of this sequence.
         person: Only those on which this person acted, whether by an event of the run, of its set, or of a publication
@@ -83,10 +79,7 @@ class RunReads(Queries):
         return rows.run_header(self._named(_headers(), run_id))
 
     def headers(self, **chosen: Unpack[RunFilter]) -> tuple[RunHeader, ...]:
-        """Runs without their manifests, the last planned first.
-
-        Cost: one index range: one short row per chosen run.
-        """
+        """Runs without their manifests, the last planned first. Cost: one index range: one short row per chosen run."""
         return tuple(rows.run_header(row) for row in self._rows(_chosen(_headers(), chosen)))
 
     def get(self, run_id: str) -> RunRecord:
@@ -155,18 +148,12 @@ class RunReads(Queries):
         return tuple(sorted(found.values(), key=lambda each: (each.name, each.version, each.sha256)))
 
     def tables_of(self, run_ids: Iterable[str]) -> Mapping[str, str]:
-        """The tables that those of these ids that are runs target.
-
-        Cost: one primary key lookup per id.
-        """
+        """The tables that those of these ids that are runs target. Cost: one primary key lookup per id."""
         found = self._rows_with(select(runs.c.run_id, runs.c.table_name), runs.c.run_id, run_ids)
         return {row.run_id: row.table_name for row in found}
 
     def counts(self) -> Mapping[tuple[str, RunState], int]:
-        """How many runs there are, by table and state.
-
-        Cost: one index scan over all runs, counted in the database.
-        """
+        """How many runs there are, by table and state. Cost: one index scan over all runs, counted in the database."""
         counted = select(runs.c.table_name, runs.c.state, func.count().label("found"))
         grouped = counted.group_by(runs.c.table_name, runs.c.state)
         return {(row.table_name, row.state): row.found for row in self._rows(grouped)}
@@ -184,10 +171,7 @@ class RunReads(Queries):
         return state
 
     def states(self, run_ids: Iterable[str]) -> Mapping[str, RunState]:
-        """The states of those of these ids that are runs.
-
-        Cost: one primary key lookup per id.
-        """
+        """The states of those of these ids that are runs. Cost: one primary key lookup per id."""
         found = self._rows_with(select(runs.c.run_id, runs.c.state), runs.c.run_id, run_ids)
         return {row.run_id: row.state for row in found}
 
@@ -462,7 +446,6 @@ class RunWrites(RunReads):
 
         Args:
             to: Its next state; STAGED ends its staging.
-            attempt: Identifies the process, which must be the one that has the run.
             payload: What the event keeps besides.
 
         Raises:

@@ -79,11 +79,9 @@ class CanonicalJson(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        """The canonical text."""
         return None if value is None else canonical_json(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        """The document."""
         return None if value is None else json.loads(value)
 
 
@@ -94,13 +92,11 @@ class FileSetText(TypeDecorator[FileSet]):
     cache_ok = True
 
     def process_bind_param(self, value: FileSet | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        """The file set as text."""
         if value is None:
             return None
         return canonical_json([[f.path, f.size_bytes, f.rows, f.sha256, f.stamp] for f in value.files])
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> FileSet | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        """The file set."""
         if value is None:
             return None
         return FileSet.of(

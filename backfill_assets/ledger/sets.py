@@ -68,10 +68,7 @@ class SetReads(Queries):
         return tuple(readable(self._rows(chosen), rows.set_record, name="set_id", unreadable=unreadable))
 
     def id_of_run(self, run_id: str) -> str | None:
-        """The id of the set that a run belongs to; None for a run of its own.
-
-        Cost: one index lookup.
-        """
+        """The id of the set that a run belongs to; None for a run of its own. Cost: one index lookup."""
         found = self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id))
         return found[0] if found else None
 
@@ -84,17 +81,11 @@ class SetReads(Queries):
         return {row.run_id: row.set_id for row in self._rows_with(chosen, set_members.c.run_id, run_ids)}
 
     def whole_of(self, run_id: str) -> str:
-        """What is undone with a run: the id of its set, or of a run of its own.
-
-        Cost: one index lookup.
-        """
+        """What is undone with a run: the id of its set, or of a run of its own. Cost: one index lookup."""
         return self.id_of_run(run_id) or run_id
 
     def of_run(self, run_id: str) -> SetRecord | None:
-        """The set that a run belongs to; None for a run of its own.
-
-        Cost: two index lookups; the document is parsed.
-        """
+        """The set that a run belongs to; None for a run of its own. Cost: two index lookups; the document is parsed."""
         set_id = self.id_of_run(run_id)
         return None if set_id is None else self.get(set_id)
 

@@ -134,11 +134,9 @@ class LedgerState:
     tx: ReadTransaction
 
     def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedClaim]:
-        """The accepted versions of these partitions."""
         return self.tx.versions.claims(table, partitions)
 
     def every_claim(self, table: str) -> Mapping[date, AcceptedClaim]:
-        """Every accepted version of a table."""
         return self.tx.versions.claims(table)
 
     def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:

@@ -145,9 +145,6 @@ class VersionReads(_VersionQueries):
         """Every version that was ever accepted, newest first.
 
         Cost: one index range: one row per version of the table or partition, with its file set.
-
-        Args:
-            partition: Only this partition; otherwise all, in the order of the commits that brought them.
         """
         held = partition_versions
         chosen = select(held).where(held.c.table_name == table)
@@ -237,10 +234,7 @@ class VersionReads(_VersionQueries):
         return {row.table_name: (row.first, row.last) for row in self._rows(chosen)}
 
     def tables(self) -> tuple[str, ...]:
-        """Every table that ever had a version, declared or not.
-
-        Cost: one index scan over all versions.
-        """
+        """Every table that ever had a version, declared or not. Cost: one index scan over all versions."""
         return tuple(self._values(select(partition_versions.c.table_name).distinct().order_by("table_name")))
 
 

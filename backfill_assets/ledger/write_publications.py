@@ -279,9 +279,6 @@ class PublicationWrites(PublicationChecks):
 
         Cost: as `get`; a few statements over its partitions inside the database, and one event per run whose
         state changes with it. A rollback also has the cost of `OutboxWrites.cancel`.
-
-        Args:
-            delta_version: The table version whose commit made the change visible.
         """
         found = self.get(publication_id)
         if found.state is PublicationState.PUBLISHED:
@@ -372,10 +369,7 @@ class PublicationWrites(PublicationChecks):
         self._log.append(Event(ROLLBACK, order.of, ORDERED, actor=by, payload=payload))
 
     def end_rollback(self, of: str, *, actor: str, note: str = "") -> None:
-        """Such a rollback is complete, or was given up for the reason in the note.
-
-        Cost: one event.
-        """
+        """Such a rollback is complete, or was given up for the reason in the note. Cost: one event."""
         payload = {"note": note} if note else {}
         self._log.append(Event(ROLLBACK, of, ENDED, actor=actor, payload=payload))
 

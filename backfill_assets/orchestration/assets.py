@@ -78,8 +78,6 @@ def domain_assets(domain: Domain, graph: Graph, *, first_day: date, pool: str | 
     """Every asset of a domain: one per source table, three per derived table.
 
     Args:
-        graph: Their windows, resolved.
-        first_day: Where partitions start.
         pool: The concurrency pool of the assets that use Spark; None when nothing else can run beside them.
     """
     found = [_bronze(source, first_day, pool) for source in domain.sources]

@@ -36,7 +36,6 @@ def attempts_of(
     Launches by hand are no attempts of the sensor: a colleague who launches something wrong uses none of them up.
 
     Args:
-        instance: Where Dagster records runs.
         named: The tags by which runs of the subject are found.
         forgiven: How many it had made when a person let it try again.
     """

@@ -32,12 +32,7 @@ ROWS_THAT_FAIL = "rows that fail"
 def gate_specs(
     asset: dg.AssetKey, gates: Iterable[Gate], partitions: dg.PartitionsDefinition[str] | None
 ) -> Sequence[dg.AssetCheckSpec]:
-    """The checks of an asset: one per gate, blocking as declared.
-
-    Args:
-        asset: The asset that reports the gates.
-        partitions: To have a status per partition; None for one status per run.
-    """
+    """The checks of an asset: one per gate, blocking as declared."""
     return [
         dg.AssetCheckSpec(
             name=gate.name,

@@ -196,15 +196,7 @@ def measured(
     published: dg.AssetKey,
     links: Links,
 ) -> Numbers:
-    """What the gates measured: numbers of each partition, which pages plot, and a summary of the run.
-
-    Args:
-        found: The staged partitions.
-        report: The report of the run in short, as Markdown.
-        candidate: What was measured.
-        published: What readers see once it is published.
-        links: To where the whole report is.
-    """
+    """What the gates measured: numbers of each partition, which pages plot, and a summary of the run."""
     differences = {part.partition: _differences(part.moves) for part in partition_moves(results, found)}
     broken = violations_by_partition(results)
     by_partition = {
@@ -276,10 +268,6 @@ def published(
     """What a publication changed; a partition it left alone already held the same rows.
 
     Args:
-        staged_partitions: What its run has staged.
-        url: Where readers find the table.
-        rows: How many rows they see in all partitions of it.
-        links: To where the whole report is.
         validation: Where its gates were measured; None for a source table.
     """
     changed = {change.partition: change for change in record.intent.changes}
@@ -320,13 +308,7 @@ def _run_id(partitions: Iterable[CandidatePartition]) -> Mapping[str, Any]:
 
 
 def report_link(settings: Settings, name: str, *, label: str = REPORT) -> Mapping[str, dg.MetadataValue]:
-    """Where the report of a run or a set is read.
-
-    Args:
-        settings: Say where the desk is.
-        name: Of the run or the set.
-        label: Under which the report stands.
-    """
+    """Where the report of a run or a set is read."""
     if not settings.desk_url:
         return {label: dg.MetadataValue.text(_command(name))}
     named = quote(name, safe="")

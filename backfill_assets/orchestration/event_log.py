@@ -452,7 +452,6 @@ class TableColours(SqlEventLogStorage):
             )
 
     def _table(self, asset_key: AssetKey) -> str | None:
-        """The table that an asset is; None for any other asset."""
         name = ".".join(asset_key.path)
         return name if self._domain is not None and name in _tables_of(self._domain) else None
 

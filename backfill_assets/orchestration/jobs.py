@@ -81,8 +81,6 @@ def table_definitions(
     """The assets and jobs of the tables of a workspace: all that executes a run.
 
     Args:
-        workspace: Whose domain, graph and settings they follow.
-        open_session: What the assets of a run act through.
         jobs: Those of `table_jobs`.
         pool: The concurrency pool of assets that use Spark; None for runs that this process executes itself.
         first_day: Where the partitions start if it is earlier than the data, for a run of earlier partitions.

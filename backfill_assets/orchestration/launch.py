@@ -63,7 +63,6 @@ def run_in_process(
     """Executes assets of a run's table over the run's partitions, recorded like a run of the UI.
 
     Args:
-        workspace: Its settings, domain and ledger are used, and its Spark session when it has one.
         parts: Which parts of it; each is an asset of its table, all of them the one asset of a source table.
         instance: Where Dagster records the run.
         perform: How its assets execute parts; they may take over what another thread executes.

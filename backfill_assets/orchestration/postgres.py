@@ -55,10 +55,6 @@ class PostgresStorage(DagsterPostgresStorage):
 def open_storage(url: str, inst_data: ConfigurableClassData | None = None) -> DagsterStorage:
     """Dagster's storage in a database, its schema and tables made when they are not there.
 
-    Args:
-        url: A URL of the database, `postgresql://...`, with or without a driver's name.
-        inst_data: What Dagster was configured with.
-
     Raises:
         Refused: The database cannot be reached, or may not be written.
     """

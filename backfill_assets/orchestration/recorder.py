@@ -52,7 +52,6 @@ class DagsterRecorder:
         return self._instance
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
-        """See `Recorder`."""
         if tuple(parts) != (Part.PUBLISH,):
             # Opened here, so that its log goes to a file; Dagster's resource then finds it open.
             ws.spark()
@@ -87,16 +86,13 @@ class DagsterRecorder:
         return is_under_way(self.instance, {tags.RUN_ID: run_id})
 
     def catch_up(self, ws: Workspace) -> None:
-        """See `Recorder`."""
         end_abandoned_runs(self.instance)
         show_accepted(ws, instance=self.instance)
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
-        """See `Recorder`."""
         report_landed(ws, record, instance=self.instance)
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
-        """See `Recorder`."""
         return prune_history(self._settings, as_of=as_of, dry_run=dry_run)
 
 
@@ -187,8 +183,6 @@ def prune_history(settings: Settings, *, as_of: datetime, dry_run: bool) -> Prun
     """Removes finished runs from Dagster's record that are older than the setting and that no page shows.
 
     Args:
-        settings: Where the record is, and how long a run is kept.
-        as_of: The present.
         dry_run: Only report what would be removed.
 
     Returns:

@@ -42,7 +42,6 @@ class Session:
     """The session of the assets of one Dagster run.
 
     Attributes:
-        workspace: The workspace of the application.
         progress: Notified of each step, in addition to the run's log.
         acts_as: On whose behalf this process executes a run; empty where Dagster's daemon or a person launched it.
         errors: The errors of the application, in order, for the caller of a run in this process.
@@ -70,8 +69,6 @@ def run_resources(settings: Settings, domain: Domain, open_session: Callable[[],
     """The resources of the definitions, by key.
 
     Args:
-        settings: Where Spark runs and where the tables are.
-        domain: Whose tables can be loaded.
         open_session: Called once per run and once per evaluation of a sensor.
     """
 

@@ -60,12 +60,9 @@ class SensorJob:
     """Work that the ledger asks for.
 
     Attributes:
-        sensor: Its sensor.
-        job: The name of its job.
         description: What both do.
         nothing: What a tick says when nothing is asked for.
         asked: What the ledger asks for now.
-        does: Does it for one subject.
         by: In whose name.
         every_s: The seconds between two ticks.
         uses_spark: Whether it waits for the pool of what uses Spark.

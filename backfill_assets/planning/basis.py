@@ -37,8 +37,6 @@ class Basis:
     Attributes:
         partitions: The accepted partitions that it still applies to, in order.
         imports: For a source table, the landed files that they were built from.
-        requested_at: When the run was planned.
-        session_digest: The settings of the session.
     """
 
     run_id: str

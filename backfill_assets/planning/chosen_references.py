@@ -90,10 +90,6 @@ def by_recorded_versions(
 ) -> tuple[VersionGroup, ...]:
     """The partitions by the references that their accepted rows were computed with, in order of their first partition.
 
-    Args:
-        names: The references that it declares; others that were used earlier are left out.
-        recorded: What the accepted rows were computed with; partitions without accepted rows are absent.
-
     Raises:
         MissingInput: Partitions have no accepted rows, or it is not recorded which versions these used.
     """
@@ -131,10 +127,6 @@ def require_one_group(table: str, grain: Grain, groups: Sequence[VersionGroup]) 
 
 def require_used(asked: AskedReferences, used: Mapping[str, Sequence[str]]) -> None:
     """Refuses a choice of references that no run of a request would make.
-
-    Args:
-        asked: The choice.
-        used: The references that each table of the request uses.
 
     Raises:
         Refused: None of the tables uses references, or one that is named.

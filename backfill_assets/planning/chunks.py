@@ -87,7 +87,6 @@ def chunk_sizes(partitions: Sequence[date], rows: Mapping[date, int], limits: Li
 
     Args:
         partitions: The output partitions in order.
-        rows: How many rows each is expected to have.
         limits: The most partitions and the most expected rows of a chunk.
     """
     sizes: list[int] = []

@@ -19,8 +19,6 @@ class EarlierRun:
     """What a run of the table took. Grain: one per run whose gates have ended.
 
     Attributes:
-        rows: Rows that it wrote.
-        partitions: How many partitions these belong to.
         seconds: How long its chunks and its gates took together, waiting between chunks left out.
     """
 
@@ -35,9 +33,6 @@ class Pace:
 
     It is a line through the earlier runs: the median of the slopes between each two of them (Theil and Sen), so that
     one slow run does not move it. Runs of about one size tell only what a row takes.
-
-    Attributes:
-        runs: The earlier runs.
     """
 
     runs: tuple[EarlierRun, ...]
@@ -152,7 +147,6 @@ def require_affordable(
     """Refuses what is expected to cost more than the requester allows, and what nothing is known of.
 
     Args:
-        expected: What is planned, by table.
         most: What the requester allows; None for any cost.
         tariff: What computing costs.
 

@@ -54,7 +54,6 @@ class FollowUp:
 
     @property
     def days(self) -> DayRange:
-        """The days that its partitions cover."""
         (days,) = compress(self.grain, self.partitions)
         return days
 

@@ -109,7 +109,6 @@ class Graph:
         """The partitions of a table that a range of days names.
 
         Args:
-            days: What was asked for. A monthly table takes every month the range touches.
             as_of: Today; no table has partitions past it.
 
         Raises:

@@ -79,8 +79,6 @@ def impact(
     """What a change makes stale everywhere downstream.
 
     Args:
-        graph: The tables and their windows.
-        changed: Partitions that have changed or will, by table. They are not built again themselves.
         accepted: What has an accepted version. Only that can become stale.
         rebuild: Partitions to rebuild in any case, such as the stale ones, with everything that depends on them. Not
             accepted ones of a table that only adds.

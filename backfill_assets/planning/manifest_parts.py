@@ -125,7 +125,6 @@ class PinnedReference:
 
     @staticmethod
     def parse(document: Mapping[str, str]) -> PinnedReference:
-        """The reference that a document holds."""
         named = {name: document[name] for name in ("name", "version", "sha256")}
         return PinnedReference(**named, semantics=ReferenceSemantics(document["semantics"]))
 

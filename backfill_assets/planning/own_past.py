@@ -59,8 +59,6 @@ def begins_with(first: date, accepted: Sequence[date], past: OwnPast) -> Begins:
     """The newest valid snapshot before a partition. A snapshot after a stale one is not trusted either.
 
     Args:
-        first: The first partition of the run.
-        accepted: The accepted snapshots of the table.
         past: What is known of them.
     """
     before = sorted(partition for partition in accepted if partition < first)

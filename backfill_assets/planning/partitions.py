@@ -242,7 +242,6 @@ class Partitions:
     """Some partitions of a table, in order; as text they are ranges and a count, as `describe` gives them.
 
     Attributes:
-        grain: The grain of the table.
         days: Their first days, in order.
     """
 
@@ -251,7 +250,6 @@ class Partitions:
 
     @staticmethod
     def of(grain: Grain, days: Iterable[date]) -> Partitions:
-        """These partitions, each once."""
         return Partitions(grain, tuple(sorted(set(days))))
 
     def __iter__(self) -> Iterator[date]:

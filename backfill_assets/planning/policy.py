@@ -31,7 +31,6 @@ class Policy:
     approvers: tuple[str, ...] = ()
 
     def rule(self, cause: Cause) -> Rule:
-        """The rule for runs of a cause."""
         match cause:
             case "live":
                 return self.live

@@ -50,12 +50,7 @@ def plan_proof(
     graph: Graph,
     state: ClaimReader,
 ) -> Proof:
-    """What to recompute, and the accepted input partitions to pin for it in addition to those that the run reads.
-
-    Args:
-        terms: What the declaration asks for.
-        pins: What the run reads.
-    """
+    """What to recompute, and the accepted input partitions to pin for it in addition to those that the run reads."""
     extra = terms.extra_days or EXTRA_DAYS
     more = tuple(MoreDays(argument=edge.argument, back=extra, ahead=extra) for edge in node.inputs)
     ends = tuple(

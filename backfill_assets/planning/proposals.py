@@ -33,9 +33,7 @@ class OpenDraft:
     """A proposal that was neither approved nor begun, so that a newer one may replace it.
 
     Attributes:
-        set_id: Its set.
         days: The changed days that it restates.
-        area: What it rebuilds.
         is_current: Whether it still reads and replaces what is accepted now.
     """
 
@@ -93,8 +91,6 @@ def decide(
     """What becomes of changed days.
 
     Args:
-        changed: Days that are no longer what accepted output was computed from.
-        drafts: The drafts that may be replaced.
         kept: Everything else that is open, and obstacles.
         may_follow: Days whose restatement policy allows without a person. Where it meets other days that a person has
             to approve, a person approves both.

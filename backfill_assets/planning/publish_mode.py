@@ -85,7 +85,6 @@ class PublishMode:
 
     @property
     def document(self) -> Mapping[str, str | bool | list[str] | None]:
-        """The mode as plain values."""
         if self.scope is not None:
             where = [f"{column}={value}" for column, value in self.scope.where]
             return {"kind": str(self.kind), "where": where, "is_rest": self.scope.is_rest}

@@ -89,12 +89,7 @@ def output_days(grain: Grain, partitions: Sequence[date]) -> DayRange:
 
 
 def more_days(declared: Sequence[Reads], longer: Sequence[Reads]) -> tuple[MoreDays, ...]:
-    """How many more days than the declared windows are read. More days of the same partitions do not count.
-
-    Args:
-        declared: What the windows alone ask for, in the order of the inputs.
-        longer: What is read, in the same order.
-    """
+    """How many more days than the declared windows are read. More days of the same partitions do not count."""
     return tuple(
         MoreDays(
             argument=each.argument,

@@ -49,7 +49,6 @@ class SetRequest:
 
     @property
     def cause(self) -> str:
-        """The cause as it was requested."""
         causes = [f"{table}:{days}" for table, days in self.because]
         if self.stale:
             causes.append(f"stale {self.table or 'tables'}" + (f" {self.days}" if self.days else ""))
@@ -102,7 +101,6 @@ class NothingToRebuild:
 
     @property
     def asked_for(self) -> int:
-        """How many partitions the request asked for."""
         return asked_of(self.left_out)
 
 

@@ -121,7 +121,6 @@ class SetManifest:
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
-        """The set as plain values."""
         return {"format": SET_FORMAT, **plain(self)}
 
     @cached_property

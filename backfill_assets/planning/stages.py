@@ -207,7 +207,6 @@ def stages_of(
     """The stages of a run, or of the runs of a set.
 
     Args:
-        manifests: One, or those of a set in the order of publication.
         of: The set's id.
         demand: Whose approval publication requires.
         phases: How the runs are published, if they are phases.
@@ -252,7 +251,6 @@ def continuing(manifest: Manifest, graph: Graph, computed: Sequence[date], state
     """What a call reads of the inputs; of a table that keeps state, what comes after the snapshot that it continues.
 
     Args:
-        computed: What the call computes.
         state: The snapshot that it continues; None for a cold start, or a table without state.
     """
     node = node_of(manifest)
@@ -333,11 +331,7 @@ def _calls(node: TableNode, chunk: Chunk, ends: frozenset[date]) -> tuple[tuple[
 
 
 def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) -> tuple[Swap | Notify, ...]:
-    """The swap, and which dependents are asked to follow.
-
-    Args:
-        inside: Tables of the same set, which have been built from the candidate already.
-    """
+    """The swap, and which dependents are asked to follow."""
     swap = Swap(run_id=manifest.run_id, table=manifest.table, grain=manifest.grain, partitions=manifest.partitions)
     own = {*inside, manifest.table}
     outside = tuple(d for d in dependents_of(graph, manifest.table, manifest.partitions) if d.table not in own)

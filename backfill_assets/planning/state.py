@@ -37,9 +37,7 @@ class ClaimReader(Protocol):
 class StateReader(ClaimReader, Protocol):
     """The planner's read-only view of the ledger."""
 
-    def every_claim(self, table: str) -> Mapping[date, Claim]:
-        """Every accepted version of a table."""
-        ...
+    def every_claim(self, table: str) -> Mapping[date, Claim]: ...
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         """Ids of runs over some of these partitions that could still be published."""

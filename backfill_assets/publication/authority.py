@@ -43,7 +43,6 @@ class Approvers:
     groups: Mapping[str, tuple[str, ...]]
 
     def groups_of(self, name: str) -> frozenset[str]:
-        """The groups that a person is a member of."""
         return frozenset(
             group for group, people in self.groups.items() if any(same_name(name, each) for each in people)
         )

@@ -20,12 +20,7 @@ from backfill_assets.workspace import Workspace
 
 
 def capture_demand(source: SourceTable, *, is_live: bool, pinned: Policy | None = None) -> Demand:
-    """The approval that a capture requires.
-
-    Args:
-        is_live: Whether it takes what is new.
-        pinned: The policy at the time at which it was asked for.
-    """
+    """The approval that a capture requires."""
     cause: Cause = "live" if is_live else "backfill"
     return demand(cause, counting=(source.policy, *((pinned,) if pinned else ())))
 

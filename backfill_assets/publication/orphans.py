@@ -38,8 +38,6 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
     """Refuses a rollback that would leave published partitions without an input.
 
     Args:
-        tx: The transaction that begins the rollback.
-        undone: The publications that the rollback would undo, dependents first.
         of: The run or set that is rolled back.
 
     Raises:
@@ -106,7 +104,6 @@ class _After:
         self.gone: dict[str, set[date]] = {}
 
     def table(self, name: str) -> _Table:
-        """A table, read on first use."""
         if name not in self._tables:
             self._tables[name] = _Table(
                 standing=self._tx.versions.accepted(name),
@@ -140,7 +137,6 @@ class _After:
         )
 
     def landed(self, publication_id: str) -> int:
-        """The table version that a publication made."""
         return max(version.delta_version for version in self._made_by(publication_id))
 
     def _made_by(self, publication_id: str) -> tuple[PartitionVersion, ...]:

@@ -51,7 +51,6 @@ class OpenWork:
 
     @property
     def area(self) -> Area:
-        """Its partitions."""
         return {run.manifest.table: frozenset(run.manifest.partitions) for run in self.runs}
 
     @property
@@ -105,7 +104,6 @@ class Situation:
 
     @property
     def open_sets(self) -> frozenset[str]:
-        """The sets that are open."""
         return frozenset(each.name for each in (*self.drafts.values(), *self.kept.values()) if each.record)
 
     def days_of(self, set_id: str) -> frozenset[SourceDay]:

@@ -168,7 +168,6 @@ def rollback_changes(
     """The changes of undoing a publication: every partition returns to the version that it replaced.
 
     Args:
-        accepted: The versions that readers see now.
         replaced: The versions that it replaced; partitions that had none are absent.
         whole_of: What is undone with a run: its set, or a run of its own.
 

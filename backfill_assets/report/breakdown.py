@@ -59,7 +59,6 @@ def breakdown_document(cells: Sequence[BreakdownCell], declared: Breakdown | Non
     """The breakdown that the ledger kept; None where it keeps none.
 
     Args:
-        cells: What it kept.
         declared: What the table declares now, for the order of dimensions and measures.
     """
     if not cells:

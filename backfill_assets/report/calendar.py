@@ -35,7 +35,6 @@ class TableCalendar:
 
     @property
     def stale_partitions(self) -> frozenset[date]:
-        """Those of its partitions that are stale."""
         return frozenset(self.partitions) & {day for each in self.stale for day in each.partitions}
 
 
@@ -57,12 +56,7 @@ class Calendar:
 
 
 def calendar(ws: Workspace, year: int | None, stale: Sequence[Staleness]) -> Calendar:
-    """A year of every table.
-
-    Args:
-        year: The year; the last one that has partitions by default.
-        stale: What is stale, table by table.
-    """
+    """A year of every table."""
     known = {each.table: each for each in stale}
     as_of = ws.clock()
     with ws.ledger.read() as tx:

@@ -123,15 +123,7 @@ def capture_plan(
     period_to: datetime | None,
     as_of: datetime,
 ) -> CapturePlan:
-    """The plan of a capture.
-
-    Args:
-        resolution: The period as positions.
-        left: What is not captured yet, by partition.
-        period_from: The beginning of the period, if it has one.
-        period_to: Its end, if it has one.
-        as_of: When the stream was asked.
-    """
+    """The plan of a capture."""
     partitions = tuple(
         PlannedPartition(span=span, files=len(left[span.partition]), left=_counted(span, left[span.partition]))
         for span in resolution.spans

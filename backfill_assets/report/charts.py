@@ -31,7 +31,6 @@ class Bar:
     Attributes:
         value: Its length, not negative.
         style: A class of the style sheet, such as `changed`.
-        title: What it says when it is pointed at.
     """
 
     value: float
@@ -73,9 +72,6 @@ def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, heigh
     """Stacked columns side by side, one per row, with the first and the last label below them.
 
     Args:
-        rows: The columns.
-        unit: What a value counts, such as `rows`.
-        axis: What one column is, such as `day`.
         height: How high the highest one is.
     """
     if not rows:
@@ -99,12 +95,7 @@ def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, heigh
 
 
 def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], ends: tuple[str, str]) -> Markup:
-    """A heat map: per row a strip of equal cells; neighbours of one colour are drawn as one shape.
-
-    Args:
-        rows: A label, and for each cell its class and what it is called.
-        ends: What the first and the last cell are called.
-    """
+    """A heat map: per row a strip of equal cells; neighbours of one colour are drawn as one shape."""
     if not rows:
         return Markup()
     shapes: list[Markup] = []
@@ -130,7 +121,6 @@ class Shaded:
 
     Attributes:
         value: Its size; one below nothing has another colour, and nothing is not drawn.
-        title: What it says when it is pointed at.
     """
 
     value: float
@@ -141,8 +131,6 @@ def grid(title: str, rows: Sequence[tuple[str, Sequence[Shaded]]], ends: tuple[s
     """A heat map of differences on one scale.
 
     Args:
-        rows: A label, and its cells.
-        ends: What the first and the last cell are called.
         axis: What one cell is, such as `month`.
     """
     rows = [(label, cells) for label, cells in rows if any(cell.value for cell in cells)]

@@ -69,11 +69,6 @@ def cost_of(
     """What a run has cost so far, as far as the ledger knows.
 
     Args:
-        chunks: Its chunks.
-        candidates: What it has staged.
-        events: Its events, in order.
-        publications: Its publications, in order.
-        read_bytes: The size of its input files.
         tariff: What computing costs.
     """
     files = [file for candidate in candidates for file in candidate.files.files]

@@ -31,8 +31,6 @@ class Durations:
     Attributes:
         bounds: The upper bounds, in order; what is longer than all of them is in the total alone.
         counts: How many are within each bound, and not within the one before.
-        count: How many there are.
-        total: Their sum.
     """
 
     bounds: tuple[float, ...]

@@ -11,7 +11,6 @@ class Term:
     """A word and its meaning.
 
     Attributes:
-        word: The word.
         means: What it means, in a sentence without the word.
     """
 

@@ -70,7 +70,6 @@ class Html:
         return Markup("\n").join(self._block(block, level) for block in blocks)
 
     def value(self, value: Value) -> Markup:
-        """A value of a cell or of a line."""
         match value:
             case Ref():
                 shown = escape(text_of(value))

@@ -23,7 +23,6 @@ class LandedBehind:
     """Finds the landed files behind versions; what several versions have read is looked up once.
 
     Attributes:
-        ws: The workspace.
         tx: The transaction in which everything is read.
     """
 

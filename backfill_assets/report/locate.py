@@ -53,7 +53,6 @@ class LocatedImport:
 
     @property
     def records(self) -> int:
-        """Its valid records of the period."""
         return sum(each.day.events for each in self.days)
 
 

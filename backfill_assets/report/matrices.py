@@ -24,7 +24,6 @@ class MatrixRow:
 
     @property
     def total(self) -> int:
-        """How many there are together."""
         return sum(self.counts)
 
 
@@ -44,7 +43,6 @@ class Matrix:
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """How many rows have each value after."""
         return tuple(sum(row.counts[place] for row in self.rows) for place in range(len(self.afters)))
 
 
@@ -72,7 +70,6 @@ def states_in_words(moves: Iterable[StateMove], *, most: int = 6) -> tuple[str, 
     """The moves to another state, to new rows and from removed ones, those of the most rows first in every column.
 
     Args:
-        moves: The moves, ordered as a report has them.
         most: How many are told.
     """
     told = [each for each in moves if each.before != each.after]

@@ -131,7 +131,6 @@ def state_moves(results: Iterable[GateResult], new: Collection[date]) -> tuple[S
     """From which listed value to which rows have moved, over all partitions with accepted rows.
 
     Args:
-        results: The results of the gates.
         new: The partitions without accepted rows, where every row is added.
     """
     return added_up(move for result in results if result.partition not in new for move in state_moves_in(result))

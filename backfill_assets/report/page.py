@@ -48,7 +48,6 @@ class Ref:
     Attributes:
         place: What it names.
         id: The id; of a partition, its first day; of another place, its address in the desk.
-        table: The table of a partition.
         text: What is shown in its place; the id itself where it is empty.
     """
 
@@ -93,7 +92,6 @@ class Moved:
 
     Attributes:
         before: What it was.
-        after: What it is, or would be.
         how_far: How far it moved, in words.
     """
 
@@ -134,7 +132,6 @@ class Column:
     """A column of a table.
 
     Attributes:
-        name: Its head.
         number: Whether its values are numbers: aligned to the right, and never cut.
         whole: Whether its values are never broken into lines, such as ids that a reader copies.
     """
@@ -185,7 +182,6 @@ class Note:
     """A paragraph, on its own lines.
 
     Attributes:
-        text: What it says.
         tone: How it should be taken.
         items: What it lists below.
     """
@@ -229,8 +225,6 @@ class Section:
     """Blocks under a title.
 
     Attributes:
-        title: The title.
-        blocks: What is below it.
         folded: Whether it is a detail: HTML shows it when it is opened, a terminal and Markdown leave it out.
         long: Whether Markdown, which is shown beside other things, leaves it out.
     """
@@ -249,7 +243,6 @@ class Page:
     """A screen.
 
     Attributes:
-        title: What it shows.
         blocks: From top to bottom.
     """
 

@@ -88,7 +88,6 @@ class PartitionHistory:
 
     @property
     def described(self) -> str:
-        """The partition as a person reads it."""
         return partition_text(self.grain, self.partition)
 
 

@@ -97,9 +97,6 @@ def plan_document(
     """The plan of one run.
 
     Args:
-        stages: What will be done, in order, as `stages_of` reads it from the manifest.
-        goes_back: The later releases whose accepted rows it would replace.
-        brings: The newer release and the other references that it brings.
         cost: What it is expected to cost.
         frozen: The freezes over some of its partitions.
         alternatives: What could be done instead.
@@ -123,8 +120,6 @@ def set_plan_document(
     """The plan of a set.
 
     Args:
-        planned: The set, or that nothing has to be rebuilt.
-        brings: The newer releases and the other references that its runs bring.
         frozen: The freezes over some of its partitions.
     """
     left_out = left_out_documents(planned.left_out)

@@ -143,16 +143,7 @@ def propose_report(
     replaced: Iterable[tuple[str, str]],
     dry_run: bool,
 ) -> ProposeReport:
-    """What became of the changed days of sources.
-
-    Args:
-        found: What it was decided from.
-        planned: The new draft; None when none was planned.
-        brings: What its runs bring along.
-        files: What landed files decide of these days.
-        replaced: The drafts that ended, each with the reason.
-        dry_run: Whether nothing was written.
-    """
+    """What became of the changed days of sources."""
     staying = [found.drafts[name].record for name in found.decision.stays]
     behind = tuple(map(changing_file, files))
     return ProposeReport(

@@ -84,12 +84,7 @@ def dependent_moves(
     changed: Sequence[date],
     cells: Sequence[BreakdownCell],
 ) -> tuple[DependentMoves, ...]:
-    """Table by table in order, what depends on the partitions that a run changes and has accepted rows.
-
-    Args:
-        changed: The partitions that it changes.
-        cells: Its breakdown.
-    """
+    """Table by table in order, what depends on the partitions that a run changes and has accepted rows."""
     table = run.manifest.table
     found = []
     for each in reached:

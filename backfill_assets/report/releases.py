@@ -172,7 +172,6 @@ def left_behind(
 
     Args:
         run: The run; nothing is left behind by one that never will be published, or of which readers see nothing now.
-        replaced: The release of the accepted rows that it replaces, by partition.
     """
     manifest = run.manifest
     brings_another = any(release != manifest.transform_version for release in replaced.values())

@@ -180,7 +180,6 @@ class RunReport:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether a blocking gate failed."""
         return self.run.record.state is RunState.BLOCKED
 
 

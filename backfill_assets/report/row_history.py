@@ -138,9 +138,6 @@ def keys_of(ws: Workspace, table: str, day: date) -> KeyList:
 def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHistory:
     """The row of a key in every version that its partition ever had.
 
-    Args:
-        key: By column of the key, the value as text; the partition's own column may be left out.
-
     Raises:
         UnknownName: There is no such table.
         MissingInput: The partition has never had a version.

@@ -22,9 +22,6 @@ class RunChoice:
     """Which runs or sets a reader asks for; without any of these, all.
 
     Attributes:
-        table: Only those of this table.
-        state: Only those in this state.
-        person: Only those on which this person acted.
         before: Only those that were planned before the event of this sequence: where the page before ended.
     """
 
@@ -39,9 +36,6 @@ class SetChoice:
     """Which sets a reader asks for.
 
     Attributes:
-        table: Only those with a run of this table.
-        state: Only those in this state.
-        person: Only those on which this person acted.
         offset: How many of the last planned ones came on earlier pages.
     """
 

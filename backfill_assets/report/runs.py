@@ -53,7 +53,6 @@ class RunSummary:
 
     @property
     def manifest(self) -> Manifest:
-        """The contract of the run."""
         return self.record.manifest
 
 

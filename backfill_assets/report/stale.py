@@ -34,7 +34,6 @@ def stale_document(
 
     Args:
         table: The table that was asked for; None for all.
-        days: The days that were asked for; None for all that is accepted.
         sources: The names of source tables, which are loaded and not planned.
     """
     stale = [staleness for staleness in found if staleness.ranges]

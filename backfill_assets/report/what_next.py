@@ -159,7 +159,6 @@ def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> Next
 
     Args:
         tx: The ledger.
-        run_ids: The run, or the runs of the set.
     """
     later = next(filter(None, map(tx.versions.replaced_by, run_ids)), None)
     if later is None:

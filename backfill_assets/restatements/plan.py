@@ -50,8 +50,6 @@ class Proposal:
     """How a set is written that no person planned.
 
     Attributes:
-        proposed: What it is proposed for.
-        actor: What proposes it.
         first: What else has to be true or done in the transaction that writes the set, given its id.
     """
 
@@ -66,7 +64,6 @@ def plan_set(
     """Plans a set and writes its manifests.
 
     Args:
-        terms_of: What the declaration of a table contributes to its manifest.
         proposal: What the set is proposed for, if no person plans it.
 
     Returns:

@@ -39,7 +39,6 @@ class Proposed:
     """The result of proposing.
 
     Attributes:
-        situation: What it was decided from.
         planned: The new draft; None when nothing was to be proposed, or nothing was to be written.
         files: What landed files decide of these days, in the order of arrival.
         replaced: The drafts that were cancelled, or would be, each with the reason.
@@ -55,9 +54,7 @@ def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False)
     """Plans the draft that changed days of sources ask for, once, in place of the drafts that it takes over.
 
     Args:
-        terms_of: What the declaration of a table contributes to its manifest.
         by: What or who makes the proposal; the requester is who landed the latest of the files.
-        dry_run: Only decide.
 
     Raises:
         Retryable: Other processes changed what is open again and again meanwhile.

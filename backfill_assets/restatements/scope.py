@@ -37,9 +37,7 @@ class StaleOnes:
     """The stale partitions of a request, by table.
 
     Attributes:
-        rebuild: Those that are built again.
         if_complete: Those that are built if their inputs are there or built before them.
-        left_out: Those that are left to a person.
     """
 
     rebuild: Mapping[str, Sequence[date]] = field(default_factory=dict)
@@ -113,8 +111,6 @@ def left_out_of(
     """What a plan leaves out, each partition once: what was asked for and is not built, then what is stale besides.
 
     Args:
-        stale: What of it is stale.
-        changed: The named days, as partitions of their tables.
         besides: What is stale of all tables, where the request does not ask for what is stale.
     """
     built = {rebuild.table: set(rebuild.partitions) for rebuild in rebuilds}

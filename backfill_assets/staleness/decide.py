@@ -116,7 +116,6 @@ def find_stale(
     date if any of them is; otherwise the reasons are those of the last.
 
     Args:
-        bases: The last bases of its accepted partitions; each accepted partition is in exactly one of them.
         earlier: Their earlier bases; only called for partitions that are not up to date by their last basis.
         asked: Examine only these partitions, and report those that can be built and never were as `NEVER_BUILT`; None
             for all accepted ones and the gaps between them.

@@ -35,12 +35,7 @@ from backfill_assets.workspace import Workspace
 
 
 def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | None = None) -> tuple[Staleness, ...]:
-    """What is stale, table by table, inputs before dependents.
-
-    Args:
-        days: Only these days, including those that can be built and never were; None for everything accepted and the
-            gaps between the first and the last accepted partition.
-    """
+    """What is stale, table by table, inputs before dependents."""
     with ws.ledger.read() as tx:
         return stale_within(ws, tx, table=table, days=days)
 
@@ -281,9 +276,6 @@ def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedRefer
     """What is known about changed references of a table.
 
     Args:
-        domain: Declares how to find the days that changed.
-        table: Declares how far around a day facts count.
-        now: The references as they are now.
         archive: The place with every reference that was ever used.
     """
     declared = {reference.name: reference for reference in domain.references}

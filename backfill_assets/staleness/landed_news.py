@@ -97,7 +97,6 @@ def landed_news(
     A day whose change came with no file, such as a load that was rolled back, has none.
 
     Args:
-        changes: The days, with the tables that read them.
         states: Only files in one of these states.
     """
     if not changes:

@@ -97,5 +97,4 @@ class Staleness:
 
     @property
     def partitions(self) -> tuple[date, ...]:
-        """Every stale partition, in order."""
         return tuple(partition for stale in self.ranges for partition in stale.partitions)

@@ -37,11 +37,7 @@ from backfill_assets.transforms.schemas import stored_schema
 def apply_transform(
     table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext
 ) -> DataFrame:
-    """What a release of a transform returns for the output partitions of its context: the declared columns in order.
-
-    Args:
-        inputs: Input rows by argument name: exactly the pinned versions of the chunk's window.
-    """
+    """What a release of a transform returns for the output partitions of its context: the declared columns in order."""
     frame = called_transform(table, release, inputs, ctx)
     inside = _within(F.col(table.partition.column), table.partition.grain, ctx)
     return frame.where(inside)
@@ -147,7 +143,6 @@ def without_actions(named: str, frame_type: type[DataFrame]) -> Iterator[None]:
     """Refuses actions on DataFrames while a transform is called, even if the transform catches every error.
 
     Args:
-        named: The transform, for the message.
         frame_type: The class of the DataFrames that are passed to it.
 
     Raises:

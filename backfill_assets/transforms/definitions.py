@@ -49,7 +49,6 @@ class Sources:
         package: The domain's package, or its only module.
         root: The folder of the package, or the one that holds its only module.
         holder: The folder on the path that the package is imported from.
-        is_package: Whether it is a package.
     """
 
     package: str
@@ -73,7 +72,6 @@ class Sources:
         return Sources(package=domain.package, root=root, holder=holder, is_package=is_package)
 
     def package_files(self) -> list[Path]:
-        """Every source file of the package."""
         if not self.is_package:
             return [self.holder.joinpath(*self.package.split(".")).with_suffix(".py")]
         return sorted(self.root.rglob("*.py"))

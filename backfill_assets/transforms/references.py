@@ -44,7 +44,6 @@ class LoadedReference:
 
     @property
     def pinned(self) -> PinnedReference:
-        """The reference as recorded in a manifest."""
         return PinnedReference(name=self.name, version=self.value.version, sha256=self.sha256)
 
 
@@ -119,9 +118,7 @@ def changed_in_archive(pinned: Iterable[PinnedReference], files: Files, *, is_qu
     """What of the archive is not what manifests pin, one sentence each.
 
     Args:
-        pinned: The references that manifests name.
         files: The archive.
-        is_quick: Files are looked at, their bytes are not read.
     """
     for pin in pinned:
         path = _archived_path(pin.name, pin.sha256)

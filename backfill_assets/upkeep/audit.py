@@ -99,7 +99,6 @@ def audit(
     """Verifies the event chain, and that ledger, tables and landed files agree. Changes nothing.
 
     Args:
-        head: The head that an earlier audit printed; the chain must still contain it.
         is_quick: Files are looked at, their bytes are not read.
 
     Raises:

@@ -27,15 +27,12 @@ class RecordedAudit:
     Attributes:
         at: When it ended.
         is_quick: Whether it did not read the bytes of files.
-        agrees: Whether everything agreed.
         head: The last event of the chain that it has seen.
-        events: How many events the chain had.
         partitions: How many accepted partitions it looked at.
         commits: How many commits of tables.
         files: How many files of accepted versions.
         imports: How many landed files.
         size_bytes: How many bytes of files it read.
-        problem_count: How many problems it found.
         problems: The first of them, in sentences.
     """
 

@@ -73,7 +73,6 @@ class Rebuilt:
     """Some partitions that were rebuilt.
 
     Attributes:
-        rows: How many rows that made.
         differences: Where they are not the recorded ones.
         sample: Some rows that differ: `before` as published, `after` as rebuilt.
     """
@@ -113,11 +112,7 @@ class Rebuilding:
 
 
 def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: Listener) -> Sequence[Rebuilt]:
-    """Rebuilds partitions of a run, call by call; nothing of it is left on disk.
-
-    Args:
-        whole: Whether these are all, so that it is computed chunk by chunk as it was.
-    """
+    """Rebuilds partitions of a run, call by call; nothing of it is left on disk."""
     manifest, lake = work.manifest, work.ws.lake
     found: list[Rebuilt] = []
     done = 0

@@ -85,8 +85,6 @@ class Facts:
     """Everything that holds files.
 
     Attributes:
-        runs: Every run of the ledger.
-        versions: Every partition version of every table.
         live: Per table, the files that its log shows to readers.
         left_alone: Tables that nothing is decided about, and why.
         quarantines: Tables of rejected records: only their log determines what is needed.
@@ -102,7 +100,6 @@ class Facts:
 
     @cached_property
     def states(self) -> Mapping[str, RunState]:
-        """The state of every run, by id."""
         return {run.run_id: run.state for run in self.runs}
 
 
@@ -149,13 +146,7 @@ class Decision:
 
 
 def decide(facts: Facts, listed: Mapping[str, Iterable[str]], horizons: Horizons) -> Decision:
-    """A reason for every listed file to stay or to go.
-
-    Args:
-        facts: The state of the ledger and the logs, read after the files were listed.
-        listed: Per table, the files below `_runs/`, relative to the table.
-        horizons: How long rollback and reproduction stay possible.
-    """
+    """A reason for every listed file to stay or to go."""
     held = _held(facts, horizons)
     named = _named(facts)
     kept: dict[str, dict[str, Why]] = {}

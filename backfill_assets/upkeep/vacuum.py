@@ -35,9 +35,6 @@ MOST_PLANS = 3
 def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_run: bool = False) -> VacuumReport:
     """Removes the files below `_runs/` that no version, candidate or horizon needs.
 
-    Args:
-        quarantines: The tables of rejected records; what their logs show is kept.
-
     Returns:
         What went, or would go; tables that could not be looked at are among its problems, and the others are done.
     """

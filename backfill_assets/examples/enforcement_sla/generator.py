@@ -46,7 +46,6 @@ def write_demo_files(folder: Path, *, cases: int = DEFAULT_CASES, seed: int = DE
 
     Args:
         folder: Where to; files of the same names are replaced.
-        cases: How many cases the files tell about.
         seed: The same seed gives the same files.
 
     Returns:

@@ -57,7 +57,6 @@ class JurisdictionCalendar:
     jurisdictions: tuple[Jurisdiction, ...]
 
     def named(self, name: str) -> Jurisdiction | None:
-        """The jurisdiction of that name, or None."""
         return next((jurisdiction for jurisdiction in self.jurisdictions if jurisdiction.name == name), None)
 
 
@@ -87,7 +86,6 @@ class Clock:
 
     @property
     def event_types(self) -> frozenset[str]:
-        """Every event type that moves the clock."""
         return self.starts_on | self.stops_on | self.pauses_on | self.resumes_on
 
 

@@ -74,7 +74,6 @@ def sla_breach_monthly(case_sla: DataFrame, ctx: TransformContext) -> DataFrame:
     decimals.
 
     Args:
-        case_sla: `silver.case_sla_daily`.
         ctx: Unused; a transform always takes it.
 
     Returns:

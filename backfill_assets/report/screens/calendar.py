@@ -67,10 +67,8 @@ def calendar_page(
 
     Args:
         colouring: By what its cells are coloured.
-        linked: Gives addresses of its partitions.
         stale_as_of: When it was found out what is stale; None while that is not known.
         is_current: Whether nothing has changed since.
-        problem: Why it could not be found out.
     """
     colours = _Colours(calendar, colouring)
     legend = (*colours.legend(), _NONE, ("stale", "stale"))
@@ -129,7 +127,6 @@ class _Colours:
         self._releases = {name: number for number, name in enumerate(sorted(found))}
 
     def of(self, version: PartitionVersion | None) -> str:
-        """The class of a partition."""
         if version is None:
             return "unknown"
         match self._colouring:
@@ -142,7 +139,6 @@ class _Colours:
                 return f"release{min(self._releases[_release(version)], _MOST_RELEASES - 1)}"
 
     def legend(self) -> Iterable[tuple[str, str]]:
-        """What the classes stand for."""
         match self._colouring:
             case Colouring.STATE:
                 return (("passed", "accepted"), ("empty", "accepted, without rows"))

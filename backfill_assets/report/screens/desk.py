@@ -59,12 +59,7 @@ def overview_page(status: StatusDocument, audit: LastAudit | None, now: datetime
 
 
 def runs_page(found: RunList, newest: str | None, older: str | None) -> Page:
-    """A page of runs.
-
-    Args:
-        newest: The address of the first page; None on it.
-        older: The address of the next page; None on the last one.
-    """
+    """A page of runs."""
     heads = ["run", "table", "kind", "partitions", "state", "planned", "asked by", "approved by", "reason"]
     return page(
         "Runs",
@@ -174,7 +169,6 @@ def audit_line(last: LastAudit | None, now: datetime) -> Note:
 
     Args:
         last: What it found; None without one.
-        now: The instant of the question.
     """
     if last is None:
         text = words(

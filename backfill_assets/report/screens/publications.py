@@ -29,12 +29,7 @@ def publications_page(title: str, publications: Sequence[PublicationDocument]) -
 
 
 def timeline_page(publications: Sequence[PublicationDocument], linked: Linked, older: str | None) -> Page:
-    """Publications and rollbacks by table and time.
-
-    Args:
-        linked: Gives addresses of their runs.
-        older: The address of what continues the list; None at its end.
-    """
+    """Publications and rollbacks by table and time."""
     legend = (("publish", "\u25b2 publication"), ("rollback", "\u25bc rollback"))
     return page(
         "Publications and rollbacks",

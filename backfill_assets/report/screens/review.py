@@ -26,8 +26,6 @@ class Review:
     """The answers to a reviewer's questions, in words.
 
     Attributes:
-        headline: The verdict in one line.
-        what_changes: What changes for readers.
         why: Why, by whose request, and from which release to which.
         by_how_much: How many rows move.
         is_it_right: What was checked, and with what result.

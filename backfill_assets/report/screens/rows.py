@@ -48,11 +48,7 @@ def ask_page() -> Page:
 
 
 def keys_page(found: KeyList, address: RowAddress) -> Page:
-    """Some keys of a partition, and its versions.
-
-    Args:
-        address: Of the row of a key.
-    """
+    """Some keys of a partition, and its versions."""
     history = found.history
     links = tuple(place_ref(address(key), key_text(key)) for key in found.keys)
     none = Note(text=f"No keys can be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None

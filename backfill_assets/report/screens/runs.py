@@ -74,8 +74,6 @@ def run_facts(
     """A run in a few lines.
 
     Args:
-        policy: What its policy asks for, in words; left out by commands that act.
-        grounds: Why its approver may approve.
         following: Whether what can be done next is one of the lines.
     """
     at_work = run.record.lease
