@@ -23,15 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
-from backfill_assets.lake.errors import (
-    Abandoned,
-    ChangedByAnotherWriter,
-    CommitUnknown,
-    NoCommitOfPublication,
-    NotFencedOff,
-    OthersCommittedFirst,
-    StagedFilesChanged,
-)
+from backfill_assets.lake import errors
 from backfill_assets.lake.tables import Lake, changed_files, in_one_line, live_files, missing_files, schema_after
 
 if TYPE_CHECKING:
@@ -109,7 +101,7 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
             case int(state) if state == LANDED:
                 return _landed(lake, order)
             case int():
-                raise Abandoned(table=order.table, publication_id=order.publication_id, run_id=order.run_id)
+                raise errors.Abandoned(table=order.table, publication_id=order.publication_id, run_id=order.run_id)
         with lake.reading(order.table):
             _compare(handle, order)
         try:
@@ -128,7 +120,7 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
             wait(_FIRST_WAIT_S * 2**attempt)
         else:
             return _landed(lake, order)
-    raise OthersCommittedFirst(
+    raise errors.OthersCommittedFirst(
         table=order.table, publication_id=order.publication_id, attempts=MOST_ATTEMPTS, is_recovery=False
     )
 
@@ -202,10 +194,12 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
         except CommitFailedError:
             wait(_FIRST_WAIT_S * 2**attempt)
         except Exception as error:
-            raise NotFencedOff(table=table, publication_id=publication_id, why=in_one_line(error)) from error
+            raise errors.NotFencedOff(table=table, publication_id=publication_id, why=in_one_line(error)) from error
         else:
             return None
-    raise OthersCommittedFirst(table=table, publication_id=publication_id, attempts=MOST_ATTEMPTS, is_recovery=True)
+    raise errors.OthersCommittedFirst(
+        table=table, publication_id=publication_id, attempts=MOST_ATTEMPTS, is_recovery=True
+    )
 
 
 def landed_version(lake: Lake, table: str, publication_id: str) -> int:
@@ -217,7 +211,7 @@ def landed_version(lake: Lake, table: str, publication_id: str) -> int:
     for version, commit in commits(lake, table):
         if commit.get("publication_id") == publication_id:
             return version
-    raise NoCommitOfPublication(table=table, publication_id=publication_id)
+    raise errors.NoCommitOfPublication(table=table, publication_id=publication_id)
 
 
 def commits(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object]]]:
@@ -265,7 +259,7 @@ def _require_files(lake: Lake, order: SwapOrder) -> None:
     moved = [exchange.new for exchange in order.exchanges if exchange.new != exchange.expected]
     problems = missing_files(lake, order.table, (exchange.new for exchange in order.exchanges))
     if problems := problems or changed_files(lake, order.table, moved, trust_stamps=True):
-        raise StagedFilesChanged(table=order.table, run_id=order.run_id, why=problems[0])
+        raise errors.StagedFilesChanged(table=order.table, run_id=order.run_id, why=problems[0])
 
 
 def _compare(handle: DeltaTable, order: SwapOrder) -> None:
@@ -277,7 +271,7 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
     ]
     if changed:
         first = next(exchange for exchange in order.exchanges if exchange.value == changed[0])
-        raise ChangedByAnotherWriter(
+        raise errors.ChangedByAnotherWriter(
             table=order.table,
             run_id=order.run_id,
             partitions=tuple(changed),
@@ -345,5 +339,5 @@ def _remove(file: DataFile, column: str, value: str, at_ms: int) -> RemoveAction
     )
 
 
-def _unknown(order: SwapOrder, error: Exception) -> CommitUnknown:
-    return CommitUnknown(table=order.table, publication_id=order.publication_id, why=in_one_line(error))
+def _unknown(order: SwapOrder, error: Exception) -> errors.CommitUnknown:
+    return errors.CommitUnknown(table=order.table, publication_id=order.publication_id, why=in_one_line(error))

@@ -6,13 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.planning.errors import (
-    NeverComputed,
-    ReferencesNotUsed,
-    SeveralVersions,
-    UnclearReferences,
-    VersionsNotRecorded,
-)
+from backfill_assets.planning import errors
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain, Partitions
 
@@ -36,13 +30,13 @@ class AskedReferences:
     def __post_init__(self) -> None:
         is_corrected = self.semantics is ReferenceSemantics.CORRECTED
         if is_corrected and not self.named:
-            raise UnclearReferences(why="corrected references are asked for, and none is named")
+            raise errors.UnclearReferences(why="corrected references are asked for, and none is named")
         if self.named and not is_corrected:
-            raise UnclearReferences(
+            raise errors.UnclearReferences(
                 why="a version of a reference is named, and the request asks for other references than corrected ones"
             )
         if len(dict(self.named)) < len(self.named):
-            raise UnclearReferences(why="a reference is named twice")
+            raise errors.UnclearReferences(why="a reference is named twice")
 
     @property
     def are_present(self) -> bool:
@@ -69,7 +63,7 @@ def parse_reference(text: str) -> tuple[str, str]:
     """
     name, equals, version = text.partition("=")
     if not equals or not name.strip() or not version.strip():
-        raise UnclearReferences(why=f"{text!r} does not name a version of a reference")
+        raise errors.UnclearReferences(why=f"{text!r} does not name a version of a reference")
     return name.strip(), version.strip()
 
 
@@ -95,13 +89,13 @@ def by_recorded_versions(
     """
     never = [partition for partition in partitions if partition not in recorded]
     if never:
-        raise NeverComputed(table=table, partitions=Partitions.of(grain, never))
+        raise errors.NeverComputed(table=table, partitions=Partitions.of(grain, never))
     groups: dict[tuple[PinnedReference, ...], list[date]] = {}
     for partition in partitions:
         used = recorded[partition]
         if used is None or _lacks(used, names):
             lacking = Partitions.of(grain, (p for p in partitions if _lacks(recorded[p], names)))
-            raise VersionsNotRecorded(table=table, partitions=lacking, references=names)
+            raise errors.VersionsNotRecorded(table=table, partitions=lacking, references=names)
         groups.setdefault(tuple(used[name] for name in names), []).append(partition)
     return tuple(VersionGroup(partitions=tuple(some), references=used) for used, some in groups.items())
 
@@ -122,7 +116,7 @@ def require_one_group(table: str, grain: Grain, groups: Sequence[VersionGroup]) 
         (Partitions.of(grain, group.partitions), {pinned.name: pinned.version for pinned in group.references})
         for group in groups
     )
-    raise SeveralVersions(table=table, groups=tuple(with_versions))
+    raise errors.SeveralVersions(table=table, groups=tuple(with_versions))
 
 
 def require_used(asked: AskedReferences, used: Mapping[str, Sequence[str]]) -> None:
@@ -136,4 +130,4 @@ def require_used(asked: AskedReferences, used: Mapping[str, Sequence[str]]) -> N
     known = sorted({name for names in used.values() for name in names})
     unused = [name for name, _ in asked.named if name not in known]
     if unused or not known:
-        raise ReferencesNotUsed(asked=unused, tables=tuple(used), known=known)
+        raise errors.ReferencesNotUsed(asked=unused, tables=tuple(used), known=known)

@@ -31,14 +31,7 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
-from backfill_assets.restatements.errors import (
-    AnotherPhaseFirst,
-    HalfPublished,
-    MemberNotPublishable,
-    PhaseHeld,
-    SetIs,
-    SetIsNeverPublished,
-)
+from backfill_assets.restatements import errors
 from backfill_assets.restatements.undo import rollback_set
 from backfill_assets.workspace import Workspace
 
@@ -117,7 +110,7 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
                 tx.sets.move(set_id, SetState.PLANNED, actor=by, note=error.recorded)
             return tx.sets.get(set_id), None
     published = sum(member.state is RunState.PUBLISHED for member in members)
-    return record, HalfPublished(set_id=set_id, published=published, count=len(members), cause=error)
+    return record, errors.HalfPublished(set_id=set_id, published=published, count=len(members), cause=error)
 
 
 def _require_phase(
@@ -130,13 +123,13 @@ def _require_phase(
     """
     due = next_phase(members)
     if due is None:
-        raise SetIs(set_id=record.set_id, state=record.state)
+        raise errors.SetIs(set_id=record.set_id, state=record.state)
     if phase not in (None, due.run_id):
-        raise AnotherPhaseFirst(set_id=record.set_id, run_id=str(phase), due=due.run_id)
+        raise errors.AnotherPhaseFirst(set_id=record.set_id, run_id=str(phase), due=due.run_id)
     until = held_until(tx.publications, record, members)
     if until is not None and at < until and record.state is not SetState.PUBLISHING:
         number = [member.run_id for member in members].index(due.run_id) + 1
-        raise PhaseHeld(set_id=record.set_id, run_id=due.run_id, number=number, count=len(members), until=until)
+        raise errors.PhaseHeld(set_id=record.set_id, run_id=due.run_id, number=number, count=len(members), until=until)
     return (due,)
 
 
@@ -148,15 +141,15 @@ def is_outdated(ws: Workspace, run: RunRecord) -> bool:
 
 def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
     if record.state in (SetState.PUBLISHED, SetState.CANCELLED):
-        raise SetIs(set_id=record.set_id, state=record.state)
+        raise errors.SetIs(set_id=record.set_id, state=record.state)
     for member in members:
         if member.manifest.mode in NEVER_PUBLISHED:
-            raise SetIsNeverPublished(set_id=record.set_id, mode=member.manifest.mode)
+            raise errors.SetIsNeverPublished(set_id=record.set_id, mode=member.manifest.mode)
         if member.state is RunState.PUBLISHED:
             continue
         if member.state not in (RunState.PASSED, RunState.ROLLED_BACK):
             is_leased = member.lease is not None
-            raise MemberNotPublishable(
+            raise errors.MemberNotPublishable(
                 set_id=record.set_id, run_id=member.run_id, state=member.state, is_leased=is_leased
             )
 

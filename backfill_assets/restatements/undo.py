@@ -29,14 +29,7 @@ from backfill_assets.publication.authority import rollback_grounds
 from backfill_assets.publication.errors import BeingPublished
 from backfill_assets.publication.orphans import Orphans, orphans_of, require_no_orphans
 from backfill_assets.publication.publish import rollback_intent, rollback_run
-from backfill_assets.restatements.errors import (
-    HalfRolledBack,
-    MemberSuperseded,
-    OnlyDependentsRolledBack,
-    OnlyUndoneWithSet,
-    SetHasNothingToUndo,
-    SetWouldBeOrphaned,
-)
+from backfill_assets.restatements import errors
 from backfill_assets.workspace import Workspace
 
 _CAN_BE_UNDONE = (
@@ -62,7 +55,7 @@ def rollback_set(
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
         if record.state not in _CAN_BE_UNDONE:
-            raise SetHasNothingToUndo(set_id=set_id, state=record.state)
+            raise errors.SetHasNothingToUndo(set_id=set_id, state=record.state)
         members = members_of(tx.runs, record)
         _require_undone_together(tx, record, members)
         if record.state is not SetState.ROLLING_BACK:
@@ -80,7 +73,7 @@ def rollback_set(
         try:
             undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason, ordered=True))
         except (Refused, Retryable) as error:
-            raise HalfRolledBack(
+            raise errors.HalfRolledBack(
                 set_id=set_id, run_id=intent.run_id, undone=len(undone), count=len(back), cause=error
             ) from error
         ws.reached(Point.SET_TABLE_BROUGHT_BACK)
@@ -110,7 +103,9 @@ def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: It
     """
     for run in members:
         if run.state is RunState.SUPERSEDED and _has_changed(tx, run):
-            raise MemberSuperseded(set_id=record.set_id, run_id=run.run_id, table=run.manifest.table, state=run.state)
+            raise errors.MemberSuperseded(
+                set_id=record.set_id, run_id=run.run_id, table=run.manifest.table, state=run.state
+            )
         if run.state is RunState.PUBLISHING:
             raise BeingPublished(run_id=run.run_id, whole=f"set {record.set_id}")
 
@@ -158,7 +153,7 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
         if not done:
             raise
         undone = tuple(record.intent.run_id for record in done)
-        raise OnlyDependentsRolledBack(of=order.of, dependents=undone, cause=error) from error
+        raise errors.OnlyDependentsRolledBack(of=order.of, dependents=undone, cause=error) from error
     with ws.ledger.write() as tx:
         tx.publications.end_rollback(order.of, actor=order.by)
     return done
@@ -186,7 +181,7 @@ def _intents(ws: Workspace, tx: ReadTransaction, order: RollbackOrder) -> Sequen
         return rollback_intents(ws, tx, tx.sets.get(order.of), by=order.by, reason=order.reason)
     run = tx.runs.get(order.of)
     if run.manifest.member_of is not None:
-        raise OnlyUndoneWithSet(run_id=order.of, set_id=run.manifest.member_of)
+        raise errors.OnlyUndoneWithSet(run_id=order.of, set_id=run.manifest.member_of)
     return (rollback_intent(ws, tx, run, by=order.by, reason=order.reason),)
 
 
@@ -195,4 +190,4 @@ def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:
     if of_sets:
         first = of_sets[0].set_id
         left = tuple(each for each in of_sets if each.set_id == first)
-        raise SetWouldBeOrphaned(of=name, set_id=str(first), left=left)
+        raise errors.SetWouldBeOrphaned(of=name, set_id=str(first), left=left)

@@ -17,13 +17,7 @@ from backfill_assets.domain import Domain, Reference, ReferenceValue
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.transforms.errors import (
-    NoSuchVersion,
-    ReferenceBroken,
-    ReferenceNotArchived,
-    ReferenceNotRead,
-    SeveralDocuments,
-)
+from backfill_assets.transforms import errors
 
 MOST_BYTES = 1 << 20
 """A larger file is refused before it is parsed, which every plan does. PyYAML takes 3 to 4 seconds for a MiB of dates,
@@ -69,13 +63,13 @@ def _read(reference: Reference, files: Files, path: str, *, is_named: bool) -> L
             content = file.read(MOST_BYTES + 1)
             size_bytes = file.seek(0, SEEK_END)
     except OSError as error:
-        raise ReferenceNotRead(reference=reference.name, place=place, is_named=is_named) from error
+        raise errors.ReferenceNotRead(reference=reference.name, place=place, is_named=is_named) from error
     if len(content) > MOST_BYTES:
         why = (
             f"is {size_bytes / 2**20:,.1f} MiB large, and a reference can have {MOST_BYTES >> 20} MiB at most: "
             "references are small facts that every plan parses; land large tables as a source"
         )
-        raise ReferenceBroken(reference=reference.name, place=place, why=why)
+        raise errors.ReferenceBroken(reference=reference.name, place=place, why=why)
     return _parsed(reference, content, place=place)
 
 
@@ -99,7 +93,7 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], files: Files)
         path = _archived_path(pin.name, pin.sha256)
         content = _content(files, path)
         if hashlib.sha256(content).hexdigest() != pin.sha256 or pin.name not in parsers:
-            raise ReferenceNotArchived(
+            raise errors.ReferenceNotArchived(
                 reference=pin.name, version=pin.version, sha256=pin.sha256[:12], place=str(files.place)
             )
         loaded[pin.name] = _parsed(parsers[pin.name], content, place=str(files.place / path))
@@ -155,10 +149,10 @@ def find_version(
     found = [each for each in known.values() if _is_version(each, wanted)]
     if not found:
         versions = sorted({each.value.version for each in known.values()})
-        raise NoSuchVersion(reference=reference.name, wanted=wanted, known=versions)
+        raise errors.NoSuchVersion(reference=reference.name, wanted=wanted, known=versions)
     if len(found) > 1:
         digests = sorted(each.sha256[:12] for each in found)
-        raise SeveralDocuments(reference=reference.name, wanted=wanted, sha256=digests)
+        raise errors.SeveralDocuments(reference=reference.name, wanted=wanted, sha256=digests)
     return found[0]
 
 
@@ -189,7 +183,7 @@ def _parsed(reference: Reference, content: bytes, *, place: str) -> LoadedRefere
     try:
         value = reference.parse(parse_yaml(content))
     except Exception as error:  # the parser belongs to the domain, and its errors concern the file
-        raise ReferenceBroken(reference=reference.name, place=place, why=_one_sentence(error)) from error
+        raise errors.ReferenceBroken(reference=reference.name, place=place, why=_one_sentence(error)) from error
     return LoadedReference(
         name=reference.name, sha256=hashlib.sha256(content).hexdigest(), content=content, value=value
     )
