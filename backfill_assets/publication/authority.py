@@ -26,6 +26,7 @@ from backfill_assets.planning.policy import APPROVERS, Cause, Demand, demand
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
     CommentMissing,
+    Groups,
     MayNotRollBack,
     NoListOfApprovers,
     NotAgreed,
@@ -195,7 +196,7 @@ def _rollback_grounds(ws: Workspace, run: RunRecord, by: str) -> ApprovalGrounds
     asked = Demand(groups=tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers)))
     if not asked.groups:
         return None
-    return _grounds(ws, _require_member(ws, run, asked, by, MayNotRollBack), asked, by)
+    return _grounds(ws, _require_member_of(ws, run, asked, by, MayNotRollBack), asked, by)
 
 
 def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:
@@ -204,7 +205,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
     if same_name(approver, run.manifest.requested_by):
         kind, name = ("set", run.manifest.member_of) if run.manifest.member_of else ("run", run.run_id)
         raise NeedsAnother(kind=kind, name=name, why=f"requested by {run.manifest.requested_by}", as_well=" as well")
-    return _require_member(ws, run, asked, approver, NotAmongApprovers) if asked.groups else None
+    return _require_member_of(ws, run, asked, approver, NotAmongApprovers) if asked.groups else None
 
 
 def _subject(run: RunRecord) -> Mapping[str, str]:
@@ -212,26 +213,32 @@ def _subject(run: RunRecord) -> Mapping[str, str]:
     return {"set_id": run.manifest.member_of} if run.manifest.member_of else {"run_id": run.run_id}
 
 
-def _require_member(
+def _require_member_of(
     ws: Workspace, run: RunRecord, asked: Demand, person: str, refusal: type[NotAmongApprovers]
 ) -> LoadedReference:
+    return require_member(ws, _subject(run), run.manifest.table, asked.groups, person, refusal)
+
+
+def require_member(
+    ws: Workspace,
+    subject: Mapping[str, str],
+    table: str,
+    groups: Groups,
+    person: str,
+    refusal: type[NotAmongApprovers],
+) -> LoadedReference:
     """Refuses a person who is not in one group of each of those that are asked for; returns the file of approvers."""
-    table, groups, file = run.manifest.table, asked.groups, str(ws.settings.reference / file_name(WHO_APPROVES))
+    file = str(ws.settings.reference / file_name(WHO_APPROVES))
     try:
         loaded = load_reference(WHO_APPROVES, ws.reference_files)
     except MissingInput as error:
         raise NoListOfApprovers(table=table, groups=groups, file=file) from error
     approvers = cast(Approvers, loaded.value)
-    if not has_groups(approvers, asked.groups, person):
-        version = approvers.version
-        raise refusal(**_subject(run), table=table, groups=groups, person=person, file=file, version=version)
-    return loaded
-
-
-def has_groups(approvers: Approvers, asked: Iterable[tuple[str, ...]], person: str) -> bool:
-    """Whether a person is in one group of each of those that are asked for."""
     own = approvers.groups_of(person)
-    return all(any(_is_among(group, groups) for group in own) for groups in asked)
+    if not all(any(_is_among(group, each) for group in own) for each in groups):
+        version = approvers.version
+        raise refusal(**subject, table=table, groups=groups, person=person, file=file, version=version)
+    return loaded
 
 
 def require_agreed(ws: Workspace, run: RunRecord, asked: Demand, *, alone: bool = False) -> None:

@@ -6,16 +6,12 @@ ledger, which never change; of the policy that the capture pinned and the one th
 
 from __future__ import annotations
 
-from typing import cast
-
-from backfill_assets.core.errors import MissingInput
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.approvals import another_person
 from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.planning.policy import Cause, Demand, Policy, demand
-from backfill_assets.publication.authority import WHO_APPROVES, Approvers, has_groups
-from backfill_assets.publication.errors import MayNotApproveCapture, NoListOfApprovers
-from backfill_assets.transforms.references import file_name, load_reference
+from backfill_assets.publication.authority import require_member
+from backfill_assets.publication.errors import MayNotApproveCapture
 from backfill_assets.workspace import Workspace
 
 
@@ -42,20 +38,6 @@ def require_may_approve(ws: Workspace, record: CaptureRecord, person: str) -> No
     """
     another_person(person, record.by, kind="capture", name=record.capture_id)
     source = ws.domain.source_table(record.source)
-    groups = capture_demand(source, is_live=record.is_live, pinned=record.policy).groups
-    if not groups:
-        return
-    file = str(ws.settings.reference / file_name(WHO_APPROVES))
-    try:
-        approvers = cast(Approvers, load_reference(WHO_APPROVES, ws.reference_files).value)
-    except MissingInput as error:
-        raise NoListOfApprovers(table=source.name, groups=groups, file=file) from error
-    if not has_groups(approvers, groups, person):
-        raise MayNotApproveCapture(
-            capture_id=record.capture_id,
-            table=source.name,
-            groups=groups,
-            person=person,
-            file=file,
-            version=approvers.version,
-        )
+    if groups := capture_demand(source, is_live=record.is_live, pinned=record.policy).groups:
+        capture = {"capture_id": record.capture_id}
+        require_member(ws, capture, source.name, groups, person, MayNotApproveCapture)

@@ -181,22 +181,27 @@ class RefusedButNotRecorded(errors.OutcomeUnknown):
 
 @sentence
 class OfSubject(errors.NotApproved):
-    """What is approved with a run: the set that it belongs to, or the run alone."""
+    """What is approved: a capture, or with a run the set that it belongs to, or the run alone."""
 
     run_id: str | None = None
     set_id: str | None = None
+    capture_id: str | None = None
 
     @property
     def subject(self) -> str:
-        return self.set_id or self.run_id or ""
+        return self.capture_id or self.set_id or self.run_id or ""
+
+    @property
+    def kind(self) -> str:
+        return "capture" if self.capture_id else "set" if self.set_id else "run"
 
     @property
     def what(self) -> str:
-        return f"set {self.set_id}" if self.set_id else f"run {self.run_id}"
+        return f"{self.kind} {self.subject}"
 
     @property
     def ids(self) -> Mapping[str, object]:
-        return {"set_id" if self.set_id else "run_id": self.subject}
+        return {f"{self.kind}_id": self.subject}
 
 
 @sentence
@@ -222,20 +227,8 @@ class MayNotRollBack(NotAmongApprovers):
 
 
 @sentence
-class MayNotApproveCapture(errors.NotApproved):
-    """capture {capture_id} of {table} is approved by a member {whom}, and {person} is none: {file} (version
-    {version})."""
-
-    capture_id: str
-    table: str
-    groups: Groups
-    person: str
-    file: str
-    version: str
-
-    @property
-    def whom(self) -> str:
-        return members(self.groups)
+class MayNotApproveCapture(NotAmongApprovers):
+    """{what} of {table} is approved by a member {whom}, and {person} is none: {file} (version {version})."""
 
 
 @sentence

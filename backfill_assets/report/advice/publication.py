@@ -59,8 +59,6 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return do(Act.RECOVER)
         case errors.MayNotRollBack():
             return step("let one of them roll it back: ", undo(error.subject))
-        case errors.MayNotApproveCapture():
-            return step("let one of them approve it: ", do(Act.APPROVE, error.capture_id, by=ANOTHER_PERSON))
         case errors.NotAmongApprovers():
             return step("let one of them approve it: ", do(Act.APPROVE, error.subject, by=ANOTHER_PERSON))
         case errors.NoListOfApprovers():
