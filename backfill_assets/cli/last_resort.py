@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from backfill_assets.core.clock import system_clock
-from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected
+from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected, is_full_disk
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.wording import visible
 
@@ -36,7 +36,7 @@ _MACHINE = {
 def unexpected(error: Exception) -> BackfillError:
     """An unforeseen error as one sentence; its details are written to a file below the home."""
     show_trace(error)
-    if _is_full(error):
+    if is_full_disk(error):
         return DiskFull(holds=visible(str(getattr(error, "filename", None) or _fullest())))
     written = _write(error)
     where = f"details in {written}" if written else f"its details could not be written; {DEBUG}=1 shows them"
@@ -86,12 +86,6 @@ def _own_log() -> IO[str]:
 def _log_elsewhere() -> IO[str]:
     # A new file: one that another user had put there would be theirs.
     return tempfile.NamedTemporaryFile("w", prefix="backfill-", suffix=".log", delete=False, encoding="utf-8")
-
-
-def _is_full(error: Exception) -> bool:
-    """Whether a disk has no space: for a file, or for a database of Dagster's."""
-    in_sqlite = getattr(getattr(error, "orig", None), "sqlite_errorname", None)
-    return getattr(error, "errno", None) == errno.ENOSPC or in_sqlite == "SQLITE_FULL"
 
 
 def _fullest() -> Path:

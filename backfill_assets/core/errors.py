@@ -37,6 +37,7 @@ BackfillError
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -261,6 +262,15 @@ class DiskFull(Retryable):
     """no space is left on the disk that holds {holds}."""
 
     holds: str
+
+
+def is_full_disk(error: BaseException) -> bool:
+    """Whether a disk has no space: for a file, for what delta-rs writes, or for a database, here or on its server."""
+    cause = getattr(error, "orig", None)
+    name, state = (getattr(cause, attribute, None) or "" for attribute in ("sqlite_errorname", "sqlstate"))
+    in_database = name.startswith(("SQLITE_FULL", "SQLITE_IOERR_SHM")) or state == "53100"
+    in_words = f"(os error {errno.ENOSPC})" in str(error)
+    return getattr(error, "errno", None) == errno.ENOSPC or in_words or in_database
 
 
 class Interrupted(BackfillError):

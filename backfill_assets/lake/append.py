@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
 
-from backfill_assets.core.errors import BackfillError, DiskFull
+from backfill_assets.core.errors import BackfillError, DiskFull, is_full_disk
 from backfill_assets.files.admission import require_admitted
 from backfill_assets.lake.errors import NotAppended
 from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, in_one_line
@@ -80,7 +79,7 @@ class AppendedTable:
                 raise
             except Exception as error:
                 # Another process may have been first, or a store may have taken a commit whose answer was lost.
-                if f"(os error {errno.ENOSPC})" in str(error) or getattr(error, "errno", None) == errno.ENOSPC:
+                if is_full_disk(error):
                     raise DiskFull(holds=str(lake.root)) from error
                 if attempt == MOST_ATTEMPTS - 1:
                     if not isinstance(lake.root, Path):

@@ -22,7 +22,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from backfill_assets.core.errors import DiskFull
+from backfill_assets.core.errors import DiskFull, is_full_disk
 from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, Unavailable
 
 WAIT_SECONDS = 60
@@ -50,8 +50,6 @@ ALONE_AGAIN_S = 0.02
 _ALONE = "ledger_alone"
 _NOT_SHARED = "SQLITE_IOERR_SHM"
 _BUSY = "SQLITE_BUSY"
-_FULL = ("SQLITE_FULL", _NOT_SHARED)
-_SERVER_IS_FULL = "53100"
 
 READ: Mapping[str, Mapping[str, Any]] = {
     "sqlite": {"ledger_begin": "BEGIN"},
@@ -110,7 +108,7 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
                 raise
             _commit(open_transaction.commit)
     except OperationalError as error:
-        if _is_full(error):
+        if is_full_disk(error):
             raise DiskFull(holds=f"the ledger {engine.url.database}") from error
         raise Unavailable(why=str(error.orig)) from error
     except NoFreeConnection as error:
@@ -123,11 +121,6 @@ def compact_log(engine: Engine) -> None:
     if engine.dialect.name == "sqlite":
         with closing(engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
-
-
-def _is_full(error: DBAPIError) -> bool:
-    name, state = (getattr(error.orig, attribute, None) or "" for attribute in ("sqlite_errorname", "sqlstate"))
-    return name.startswith(_FULL) or state == _SERVER_IS_FULL
 
 
 def _commit(commit: Any) -> None:
