@@ -192,18 +192,6 @@ class PartitionVersion:
     removed_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedClaim:
-    """An accepted partition version as planning needs it: measures of its file set, and not the set."""
-
-    version: int
-    run_id: str
-    digest: str
-    rows: int
-    file_count: int
-    size_bytes: int
-
-
 class Action(StrEnum):
     """What a publication does: bring new files in, or bring the earlier ones back."""
 

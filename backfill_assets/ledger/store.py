@@ -21,12 +21,12 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, transaction
 from backfill_assets.ledger.errors import ReadOnly, Unusable
 from backfill_assets.ledger.leases import renew, turn_of
-from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.ledger.upgrade import upgrade
 from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
+from backfill_assets.planning.state import Claim
 
 
 class Ledger:
@@ -133,10 +133,10 @@ class LedgerState:
 
     tx: ReadTransaction
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedClaim]:
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
         return self.tx.versions.claims(table, partitions)
 
-    def every_claim(self, table: str) -> Mapping[date, AcceptedClaim]:
+    def every_claim(self, table: str) -> Mapping[date, Claim]:
         return self.tx.versions.claims(table)
 
     def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:

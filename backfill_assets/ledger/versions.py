@@ -29,7 +29,7 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import Damaged, UnknownVersion
 from backfill_assets.ledger.events import EventLog
 from backfill_assets.ledger.queries import Queries, batches
-from backfill_assets.ledger.records import AcceptedClaim, PartitionVersion, PublicationIntent
+from backfill_assets.ledger.records import PartitionVersion, PublicationIntent
 from backfill_assets.ledger.schema import (
     IS_FOUND_EQUAL,
     partition_versions,
@@ -38,6 +38,7 @@ from backfill_assets.ledger.schema import (
     verifications,
 )
 from backfill_assets.ledger.states import PublicationState, VersionState, may_follow
+from backfill_assets.planning.state import Claim
 
 
 class _VersionQueries(Queries):
@@ -184,7 +185,7 @@ class VersionReads(_VersionQueries):
             raise UnknownVersion(table=table, partition=first, version=wanted[first], more=len(missing) - 1)
         return dict(sorted(found.items()))
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> dict[date, AcceptedClaim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> dict[date, Claim]:
         """The accepted versions of a table, in the order of its partitions.
 
         Cost: one index range: one short row per accepted partition of the range of days.
@@ -207,7 +208,7 @@ class VersionReads(_VersionQueries):
             chosen = chosen.where(held.c.partition_date.between(min(partitions), max(partitions)))
         wanted = None if partitions is None else set(partitions)
         return {
-            partition: AcceptedClaim(
+            partition: Claim(
                 version=version, run_id=run_id, digest=digest, rows=rows_, file_count=files, size_bytes=size
             )
             for partition, version, run_id, digest, rows_, files, size in self._columns(chosen)

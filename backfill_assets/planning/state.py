@@ -1,29 +1,25 @@
-"""State: the protocols through which planning reads the ledger. It cannot write."""
+"""State: what planning reads of the ledger, and the protocols through which it does. It cannot write."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Protocol
 
 from backfill_assets.planning.estimates import Pace
 
 
-class Claim(Protocol):
-    """What the planner needs to know of an accepted partition version."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """An accepted partition version as planning needs it: measures of its file set, and not the set."""
 
-    @property
-    def version(self) -> int: ...
-    @property
-    def run_id(self) -> str: ...
-    @property
-    def digest(self) -> str: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def file_count(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
+    version: int
+    run_id: str
+    digest: str
+    rows: int
+    file_count: int
+    size_bytes: int
 
 
 class ClaimReader(Protocol):

@@ -33,12 +33,13 @@ from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.people import PUBLISHER
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, Domain, Gate, Policy, days, warm_up_proof
-from backfill_assets.ledger.records import AcceptedClaim, Action, RunRecord
+from backfill_assets.ledger.records import Action, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.state import Claim
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.domains.story import colours, orders, palette, turnover
@@ -119,7 +120,7 @@ class Seen:
         keys: The orders of its window in what that run has read; empty for gold.
     """
 
-    claim: AcceptedClaim
+    claim: Claim
     by: str
     release: str
     keys: Keys
@@ -331,7 +332,7 @@ class Alone(Teller):
         is_back = now is None or (was is not None and now.claim.version < was.claim.version)
         (self.undone.add if is_back else self.undone.discard)(each)
 
-    def _seen(self, tx: ReadTransaction, each: Partition, claim: AcceptedClaim, before: Seen | None) -> Seen:
+    def _seen(self, tx: ReadTransaction, each: Partition, claim: Claim, before: Seen | None) -> Seen:
         # A run that found the rows equal has agreed to other orders behind them.
         equal = tx.publications.verifying(*each, claim.version)
         run_id = equal[0].run_id if equal else claim.run_id

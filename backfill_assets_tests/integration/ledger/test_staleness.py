@@ -10,12 +10,12 @@ import pytest
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import canonical_json, sha256_text
-from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, BasisInput
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, PinnedReference
+from backfill_assets.planning.state import Claim
 from backfill_assets.planning.windows import Window
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
@@ -57,7 +57,7 @@ def test_claims_are_the_accepted_versions_without_their_files(ledger: Ledger) ->
     with ledger.read() as reader:
         claims = reader.versions.claims(TABLE)
         assert claims == {
-            day: AcceptedClaim(
+            day: Claim(
                 version=version.version,
                 run_id=version.run_id,
                 digest=version.files.digest,

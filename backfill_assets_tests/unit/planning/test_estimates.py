@@ -27,6 +27,7 @@ from backfill_assets.planning.request import (
     Upstream,
     propose,
 )
+from backfill_assets.planning.state import Claim
 from backfill_assets.planning.windows import Window
 
 FIRST = date(2012, 1, 1)
@@ -34,14 +35,8 @@ AS_OF = datetime(2030, 1, 15, tzinfo=UTC)
 SOURCE, MIDDLE, LAST = "bronze.source", "silver.middle", "gold.last"
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneClaim:
-    rows: int
-    run_id: str = "before"
-    version: int = 1
-    digest: str = "d" * 64
-    file_count: int = 1
-    size_bytes: int = 100
+def claim_of(rows: int) -> Claim:
+    return Claim(rows=rows, run_id="before", version=1, digest="d" * 64, file_count=1, size_bytes=100)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +47,14 @@ class Accepted:
     others: Mapping[str, Mapping[date, int]] = field(default_factory=dict)
     paces: Mapping[str, Pace] = field(default_factory=dict)
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, OneClaim]:
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
         if table == SOURCE:
-            return {day: OneClaim(rows=self.rows_a_day) for day in partitions}
+            return {day: claim_of(rows=self.rows_a_day) for day in partitions}
         known = self.others.get(table, {})
-        return {day: OneClaim(rows=known[day]) for day in partitions if day in known}
+        return {day: claim_of(rows=known[day]) for day in partitions if day in known}
 
-    def every_claim(self, table: str) -> Mapping[date, OneClaim]:
-        return {day: OneClaim(rows=rows) for day, rows in self.others.get(table, {}).items()}
+    def every_claim(self, table: str) -> Mapping[date, Claim]:
+        return {day: claim_of(rows=rows) for day, rows in self.others.get(table, {}).items()}
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         assert table and partitions
@@ -121,7 +116,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
 class EverySecondDay(Accepted):
     """A state in which every second source day is empty."""
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, OneClaim]:
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
         found = super().claims(table, partitions)
         return {day: replace(claim, rows=claim.rows * (day.day % 2)) for day, claim in found.items()}
 

@@ -25,9 +25,11 @@ from backfill_assets.planning.proof import ProofTerms, in_a_row, longer_reads, p
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring
+from backfill_assets.planning.state import Claim
 from backfill_assets.planning.windows import AnyWindow, Window
 from backfill_assets.report.words.stages import more_days_words, stage_words
 from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets_tests.unit.planning.test_estimates import claim_of
 from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 
 FIRST = date(2024, 6, 10)
@@ -39,25 +41,15 @@ def day(number: int) -> date:
     return FIRST + timedelta(days=number)
 
 
-@dataclass(frozen=True, kw_only=True)
-class OneClaim:
-    run_id: str = "before"
-    version: int = 1
-    digest: str = "d" * 64
-    rows: int = 1
-    file_count: int = 1
-    size_bytes: int = 1
-
-
 @dataclass(frozen=True)
 class Accepted:
     """A state in which these days are accepted."""
 
     days: frozenset[date]
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, OneClaim]:
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
         assert table == SOURCE.name
-        return {day: OneClaim() for day in partitions if day in self.days}
+        return {day: claim_of(rows=1) for day in partitions if day in self.days}
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         raise AssertionError(f"a proof asks for no runs: {table} {partitions}")

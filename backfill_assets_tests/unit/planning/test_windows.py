@@ -26,12 +26,13 @@ from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of
 from backfill_assets.planning.request import PlannedInput, configuration_of, require_inputs
 from backfill_assets.planning.stages import computing
+from backfill_assets.planning.state import Claim
 from backfill_assets.planning.windows import Months, Window, parse_window
 from backfill_assets.staleness.decide import Present, find_stale
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.graph_examples import SPAN, WINDOWS, every_partition, inputs_of
-from backfill_assets_tests.unit.planning.test_estimates import Accepted, OneClaim, plan_of
+from backfill_assets_tests.unit.planning.test_estimates import Accepted, claim_of, plan_of
 from backfill_assets_tests.unit.staleness.test_staleness import BASIS, PRESENT
 
 TABLE = "silver.table"
@@ -44,10 +45,10 @@ class EverythingAccepted(Accepted):
 
     lacking: Mapping[str, frozenset[date]]
 
-    def claims(self, table: str, partitions: object) -> Mapping[date, OneClaim]:
+    def claims(self, table: str, partitions: object) -> Mapping[date, Claim]:
         assert isinstance(partitions, tuple | list)
         without = self.lacking.get(table, frozenset())
-        return {p: OneClaim(rows=1) for p in partitions if table != TABLE and p not in without}
+        return {p: claim_of(rows=1) for p in partitions if table != TABLE and p not in without}
 
 
 @st.composite
