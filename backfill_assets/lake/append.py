@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,14 +36,7 @@ class AppendedTable:
     partition_by: tuple[str, ...] = ()
     configuration: Mapping[str, str] | None = None
 
-    def append_once(
-        self,
-        lake: Lake,
-        rows: list[dict[str, object]],
-        *,
-        app_id: str,
-        wait: Callable[[float], None] = time.sleep,
-    ) -> None:
+    def append_once(self, lake: Lake, rows: list[dict[str, object]], *, app_id: str) -> None:
         """Appends rows, unless they were appended before.
 
         The application transaction is looked for and committed on one handle, without retries inside the library: those
@@ -52,7 +45,6 @@ class AppendedTable:
         Args:
             rows: By column.
             app_id: Identifies these rows.
-            wait: Waits for seconds between two attempts.
 
         Raises:
             UnreadableTable: The table is damaged.
@@ -85,7 +77,7 @@ class AppendedTable:
                     if not isinstance(lake.root, Path):
                         lake.files(self.name).stat("_delta_log")
                     raise NotAppended(table=self.name, why=in_one_line(error)) from error
-                wait(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
+                time.sleep(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
             else:
                 return
 

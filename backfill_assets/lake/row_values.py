@@ -119,15 +119,13 @@ def some_keys(lake: Lake, table: str, files: FileSet, columns: Sequence[str], *,
         return _texts_of(found.head(most, columns=inside)) if inside else []
 
 
-def few_rows(
-    lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str], most: int = 3
-) -> Sequence[Texts]:
-    """Some rows of a table."""
+def few_rows(lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str]) -> Sequence[Texts]:
+    """Three rows of a table at most."""
     if not lake.exists(table):
         return []
     column, value = where
     found = lake.open(table).to_pyarrow_table(columns=list(columns), filters=[(column, "=", value)])
-    return _texts_of(found.sort_by(columns[0]).slice(0, most))
+    return _texts_of(found.sort_by(columns[0]).slice(0, 3))
 
 
 def rows_of_arrow(found: pa.Table) -> Sequence[Mapping[str, Any]]:

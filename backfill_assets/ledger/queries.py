@@ -63,18 +63,16 @@ class Queries:
         """Rows as plain tuples: by name, a hundred thousand of them take twice as long."""
         return cast("list[tuple[Any, ...]]", self._rows(statement))
 
-    def _paged(
-        self, statement: Select[*tuple[Any, ...]], key: Column[Any], *, after: object, size: int = PAGE
-    ) -> Iterator[Row[Any]]:
+    def _paged(self, statement: Select[*tuple[Any, ...]], key: Column[Any], *, after: object) -> Iterator[Row[Any]]:
         """Rows in the order of a unique column of theirs, a page at a time, so that a long history needs no memory.
 
         Pages and not an open cursor: a caller that stops reading half-way leaves nothing behind.
         """
-        following = statement.order_by(key).limit(size)
+        following = statement.order_by(key).limit(PAGE)
         page = self._rows(following.where(key > after))
         while page:
             yield from page
-            page = self._rows(following.where(key > page[-1]._mapping[key])) if len(page) == size else []
+            page = self._rows(following.where(key > page[-1]._mapping[key])) if len(page) == PAGE else []
 
     def _row(self, statement: Executable) -> Row[Any] | None:
         return self._connection.execute(statement).first()

@@ -66,8 +66,8 @@ def one_line(what: str, text: str, refuse: type[BadText] = BadText) -> str:
     return stripped
 
 
-def first_few(items: Iterable[object], most: int = 3) -> str:
-    """The first few of many, in words."""
+def first_few(items: Iterable[object]) -> str:
+    """The first three of many, in words."""
     listed = [str(item) for item in items]
-    rest = f" and {len(listed) - most} more" if len(listed) > most else ""
-    return ", ".join(listed[:most]) + rest
+    rest = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
+    return ", ".join(listed[:3]) + rest

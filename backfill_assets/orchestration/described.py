@@ -307,13 +307,13 @@ def _run_id(partitions: Iterable[CandidatePartition]) -> Mapping[str, Any]:
 # ---------------------------------------------------------------------------------------------------------- links
 
 
-def report_link(settings: Settings, name: str, *, label: str = REPORT) -> Mapping[str, dg.MetadataValue]:
+def report_link(settings: Settings, name: str) -> Mapping[str, dg.MetadataValue]:
     """Where the report of a run or a set is read."""
     if not settings.desk_url:
-        return {label: dg.MetadataValue.text(_command(name))}
+        return {REPORT: dg.MetadataValue.text(_command(name))}
     named = quote(name, safe="")
     return {
-        label: dg.MetadataValue.url(f"{settings.desk_url}/reports/{named}"),
+        REPORT: dg.MetadataValue.url(f"{settings.desk_url}/reports/{named}"),
         AT_THE_DESK: dg.MetadataValue.url(f"{settings.desk_url}/{'sets' if is_set(name) else 'runs'}/{named}"),
     }
 

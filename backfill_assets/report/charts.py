@@ -19,6 +19,7 @@ WIDTH = 760
 _LABEL = 250
 _ROW = 20
 _HEAD = 20
+_TALLEST = 120
 """The room for a text above a chart, whose letters are larger on a narrow screen."""
 
 _MOST_LABEL = 38
@@ -68,30 +69,26 @@ def bars(title: str, rows: Sequence[Labelled]) -> Markup:
     return svg(title, y, shapes)
 
 
-def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, height: int = 120) -> Markup:
-    """Stacked columns side by side, one per row, with the first and the last label below them.
-
-    Args:
-        height: How high the highest one is.
-    """
+def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str) -> Markup:
+    """Stacked columns side by side, one per row, with the first and the last label below them."""
     if not rows:
         return Markup()
     most = max(sum(bar.value for bar in row.bars) for row in rows) or 1
     step = WIDTH / len(rows)
-    shapes: list[Markup] = [text(0, 14, f"{most:,.0f} {unit}"), line(0, height + _HEAD, WIDTH)]
+    shapes: list[Markup] = [text(0, 14, f"{most:,.0f} {unit}"), line(0, _TALLEST + _HEAD, WIDTH)]
     for place, row in enumerate(rows):
-        y = float(height + _HEAD)
+        y = float(_TALLEST + _HEAD)
         for bar in row.bars:
             if bar.value:
-                tall = bar.value / most * height
+                tall = bar.value / most * _TALLEST
                 y -= tall
                 gap = min(step * 0.15, 2)
                 shapes.append(rect(place * step + gap, y, step - 2 * gap, tall, bar.style, bar.title))
-    shapes.append(text(0, height + _HEAD + 16, rows[0].label))
-    shapes.append(text(WIDTH / 2, height + _HEAD + 16, axis, anchor="middle"))
+    shapes.append(text(0, _TALLEST + _HEAD + 16, rows[0].label))
+    shapes.append(text(WIDTH / 2, _TALLEST + _HEAD + 16, axis, anchor="middle"))
     if len(rows) > 1:
-        shapes.append(text(WIDTH, height + _HEAD + 16, rows[-1].label, anchor="end"))
-    return svg(title, height + _HEAD + 22, shapes)
+        shapes.append(text(WIDTH, _TALLEST + _HEAD + 16, rows[-1].label, anchor="end"))
+    return svg(title, _TALLEST + _HEAD + 22, shapes)
 
 
 def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], ends: tuple[str, str]) -> Markup:

@@ -94,9 +94,9 @@ class SetList:
     older: int | None
 
 
-def run_list(ws: Workspace, choice: RunChoice, *, size: int = PAGE_SIZE) -> RunList:
+def run_list(ws: Workspace, choice: RunChoice) -> RunList:
     """A page of runs. No manifest is read: one of 5,000 days with all that it pins takes as long as a whole page."""
-    chosen = RunFilter(limit=size + 1)
+    chosen = RunFilter(limit=PAGE_SIZE + 1)
     if choice.table:
         chosen["table"] = choice.table
     if choice.state:
@@ -107,14 +107,14 @@ def run_list(ws: Workspace, choice: RunChoice, *, size: int = PAGE_SIZE) -> RunL
         chosen["before"] = choice.before
     with ws.ledger.read() as tx:
         found = tx.runs.headers(**chosen)
-        shown = found[:size]
+        shown = found[:PAGE_SIZE]
         planned = tx.events.numbered(run.sequence for run in shown)
         sets = tx.sets.ids_of_runs(run.run_id for run in shown)
         tables = tuple(dict.fromkeys((*ws.domain.tables, *tx.versions.tables())))
     return RunList(
         runs=tuple(_line(ws, run, planned.get(run.sequence), sets.get(run.run_id)) for run in shown),
         tables=tables,
-        older=shown[-1].sequence if len(found) > size else None,
+        older=shown[-1].sequence if len(found) > PAGE_SIZE else None,
     )
 
 
@@ -130,14 +130,14 @@ def _line(ws: Workspace, run: RunHeader, planned: EventRecord | None, set_id: st
     )
 
 
-def set_list(ws: Workspace, choice: SetChoice, *, size: int = PAGE_SIZE) -> SetList:
+def set_list(ws: Workspace, choice: SetChoice) -> SetList:
     """A page of sets."""
     with ws.ledger.read() as tx:
         found = tx.sets.records(
             states=[choice.state] if choice.state else None,
             table=choice.table,
             person=choice.person,
-            limit=size + 1,
+            limit=PAGE_SIZE + 1,
             offset=choice.offset,
         )
-    return SetList(sets=tuple(found[:size]), older=choice.offset + size if len(found) > size else None)
+    return SetList(sets=tuple(found[:PAGE_SIZE]), older=choice.offset + PAGE_SIZE if len(found) > PAGE_SIZE else None)

@@ -22,6 +22,7 @@ from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_docum
 from backfill_assets.workspace import Workspace
 
 _MOST_SETS = 5
+_NEWEST = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,14 +75,14 @@ class StatusDocument:
     problems: tuple[Problem, ...]
 
 
-def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
+def status(ws: Workspace) -> StatusDocument:
     """What every table holds, the newest runs and imports, and what waits for a person."""
     problems = Problems()
     with ws.ledger.read() as tx:
         published = tx.versions.tables()
         tables = tuple(table_status(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published)))
-        runs = tuple(run_summary(ws, tx, run) for run in tx.runs.records(limit=limit, unreadable=problems.refused))
-        imports = tx.imports.records(limit=limit)
+        runs = tuple(run_summary(ws, tx, run) for run in tx.runs.records(limit=_NEWEST, unreadable=problems.refused))
+        imports = tx.imports.records(limit=_NEWEST)
         captured = captured_sources(tx, ws.domain.sources, as_of=ws.clock())
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
