@@ -19,7 +19,8 @@ from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import SourceTable, Table
-from backfill_assets.gates.measure import Measured, contents, measure
+from backfill_assets.gates.comparison import ByKey, compare_keys
+from backfill_assets.gates.measure import Measured, contents
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.staging import SCRATCH_FOLDER, remove_scratch, scratch, write_staged
@@ -190,23 +191,22 @@ def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date,
     suspects = [p for p in partitions if _of(rebuilt, p).checksum != candidates[p].checksum]
     rows = sum(found.rows for found in rebuilt.values())
     kept = [p for p in suspects if not missing_files(work.ws.lake, table.name, [candidates[p].files])]
-    if not kept:
-        alone = tuple(_difference(candidates[p], _of(rebuilt, p), is_compared=False) for p in suspects)
-        return Rebuilt(rows=rows, differences=alone)
-    new = work.read([staged.get(p, EMPTY_FILE_SET) for p in kept])
-    old = work.read([candidates[p].files for p in kept])
-    compared = measure(new, old, table, schema=schema)
-    differences = [
-        _difference(candidates[p], _of(compared if p in kept else rebuilt, p), is_compared=p in kept) for p in suspects
-    ]
-    return Rebuilt(rows=rows, differences=tuple(differences), sample=sample_rows(new, old, table, most=MOST_SAMPLED))
+    keys: Mapping[date, ByKey] = {}
+    sample: tuple[SampledRow, ...] = ()
+    if kept:
+        new = work.read([staged.get(p, EMPTY_FILE_SET) for p in kept])
+        old = work.read([candidates[p].files for p in kept])
+        keys = compare_keys(new, old, table, schema=schema)
+        sample = sample_rows(new, old, table, most=MOST_SAMPLED)
+    differences = tuple(_difference(candidates[p], _of(rebuilt, p), keys.get(p)) for p in suspects)
+    return Rebuilt(rows=rows, differences=differences, sample=sample)
 
 
 def _of(measured: Mapping[date, Measured], partition: date) -> Measured:
     return measured.get(partition) or Measured(partition=partition, checksum=NO_ROWS)
 
 
-def _difference(expected: CandidatePartition, found: Measured, *, is_compared: bool) -> Difference:
+def _difference(expected: CandidatePartition, found: Measured, keys: ByKey | None) -> Difference:
     """How a rebuilt partition differs; only the checksums are known where the published files are gone."""
     return Difference(
         partition=expected.partition,
@@ -214,11 +214,11 @@ def _difference(expected: CandidatePartition, found: Measured, *, is_compared: b
         checksum=found.checksum,
         expected_rows=expected.rows,
         rows=found.rows,
-        added=found.added if is_compared else None,
-        removed=found.removed if is_compared else None,
-        changed=found.changed if is_compared else None,
-        unchanged=found.unchanged if is_compared else None,
-        changed_columns=found.changed_columns if is_compared else None,
+        added=keys.added if keys else None,
+        removed=keys.removed if keys else None,
+        changed=keys.changed if keys else None,
+        unchanged=keys.unchanged if keys else None,
+        changed_columns=keys.changed_columns if keys else None,
     )
 
 
