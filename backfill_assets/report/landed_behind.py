@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from typing import NamedTuple, TypeAlias
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.ledger.provenance import Provenance, SourceProvenance
-from backfill_assets.ledger.records import PartitionVersion
+from backfill_assets.ledger.provenance import SourceProvenance
+from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.workspace import Workspace
 
-Read = tuple[str, date, int, str | None]
-"""What was read: the table, the partition, and its version or the run of the same set that staged it."""
+
+class Read(NamedTuple):
+    """What was read: a version of a partition, or what a run of the same set has staged of it."""
+
+    table: str
+    partition: date
+    version: int
+    from_run: str | None
+
+
+Made: TypeAlias = PartitionVersion | CandidatePartition
+"""What was read, with the run that made it."""
 
 
 @dataclass(slots=True)
@@ -29,22 +40,21 @@ class LandedBehind:
     ws: Workspace
     tx: ReadTransaction
     _manifests: dict[str, Manifest] = field(default_factory=dict)
-    _found: dict[Read, tuple[str, Provenance]] = field(default_factory=dict)
+    _found: dict[Read, Made] = field(default_factory=dict)
 
     def imports(self, version: PartitionVersion) -> tuple[str, ...]:
         """The ids of the landed files behind a version, in the order of arrival."""
         seen: set[Read] = set()
         files: set[str] = set()
-        waiting = [(version.table, version.partition, version.run_id, version.provenance)]
+        waiting: list[tuple[str, Made]] = [(version.table, version)]
         while waiting:
-            table, partition, run_id, provenance = waiting.pop()
-            if isinstance(provenance, SourceProvenance):
-                files.update(import_id for import_id, _ in provenance.imports)
+            table, made = waiting.pop()
+            if isinstance(made.provenance, SourceProvenance):
+                files.update(import_id for import_id, _ in made.provenance.imports)
                 continue
-            reads = set(self.reads(run_id, table, partition)) - seen
+            reads = set(self.reads(made.run_id, table, made.partition)) - seen
             seen |= reads
-            self._look_up(reads)
-            waiting += [(read[0], read[1], *self._found[read]) for read in reads if read in self._found]
+            waiting += [(read.table, found) for read, found in self.made(reads).items()]
         return tuple(sorted(files))
 
     def reads(self, run_id: str, table: str, partition: date) -> Iterator[Read]:
@@ -53,7 +63,7 @@ class LandedBehind:
             inside = self._window(table, pinned, partition)
             for pin in pinned.partitions:
                 if inside is None or pin.partition in inside:
-                    yield _key(pinned.table, pin)
+                    yield Read(pinned.table, pin.partition, pin.version, pin.from_run)
 
     def _window(self, table: str, pinned: PinnedInput, partition: date) -> frozenset[date] | None:
         """The input partitions that a partition needs, by the windows as they are declared now; None when unknown."""
@@ -69,21 +79,19 @@ class LandedBehind:
             self._manifests[run_id] = self.tx.runs.get(run_id).manifest
         return self._manifests[run_id]
 
-    def _look_up(self, reads: set[Read]) -> None:
-        unknown = reads - self._found.keys()
+    def made(self, reads: Collection[Read]) -> Mapping[Read, Made]:
+        """What some reads have read, as far as the ledger still has it."""
+        unknown = set(reads) - self._found.keys()
         by_version: dict[tuple[str, int], list[date]] = {}
-        for table, partition, version, from_run in unknown:
-            if from_run is None:
-                by_version.setdefault((table, version), []).append(partition)
+        for read in unknown:
+            if read.from_run is None:
+                by_version.setdefault((read.table, read.version), []).append(read.partition)
         for (table, version), partitions in by_version.items():
             for partition, found in self.tx.versions.pinned(table, [(p, version) for p in partitions]).items():
-                self._found[table, partition, version, None] = (found.run_id, found.provenance)
-        for run_id in {from_run for *_, from_run in unknown if from_run}:
+                self._found[Read(table, partition, version, None)] = found
+        for run_id in {read.from_run for read in unknown if read.from_run}:
             staged = self.tx.candidates.of_run(run_id)
             for read in unknown:
-                if read[3] == run_id and read[1] in staged:
-                    self._found[read] = (run_id, staged[read[1]].provenance)
-
-
-def _key(table: str, pin: PinnedPartition) -> Read:
-    return (table, pin.partition, pin.version, pin.from_run)
+                if read.from_run == run_id and read.partition in staged:
+                    self._found[read] = staged[read.partition]
+        return {read: self._found[read] for read in reads if read in self._found}

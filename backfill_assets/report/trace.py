@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.identity import DataFile, FileSet
+from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import SourceTable
-from backfill_assets.lake.row_values import FoundRows, Texts, rows_with_keys
-from backfill_assets.ledger.records import Action, PartitionVersion
+from backfill_assets.lake.row_values import Texts, rows_with_key, rows_with_keys
+from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
 from backfill_assets.report.errors import NothingThen
-from backfill_assets.report.landed_behind import LandedBehind
+from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.partition import approver_of
 from backfill_assets.report.row_history import chosen_key, key_columns
 from backfill_assets.workspace import Workspace
@@ -196,10 +196,10 @@ def trace_of(
         if seen is None:
             raise NothingThen(table=declared.name, partition=described, at=at, what="version")
         (version,) = tx.versions.pinned(declared.name, [(partition, seen.version)]).values()
-        found = _read(ws, declared.name, [version], [given])
-        if not found.rows:
+        found = rows_with_key(ws.lake, declared.name, version.files, given, most=1)
+        if not found:
             raise NothingThen(table=declared.name, partition=described, at=at, what=f"row with {_words(given)}")
-        start = _Rows(table=declared.name, rows=((partition, version.run_id, found.rows[0][1]),))
+        start = _Rows(table=declared.name, rows=((partition, version.run_id, found[0]),))
         inputs, sources = _inputs(ws, tx, start, most)
         return Trace(
             table=declared.name,
@@ -207,7 +207,7 @@ def trace_of(
             key=given,
             at=at,
             seen=seen,
-            values=_business(found.rows[0][1]),
+            values=_business(found[0]),
             periods=periods,
             publications=tuple(_publications(tx, version.publication_id)),
             inputs=inputs,
@@ -281,7 +281,7 @@ def _inputs(
             if isinstance(ws.domain.table(rows.table), SourceTable):
                 sources += [values for _, _, values in rows.rows]
                 continue
-            for table, reads in _reads(tx, behind, rows).items():
+            for table, reads in _reads(behind, rows).items():
                 contributing, followed = _contributing(ws, rows, table, reads, most)
                 found.append(contributing)
                 below += [followed] if followed.rows else []
@@ -289,25 +289,19 @@ def _inputs(
     return tuple(found), sources
 
 
-def _reads(tx: ReadTransaction, behind: LandedBehind, rows: _Rows) -> Mapping[str, Mapping[date, tuple[str, FileSet]]]:
-    """What was read for some rows: by table and partition, the run that made it and its files."""
+def _reads(behind: LandedBehind, rows: _Rows) -> Mapping[str, Mapping[date, Made]]:
+    """What was read for some rows, by table and partition."""
     wanted = {read for partition, run_id, _ in rows.rows for read in behind.reads(run_id, rows.table, partition)}
-    found: dict[str, dict[date, tuple[str, FileSet]]] = {}
-    for table in {read[0] for read in wanted}:
-        pairs = {(day, version) for name, day, version, from_run in wanted if name == table and from_run is None}
-        # A partition that two versions were read of is followed in the later one.
-        for day, version in tx.versions.pinned(table, sorted(pairs)).items():
-            found.setdefault(table, {})[day] = (version.run_id, version.files)
-    for run_id in {read[3] for read in wanted if read[3]}:
-        staged = tx.candidates.of_run(run_id)
-        for table, day, _, from_run in wanted:
-            if from_run == run_id and day in staged:
-                found.setdefault(table, {})[day] = (run_id, staged[day].files)
+    found: dict[str, dict[date, Made]] = {}
+    # A partition that two versions were read of is followed in the later one; what a set staged comes after them.
+    in_order = sorted(wanted, key=lambda read: (read.table, read.from_run or "", read.partition, read.version))
+    for read, made in behind.made(in_order).items():
+        found.setdefault(read.table, {})[read.partition] = made
     return found
 
 
 def _contributing(
-    ws: Workspace, rows: _Rows, table: str, reads: Mapping[date, tuple[str, FileSet]], most: int
+    ws: Workspace, rows: _Rows, table: str, reads: Mapping[date, Made], most: int
 ) -> tuple[ContributingRows, _Rows]:
     declared, above = ws.domain.table(table), ws.domain.table(rows.table)
     grain = declared.partition.grain
@@ -322,13 +316,13 @@ def _contributing(
         problem=None,
     )
     keys = list({tuple((name, values[name] or "") for name in by): None for _, _, values in rows.rows})
-    made = {file.path: (day, run_id) for day, (run_id, files) in reads.items() for file in files.files}
-    all_files: list[DataFile] = [file for _, files in reads.values() for file in files.files]
+    origins = {file.path: (day, made.run_id) for day, made in reads.items() for file in made.files.files}
+    read = FileSet.of(file for made in reads.values() for file in made.files.files)
     try:
-        found = rows_with_keys(ws.lake, table, FileSet.of(all_files), [dict(each) for each in keys], most=most)
+        found = rows_with_keys(ws.lake, table, read, [dict(each) for each in keys], most=most)
     except BackfillError as error:
         return replace(seen, problem=error.message), _Rows(table=table, rows=())
-    followed = tuple((*made[path], values) for path, values in found.rows)
+    followed = tuple((*origins[path], values) for path, values in found.rows)
     shown = tuple(
         TracedRow(partition=partition_text(grain, day), values=_business(values)) for day, _, values in followed
     )
@@ -346,13 +340,6 @@ def _records(tx: ReadTransaction, sources: Sequence[Texts]) -> Iterator[TracedRe
             landed_by=found.landed_by,
             landed_at=found.landed_at,
         )
-
-
-def _read(
-    ws: Workspace, table: str, versions: Sequence[PartitionVersion], keys: Sequence[Mapping[str, str]]
-) -> FoundRows:
-    files = FileSet.of(file for version in versions for file in version.files.files)
-    return rows_with_keys(ws.lake, table, files, keys, most=1)
 
 
 def _business(values: Texts) -> Texts:
