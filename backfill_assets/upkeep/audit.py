@@ -118,9 +118,11 @@ def audit(
         records = tx.publications.records()
         for place, name in enumerate(names, start=1):
             say(place, "its files and commits with the ledger", name)
-            problems += _table_problems(ws, tx, name, records, looked, broken, is_quick)
+            of_table = [record for record in records if record.intent.table == name]
+            found = _table_against_ledger(ws, tx, name, of_table, looked, is_quick=is_quick)
+            problems += _noted(name, found, broken)
         if not is_quick:
-            problems += _lineage_problems(ws, records, broken)
+            problems += _noted(LINEAGE, _lineage_against_ledger(ws, records), broken)
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events = sum(1 for _ in tx.events.entries())
@@ -184,39 +186,21 @@ def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
         yield f"{name} does not stand, and still asks its dependents to follow it."
 
 
-def _table_problems(
-    ws: Workspace,
-    tx: ReadTransaction,
-    name: str,
-    records: Sequence[PublicationRecord],
-    looked: _Looked,
-    broken: Problems,
-    is_quick: bool,
-) -> Iterator[str]:
-    """What does not agree between a table and the ledger; `broken` takes a table that cannot be opened."""
+def _noted(table: str, found: Iterable[str], broken: Problems) -> Iterator[str]:
+    """What was found amiss in a table; `broken` takes one that cannot be opened."""
     refused = Problems()
-    with refused.noted(name):
-        known = [record for record in records if record.intent.table == name]
-        yield from _table_against_ledger(ws, name, tx.versions.accepted(name), known, looked, is_quick=is_quick)
+    with refused.noted(table):
+        yield from found
     broken.found += refused.found
     yield from map(str, refused.found)
 
 
-def _lineage_problems(ws: Workspace, records: Sequence[PublicationRecord], broken: Problems) -> Sequence[str]:
+def _lineage_against_ledger(ws: Workspace, records: Sequence[PublicationRecord]) -> Iterator[str]:
     """What does not agree between the lineage of runs and the digests that the publications of these runs recorded."""
-    refused = Problems()
-    found: list[str] = []
-    with refused.noted(LINEAGE):
-        found += _lineage_against_ledger(lineage_rows(ws.lake), records)
-    broken.found += refused.found
-    return [*found, *map(str, refused.found)]
-
-
-def _lineage_against_ledger(rows: Iterable[Mapping[str, str]], records: Iterable[PublicationRecord]) -> Iterator[str]:
     recorded = {record.intent.run_id: record for record in records if record.intent.lineage_digest}
     landed = {record.intent.run_id for record in records if record.intent.lineage_digest and record.state in _LANDED}
     seen: Counter[str] = Counter()
-    for row in rows:
+    for row in lineage_rows(ws.lake):
         run_id = str(row[RUN_ID])
         seen[run_id] += 1
         if run_id not in recorded:
@@ -232,13 +216,14 @@ def _lineage_against_ledger(rows: Iterable[Mapping[str, str]], records: Iterable
 
 def _table_against_ledger(
     ws: Workspace,
+    tx: ReadTransaction,
     name: str,
-    accepted: Mapping[date, PartitionVersion],
     records: Iterable[PublicationRecord],
     looked: _Looked,
     *,
     is_quick: bool,
 ) -> Iterator[str]:
+    accepted = tx.versions.accepted(name)
     looked.partitions += len(accepted)
     looked.files += sum(len(version.files.files) for version in accepted.values())
     if not ws.lake.exists(name):
