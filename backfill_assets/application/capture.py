@@ -7,6 +7,7 @@ with the next capture.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,9 +19,9 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.statements import require_another
 from backfill_assets.capture.errors import NotCaptured
 from backfill_assets.capture.families import opened_stream
-from backfill_assets.capture.landed_files import LandedFile
+from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
-from backfill_assets.capture.streams import Pace, Period, Resolution, Span, Stream
+from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Span, Stream, Written
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing
@@ -29,11 +30,14 @@ from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.capture_approval import approve_capture, capture_demand, require_may_approve
 from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract
 from backfill_assets.workspace import Workspace
+
+_NO_RECORDS = Written(records=0, first_at=None, last_at=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +47,7 @@ class Asked:
     Attributes:
         first: The first day; None to go on where the captures of each partition end.
         last: The last day; None for everything that is there now.
-        is_whole: Not days, but everything that the source holds now.
+        is_whole: Not what is new, but everything that the source holds now, of all days or of these.
         confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
     """
 
@@ -71,6 +75,12 @@ class _Resolved:
     resolution: Resolution
     left: Mapping[str, Sequence[Span]]
     plan: CapturePlan
+    captured: Sequence[Captured]
+
+    @property
+    def positions(self) -> Sequence[tuple[str, str]]:
+        """The positions without their partitions."""
+        return [(each.range_from, each.range_to) for each in self.resolution.spans]
 
 
 def plan_capture(ws: Workspace, source: str, asked: Asked) -> CapturePlan:
@@ -135,8 +145,16 @@ def _captured_source(ws: Workspace, source: str) -> SourceTable:
 def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Resolved]:
     """The positions of a period, asked of the stream."""
     assert table.capture is not None
-    home, named = ws.settings.home, {"key": table.key, "columns": table.file_columns}
-    with opened_stream(table.capture, **named, tombstones=table.tombstones, home=home) as stream:
+    opened = opened_stream(
+        table.capture,
+        key=table.key,
+        columns=table.file_columns,
+        event_time=table.event_time,
+        tombstones=table.tombstones,
+        home=ws.settings.home,
+        as_of=ws.clock(),
+    )
+    with opened as stream:
         with ws.ledger.read() as tx:
             before = tx.captures.records(table.name, limit=1)
             captured = tx.captures.captured(table.name, before[0].stream) if before else ()
@@ -150,7 +168,7 @@ def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Reso
         left = {span.partition: tuple(stream.pieces(span, captured)) for span in resolution.spans}
         period = asked.period
         plan = capture_plan(table, resolution, left, period_from=period.start, period_to=period.end, as_of=ws.clock())
-        yield _Resolved(stream=stream, period=period, resolution=resolution, left=left, plan=plan)
+        yield _Resolved(stream=stream, period=period, resolution=resolution, left=left, plan=plan, captured=captured)
 
 
 def _begun(
@@ -163,7 +181,8 @@ def _begun(
     asked: Asked,
     reason: str,
 ) -> tuple[CaptureRecord | None, _Resolved]:
-    """The capture in the ledger, and what of it is left: of an approved one, exactly what was approved.
+    """The capture in the ledger, and what of it is left: of an approved one, exactly what was approved; of a scan that
+    was stopped or has not landed, what it lacks.
 
     Returns:
         None when nothing is left of the period.
@@ -171,13 +190,18 @@ def _begun(
     is_live = asked.first is None and not asked.is_whole
     with ws.ledger.read() as tx:
         earlier = tx.captures.records(table.name)
-        captured = tx.captures.captured(table.name, found.resolution.stream)
+        files = tx.captures.files(table.name)
+        waiting = {each.capture_id for each in _not_landed(tx, table)}
+    wanted = (found.resolution.stream, found.period.start, found.period.end, is_live, found.resolution.is_whole)
     for record in reversed(earlier):
-        same = (record.stream, record.period_from, record.period_to, record.is_live)
-        if not record.waits or same != (found.resolution.stream, found.period.start, found.period.end, is_live):
+        same = (record.stream, record.period_from, record.period_to, record.is_live, record.is_whole)
+        if same != wanted or not (record.waits or record.is_scan) or _is_overtaken(record, earlier, files):
             continue
-        left = {span.partition: tuple(found.stream.pieces(span, captured)) for span in record.spans}
-        if not any(left.values()):
+        # What an API or a table has of other positions by now is another scan.
+        if record.is_scan and found.positions != [(each.range_from, each.range_to) for each in record.spans]:
+            continue
+        left = {span.partition: tuple(found.stream.pieces(span, found.captured)) for span in record.spans}
+        if not any(left.values()) and not (record.is_scan and record.capture_id in waiting):
             continue
         if record.approved_by is not None:
             require_may_approve(ws, record, record.approved_by)
@@ -220,16 +244,78 @@ def _captured(
     pace: Pace,
 ) -> tuple[CapturedFile, ...]:
     """The files of a period, one after the other, each with its row in the ledger."""
-    pieces = [piece for span in found.resolution.spans for piece in found.left[span.partition]]
+    pieces = deque(piece for span in found.resolution.spans for piece in found.left[span.partition])
     files: list[CapturedFile] = []
-    for done, piece in enumerate(pieces, 1):
-        file, written = capture_piece(found.stream, found.resolution, piece, work.place, pace)
+    done = 0
+    while pieces:
+        piece = pieces.popleft()
+        kept, written = capture_piece(found.stream, found.resolution, piece, work.place, pace)
+        if written.goes_on and written.range_to is not None:
+            pieces.appendleft(replace(piece, range_from=written.range_to))
+        if not kept:
+            continue
+        # An answer counts with its records or not at all: it has the same positions, and no records of its own.
+        held = (written, *(_NO_RECORDS for _ in kept[1:]))
         with ws.ledger.write() as tx:
             tx.turns.require(table.name, work.lease)
-            files.append(tx.captures.add(begun.capture_id, piece.partition, file, written, by=acting.by))
-        found.stream.recorded(replace(piece, range_to=file.range_to))
-        acting.listener(Progress(step="capture", done=done, total=len(pieces), line=file.original_path))
+            for file, each in zip(kept, held, strict=True):
+                files.append(tx.captures.add(begun.capture_id, piece.partition, file, each, by=acting.by))
+        found.stream.recorded(replace(piece, range_to=kept[0].range_to))
+        done += 1
+        acting.listener(Progress(step="capture", done=done, total=done + len(pieces), line=kept[0].original_path))
     return tuple(files)
+
+
+def _not_landed(tx: ReadTransaction, table: SourceTable) -> list[CapturedFile]:
+    """Captured files that no import has, of those that land."""
+    imports = tx.imports.records(table.name, LIVE)
+    landed, digests = ({record.stored_path for record in imports}, {record.sha256 for record in imports})
+    records = {each.capture_id: each for each in tx.captures.records(table.name)}
+    files = [each for each in tx.captures.files(table.name) if each.format in tuple(Format)]
+    complete = _complete_wholes(list(records.values()), files)
+
+    def lands(file: CapturedFile) -> bool:
+        if records[file.capture_id].is_whole:
+            return file.capture_id in complete
+        # Two answers of an API may be the same: then the second one has nothing to land.
+        return file.records > 0 and file.sha256 not in digests
+
+    return [each for each in files if each.stored_path not in landed and lands(each)]
+
+
+def _complete_wholes(captures: Sequence[CaptureRecord], files: Sequence[CapturedFile]) -> set[str]:
+    """The captures of everything that were read to their end, without those that a later one has the days of.
+
+    Of several states of the whole source the last one counts: an earlier one that was refused is never in its way.
+    """
+    reached = {(each.capture_id, each.partition, each.range_to) for each in files}
+    begun = {each.capture_id for each in files}
+    found: list[CaptureRecord] = []
+    for each in (each for each in captures if each.is_whole and each.capture_id in begun):
+        ends = ((each.capture_id, span.partition, span.range_to) for span in each.spans)
+        if not each.is_scan or all(end in reached for end in ends):
+            found = [*(earlier for earlier in found if not _has_days_of(each, earlier)), each]
+    return {each.capture_id for each in found}
+
+
+def _has_days_of(later: CaptureRecord, earlier: CaptureRecord) -> bool:
+    begins = later.period_from is None or (earlier.period_from is not None and later.period_from <= earlier.period_from)
+    ends = later.period_to is None or (earlier.period_to is not None and later.period_to >= earlier.period_to)
+    return begins and ends
+
+
+def _is_overtaken(scan: CaptureRecord, captures: Sequence[CaptureRecord], files: Sequence[CapturedFile]) -> bool:
+    """Whether another capture has newer records of the days of a scan, which these would lose to if it landed now."""
+    if not scan.is_scan:
+        return False
+    later = {each.capture_id for each in captures[captures.index(scan) + 1 :] if not each.is_scan}
+    return any(
+        each.capture_id in later
+        and each.records
+        and (scan.period_to is None or each.first_at is None or each.first_at < scan.period_to)
+        and (scan.period_from is None or each.last_at is None or each.last_at >= scan.period_from)
+        for each in files
+    )
 
 
 def _land(
@@ -237,15 +323,8 @@ def _land(
 ) -> LandReport | None:
     """Lands what was captured and has not landed, in the order in which it was captured."""
     with ws.ledger.read() as tx:
-        landed = {record.stored_path for record in tx.imports.records(table.name, LIVE)}
         records = {each.capture_id: each for each in tx.captures.records(table.name)}
-        files = tx.captures.files(table.name)
-    # Of several states of the whole source the last one counts: an earlier one that was refused is never in its way.
-    last = next((each.capture_id for each in reversed(files) if records[each.capture_id].is_whole), None)
-    left = [each for each in files if each.stored_path not in landed]
-    waiting = [
-        each for each in left if (each.capture_id == last if records[each.capture_id].is_whole else each.records)
-    ]
+        waiting = _not_landed(tx, table)
     outcomes: list[Landed] = []
     extract: StatedExtract | None = None
 
@@ -259,8 +338,11 @@ def _land(
         if whole is None:
             land_files(work, captures, OnDuplicate.IGNORE, report)
             continue
-        days = DayRange.inclusive(ws.settings.first_day, ws.clock().date())
-        reason = records[whole].reason
+        start, end, reason = records[whole].period_from, records[whole].period_to, records[whole].reason
+        days = DayRange(
+            start.date() if start else ws.settings.first_day,
+            end.date() if end else ws.clock().date() + timedelta(days=1),
+        )
         stated = Extract(days=days, where={}, reason=reason, confirmed_by=confirmed_by, is_captured=True)
         found = land_extract(replace(work, lease=new_lease(ws.settings)), captures, stated)
         extract = StatedExtract(scope=stated.scope, withdrawn=found.withdrawn)

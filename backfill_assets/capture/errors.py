@@ -236,3 +236,62 @@ class UnknownValue(Refused):
     name: str
     column: str
     position: str
+
+
+@sentence
+class NotReconciled(Refused):
+    """{name} is asked for records by {found}, and days are of {expected}: what it lacks may have only moved."""
+
+    name: str
+    expected: str
+    found: str
+
+
+@sentence
+class NoPeriod(Refused):
+    """{name} cannot be asked for a period: a capture reads everything that it has now."""
+
+    name: str
+
+
+@sentence
+class BadAnswer(Refused):
+    """{name} answered {position} {why}: nothing of it was kept."""
+
+    name: str
+    position: str
+    why: str
+
+
+@sentence
+class PositionGone(Refused):
+    """{name} no longer knows {position} (410 Gone), from which its capture has to go on."""
+
+    name: str
+    position: str
+
+
+@sentence
+class NextPageLoop(Refused):
+    """{name} goes round in a circle: behind {position} it has {again} once more."""
+
+    name: str
+    position: str
+    again: str
+
+
+@sentence
+class AnswerHoldsSecret(Refused):
+    """the answer of {name} has the secret {secret} in it, so that it is not kept."""
+
+    name: str
+    secret: str
+
+
+@sentence
+class AsksToWait(Retryable):
+    """{name} asks to wait for {seconds:g} s, and its capture waits for at most {most:g} s."""
+
+    name: str
+    seconds: float
+    most: float

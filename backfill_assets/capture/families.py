@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import assert_never
 
+from backfill_assets.capture.http import HttpStream
+from backfill_assets.capture.http_api import HttpApi
+from backfill_assets.capture.http_requests import HttpSecrets
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.postgres import PostgresStream
@@ -17,12 +21,14 @@ from backfill_assets.capture.streams import Stream, Tombstones
 
 @contextmanager
 def opened_stream(
-    declared: KafkaTopic | PostgresTable,
+    declared: KafkaTopic | PostgresTable | HttpApi,
     *,
     key: Sequence[str],
     columns: Sequence[str],
+    event_time: str,
     tombstones: Tombstones | None,
     home: Path,
+    as_of: datetime,
 ) -> Iterator[Stream]:
     """The stream while the block lasts.
 
@@ -30,19 +36,31 @@ def opened_stream(
         declared: As the source declares it.
         key: The columns of its key.
         columns: The columns of its files.
+        event_time: The column that is the time of a record.
         tombstones: What a record without a value becomes.
         home: Where no secret may be.
+        as_of: The present.
 
     Raises:
         Refused: Its client is not installed, or a secret is not there.
     """
-    secret = secrets_named(declared.secrets, home=home)
+
+    def secret(names: Mapping[str, str]) -> Mapping[str, str]:
+        return secrets_named(names, home=home)
+
     stream: Stream
     match declared:
         case KafkaTopic():
-            stream = KafkaStream(declared, secret=secret, tombstones=tombstones)
+            stream = KafkaStream(declared, secret=secret(declared.secrets), tombstones=tombstones)
         case PostgresTable():
-            stream = PostgresStream(declared, secret=secret, key=key, columns=columns)
+            stream = PostgresStream(declared, secret=secret(declared.secrets), key=key, columns=columns)
+        case HttpApi():
+            told = HttpSecrets(
+                parameters=secret(declared.secret_parameters),
+                headers=secret(declared.secret_headers),
+                token=secret(declared.token.secrets) if declared.token else {},
+            )
+            stream = HttpStream(declared, secret=told, event_time=event_time, as_of=as_of)
         case _:
             assert_never(declared)
     try:

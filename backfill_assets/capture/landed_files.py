@@ -28,6 +28,7 @@ class Family(StrEnum):
     STATEMENT = "statement"
     KAFKA = "kafka"
     POSTGRES = "postgresql"
+    HTTP = "http"
 
 
 class Format(StrEnum):
@@ -65,7 +66,7 @@ class LandedFile:
         original_path: Where it came from, as the person typed it; the title of a statement.
         stored_path: Relative to the landing place, with forward slashes.
         size_bytes: How large it is.
-        format: A `Format`, or `statement`.
+        format: A `Format`, or `statement`; `answer` of what a source said, which is kept beside its records.
         compression: `gzip`, or empty.
     """
 

@@ -17,25 +17,44 @@ from backfill_assets.capture.streams import Pace, Resolution, Span, Stream, Writ
 from backfill_assets.files.local import sha256_of_file
 
 _GZIPPED = 8
+ANSWER = ".answer.gz"
+"""In what the name of the file ends that holds what a source said, beside the file of its records."""
 
 
 def capture_piece(
     stream: Stream, resolution: Resolution, piece: Span, place: LandingPlace, pace: Pace
-) -> tuple[LandedFile, Written]:
-    """Writes a piece as a landed file.
+) -> tuple[tuple[LandedFile, ...], Written]:
+    """Writes a piece, or as much of it as the stream gives at once, as a landed file.
+
+    Returns:
+        The file of its records and, where that is kept, the one of the answer; none where there was nothing to read.
 
     Raises:
         Refused: Its file is there with other bytes.
         Retryable: The stream went away.
     """
-    with place.scratch() as copy:
+    with place.scratch() as copy, place.scratch() as beside:
         written = stream.write(piece, copy, pace)
+        if written.range_to == piece.range_from and not written.records:
+            return (), written
+        beside.write_bytes(written.answer)
         piece = replace(piece, range_to=written.range_to or piece.range_to)
-        sha256, size_bytes = sha256_of_file(copy), copy.stat().st_size
-        stored_path = place.keep(copy, stream.file_name(resolution, piece))
+        suffix = stream.kind.suffix
+        name = stream.file_name(resolution, piece).removesuffix(suffix) + (f"-{written.mark}" if written.mark else "")
+        answers = (_kept(place, resolution, piece, beside, f"{name}{ANSWER}"),) if written.answer else ()
+        records = _kept(place, resolution, piece, copy, f"{name}{suffix}", kind=stream.kind)
+    return (records, *answers), written
+
+
+def _kept(
+    place: LandingPlace, resolution: Resolution, piece: Span, copy: Path, name: str, kind: FileKind | None = None
+) -> LandedFile:
+    """A file of the landing place with the content of a copy."""
+    sha256, size_bytes = sha256_of_file(copy), copy.stat().st_size
+    stored_path = place.keep(copy, name)
     if place.files.digest(stored_path) != sha256:
         raise OtherBytes(path=stored_path, name=resolution.name)
-    landed = LandedFile(
+    return LandedFile(
         source=place.source,
         family=resolution.family,
         range_from=piece.range_from,
@@ -44,10 +63,9 @@ def capture_piece(
         original_path=f"{resolution.name}-{piece.partition}-{piece.range_from}-{piece.range_to}",
         stored_path=stored_path,
         size_bytes=size_bytes,
-        format=stream.kind.format,
-        compression=stream.kind.compression,
+        format="answer" if kind is None else kind.format,
+        compression="gzip" if kind is None else kind.compression,
     )
-    return landed, written
 
 
 @dataclass(frozen=True, slots=True)

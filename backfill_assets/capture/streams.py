@@ -16,6 +16,9 @@ from typing import Protocol
 
 from backfill_assets.capture.landed_files import FileKind
 
+SCAN = "scan-"
+"""What the partition begins with into which everything is read once more; its files land when all of them are there."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
@@ -115,13 +118,20 @@ class Written:
         records: How many records.
         first_at: The earliest time of a record; null without records.
         last_at: The latest one.
-        range_to: The position behind the last record, where it is only known once the piece has been read.
+        range_to: The position behind the last record, where it is only known once the piece has been read; without
+            records, the beginning of the piece where there was nothing to read.
+        goes_on: Whether the stream has the rest of such a piece now, so that it is read next.
+        mark: What its name has besides the positions, of a stream that may answer the same request differently.
+        answer: What the stream said, byte for byte and packed with gzip, where that is kept beside the records.
     """
 
     records: int
     first_at: datetime | None
     last_at: datetime | None
     range_to: str | None = None
+    goes_on: bool = False
+    mark: str = ""
+    answer: bytes = b""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,9 +35,12 @@ def capture(
         typer.Option(
             callback=one_line,
             metavar="NAME",
-            help="With --snapshot: another person, who confirms that more is withdrawn than the source allows.",
+            help="Another person, who confirms that more is withdrawn than the source allows.",
         ),
     ] = "",
+    reconciles: Annotated[
+        bool, typer.Option("--reconcile", help="Read the days once more, all of them; what they lack is withdrawn.")
+    ] = False,
     by: By = "",
     reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read, and write nothing.")] = False,
@@ -59,9 +62,12 @@ def capture(
         if whole and (first or last):
             why = "a snapshot is everything that the source holds now, and of no period"
             raise NotTogether(why=why, leave="--from and --to", instead="leave out --snapshot")
+        if whole and reconciles:
+            why = "a snapshot reconciles by itself"
+            raise NotTogether(why=why, leave="--reconcile", instead="leave out --snapshot")
         if not last and not whole:
             raise NotGiven(why="it is not stated where the period ends", add="--to DAY or --to now")
-        asked = captures.Asked(first=begins, last=ends, is_whole=whole, confirmed_by=confirmed_by or None)
+        asked = captures.Asked(first=begins, last=ends, is_whole=whole or reconciles, confirmed_by=confirmed_by or None)
         if dry_run:
             with opened(quiet=as_json, looks=True, begins=True) as session:
                 plan = captures.plan_capture(session.ws, source, asked)

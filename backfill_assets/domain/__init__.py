@@ -8,6 +8,7 @@ not examined by commands that only look.
 
 from __future__ import annotations
 
+from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeWindow, Token
 from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.core.errors import InvalidReference
@@ -65,11 +66,14 @@ __all__ = [
     "AddsOnly",
     "Breakdown",
     "ComparedWithAccepted",
+    "Cursor",
     "DayRange",
     "DerivedTable",
     "Domain",
     "Gate",
     "Grain",
+    "HttpApi",
+    "IdRange",
     "Input",
     "InvalidReference",
     "KafkaTopic",
@@ -82,6 +86,7 @@ __all__ = [
     "Operation",
     "Operations",
     "OutsideScope",
+    "PageNumber",
     "Partitioning",
     "Policy",
     "PostgresTable",
@@ -95,6 +100,8 @@ __all__ = [
     "SchemaMatches",
     "SourceTable",
     "Table",
+    "TimeWindow",
+    "Token",
     "Transform",
     "TransformContext",
     "UniqueKey",

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
+from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.streams import Tombstones
@@ -50,7 +51,7 @@ def _is_zone(value: object) -> bool:
 FILE_NAME, ROW_NUMBER = "file_name", "row_number"
 """What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
 
-DeclaredStream = KafkaTopic | PostgresTable
+DeclaredStream = KafkaTopic | PostgresTable | HttpApi
 """The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
 
 OF_A_SOURCE = {
@@ -67,7 +68,7 @@ OF_A_SOURCE = {
     "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
     "capture": Kind(
-        words="KafkaTopic(...) or PostgresTable(...)",
+        words="KafkaTopic(...), PostgresTable(...) or HttpApi(...)",
         test=lambda value: value is None or isinstance(value, DeclaredStream),
     ),
     "most_withdrawn_percent": Kind(
@@ -255,6 +256,8 @@ class SourceTable:
             raise wrong(self, "it is captured, and its records are known by the number in their file: name their key")
         if isinstance(self.capture, PostgresTable):
             self._check_changes_of_a_table()
+        elif not isinstance(self.capture, KafkaTopic):
+            return
         elif self.capture.key_format == "text" and self.tombstones is not None and len(self.key) > 1:
             raise wrong(
                 self, "the key of its topic is a text, and its own key has several columns: use key_format='json'"

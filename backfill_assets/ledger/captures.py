@@ -12,7 +12,7 @@ from datetime import datetime
 from sqlalchemy import insert, select, update
 
 from backfill_assets.capture.landed_files import LandedFile
-from backfill_assets.capture.streams import Captured, Resolution, Resolved, Written
+from backfill_assets.capture.streams import SCAN, Captured, Resolution, Resolved, Written
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.errors import NoApprovalAwaited
 from backfill_assets.ledger.events import Event, EventLog
@@ -66,6 +66,11 @@ class CaptureRecord:
     waits: bool = False
     approved_by: str | None = None
     approved_at: datetime | None = None
+
+    @property
+    def is_scan(self) -> bool:
+        """Whether it read a period once more, to land it as a complete extract."""
+        return any(each.partition.startswith(SCAN) for each in self.spans)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

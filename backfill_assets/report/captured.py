@@ -142,7 +142,9 @@ def capture_plan(
         is_whole=resolution.is_whole,
         partitions=partitions,
         records=None if None in counted else sum(each or 0 for each in counted),
-        size_bytes=sum(map(_bytes_left, partitions)),
+        size_bytes=None
+        if any(each.files and each.span.size_bytes is None for each in partitions)
+        else sum(map(_bytes_left, partitions)),
         files=sum(each.files for each in partitions),
         expires_at=min((each.span.expires_at for each in of_them if each.span.expires_at), default=None),
         as_of=as_of,

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 
+from backfill_assets.capture.streams import SCAN
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -56,8 +57,11 @@ def _captured(tx: ReadTransaction, source: SourceTable, last: CaptureRecord, as_
     kept = int(last.pinned.get("retention.ms", "-1"))
     positions: dict[str, str] = {}
     for each in files:
+        if each.partition.startswith(SCAN):
+            continue
         before = positions.get(each.partition, "0")
-        positions[each.partition] = max(before, each.range_to, key=lambda text: (len(text), text))
+        is_number = before.isdigit() and each.range_to.isdigit()
+        positions[each.partition] = max(before, each.range_to, key=int) if is_number else each.range_to
     return CapturedSource(
         source=source.name,
         name=last.name,

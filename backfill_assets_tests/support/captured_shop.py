@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.capture import Asked, capture, plan_capture
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.streams import Pace
+from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain, KafkaTopic, SourceTable
 from backfill_assets.ledger.captures import CapturedFile
@@ -53,22 +55,24 @@ def sale_records(count: int, *, start: int = 0, days: int = 4) -> list[Record]:
     return [sale_record(start + number, day=FIRST + timedelta(days=number * days // count)) for number in range(count)]
 
 
+@cache
+def clock_of(home: Path) -> Clock:
+    """The clock of a home, which goes on however often it is opened."""
+    return ticking_clock(NOON)
+
+
 @dataclass(frozen=True, kw_only=True)
-class CapturedShop:
-    """A shop of a home of its own over a topic.
+class StreamShop:
+    """A shop of a home of its own whose sales are captured.
 
     Attributes:
         home: Its home.
-        broker: Where the topic is.
-        topic: Its name.
         spark: The session of the test.
-        declared: What the declaration of the topic has that is not usual.
+        declared: What the declaration of the stream has that is not usual.
         policy: The policy of the source.
     """
 
     home: Path
-    broker: Broker
-    topic: str
     spark: SparkSession | None = None
     declared: Mapping[str, Any] = field(default_factory=dict)
     policy: Policy = SOURCE_POLICY
@@ -77,25 +81,19 @@ class CapturedShop:
         """Of a process that works in the shop."""
         return {
             "BACKFILL_HOME": str(self.home),
-            "BACKFILL_DOMAIN": "backfill_assets_tests.domains.captured",
             "BACKFILL_FIRST_DAY": "2026-01-01",
-            "TEST_KAFKA_SERVERS": self.broker.servers,
-            "TEST_KAFKA_TOPIC": self.topic,
-            "TEST_KAFKA_CHUNK": str(self.declared.get("chunk", 1000)),
             **home_environment(self.home),
             **SPARK_ENVIRONMENT,
         }
 
     def source(self) -> SourceTable:
-        usual = {"topic": self.topic, "servers": self.broker.servers, "chunk": 1000}
-        topic = KafkaTopic(**{**usual, "answers_within": timedelta(seconds=10), **self.declared})
-        return replace(captured.sales, capture=topic, policy=self.policy)
+        raise NotImplementedError
 
     def open(self) -> Workspace:
         settings = Settings.from_environment(self.environment())
         spark = self.spark
         opened = Workspace.open(
-            settings, clock=ticking_clock(NOON), open_session=(lambda: spark) if spark is not None else None
+            settings, clock=clock_of(self.home), open_session=(lambda: spark) if spark is not None else None
         )
         domain = Domain(name="captured", package=captured.DOMAIN.package, sources=(self.source(),), derived=())
         return replace(opened, domain=domain)
@@ -108,13 +106,19 @@ class CapturedShop:
             ws.close()
 
     def capture(
-        self, first: date | None = FIRST, last: date | None = None, *, builds: bool = False, pace: Pace | None = None
+        self,
+        first: date | None = FIRST,
+        last: date | None = None,
+        *,
+        builds: bool = False,
+        pace: Pace | None = None,
+        **asked: Any,
     ) -> CaptureReport:
         ws = self.open()
         try:
             acting = Acting(by="ana", recorder=Unrecorded())
-            asked = Asked(first=first, last=last)
-            return capture(ws, SALES, asked, acting, reason="a test", pace=pace or Pace(), builds=builds)
+            wanted = Asked(first=first, last=last, **asked)
+            return capture(ws, SALES, wanted, acting, reason="a test", pace=pace or Pace(), builds=builds)
         finally:
             ws.close()
 
@@ -136,9 +140,9 @@ class CapturedShop:
         finally:
             ws.close()
 
-    def bytes(self) -> dict[str, bytes]:
+    def bytes(self, pattern: str = "*.jsonl.gz") -> dict[str, bytes]:
         """The landed files by name."""
-        return {each.name: each.read_bytes() for each in (self.home / "landing").rglob("*.jsonl.gz")}
+        return {each.name: each.read_bytes() for each in (self.home / "landing").rglob(pattern)}
 
     def command(self, *words: str, more: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
         """A command of the shop in a process of its own."""
@@ -151,6 +155,39 @@ class CapturedShop:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CapturedShop(StreamShop):
+    """A shop over a topic.
+
+    Attributes:
+        broker: Where the topic is.
+        topic: Its name.
+    """
+
+    broker: Broker
+    topic: str
+
+    def environment(self) -> Mapping[str, str]:
+        return {
+            **super().environment(),
+            "BACKFILL_DOMAIN": "backfill_assets_tests.domains.captured",
+            "TEST_KAFKA_SERVERS": self.broker.servers,
+            "TEST_KAFKA_TOPIC": self.topic,
+            "TEST_KAFKA_CHUNK": str(self.declared.get("chunk", 1000)),
+        }
+
+    def source(self) -> SourceTable:
+        usual = {"topic": self.topic, "servers": self.broker.servers, "chunk": 1000}
+        topic = KafkaTopic(**{**usual, "answers_within": timedelta(seconds=10), **self.declared})
+        return replace(captured.sales, capture=topic, policy=self.policy)
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code of a command, and what it said on one line."""
+    out, err = process.communicate(timeout=600)
+    return process.returncode, " ".join(f"{out} {err}".split())
 
 
 def lines_of(files: Mapping[str, bytes]) -> Iterator[dict[str, Any]]:

@@ -18,7 +18,7 @@ def of_capture(error: BackfillError) -> Advice | None:
             return "keep it in a file outside of the home"
         case errors.NoStream():
             return "check the name and the servers that the source declares"
-        case errors.StreamAway() | errors.ReadFailed():
+        case errors.StreamAway() | errors.ReadFailed() | errors.AsksToWait():
             return _AGAIN
         case errors.StreamDenied():
             return "check the user and the secrets that the source declares, and what the user may read"
@@ -39,6 +39,16 @@ def of_capture(error: BackfillError) -> Advice | None:
             return step("to read what is new: ", Option("last", "now"))
         case errors.NoSnapshot() | errors.ChangesGone() | errors.UnknownValue():
             return step("read everything anew: ", Option("snapshot"))
+        case errors.NoPeriod():
+            return step("leave out the days: ", Option("last", "now"))
+        case errors.NotReconciled():
+            return "declare a window of the event time, or land a complete extract from another place"
+        case errors.BadAnswer() | errors.NextPageLoop():
+            return "compare what the source declares with what the API says; what was captured before stays"
+        case errors.PositionGone():
+            return step("read everything once more: ", Option("reconcile"))
+        case errors.AnswerHoldsSecret():
+            return "ask the API in a way in which it does not repeat what it was told"
         case errors.NotAsCaptured():
             return "bring the file back from a copy"
         case _:

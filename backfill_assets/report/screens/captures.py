@@ -63,7 +63,7 @@ def _facts(plan: CapturePlan) -> tuple[tuple[str, str | int | None], ...]:
         if plan.records is None
         else f"at most {plan.records:,} records"
     )
-    left = "nothing is left to read" if not plan.files else f"{many}, {size}"
+    left = "nothing is left to read" if not plan.files else ", ".join(filter(None, (many, size)))
     return (
         ("source", plan.source),
         (plan.family, f"{plan.name} ({plan.stream})"),
@@ -80,7 +80,7 @@ def _blocks(plan: CapturePlan) -> tuple[Block | None, ...]:
             each.span.partition,
             each.span.range_from,
             each.span.range_to,
-            f"{each.span.held_from} to {each.span.held_to}",
+            f"{each.span.held_from} to {each.span.held_to}" if each.span.held_to else None,
             each.left,
             each.files,
             each.span.first_at,

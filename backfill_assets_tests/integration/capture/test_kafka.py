@@ -12,7 +12,6 @@ from datetime import timedelta
 from io import StringIO
 from itertools import count
 from pathlib import Path
-from subprocess import Popen
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -38,6 +37,7 @@ from backfill_assets_tests.support.captured_shop import (
     FIRST,
     CapturedShop,
     at_noon,
+    finished,
     lines_of,
     sale_record,
     sale_records,
@@ -60,12 +60,6 @@ def shop_of(broker: Broker, spark: SparkSession, tmp_path: Path) -> ShopOf:
         return CapturedShop(home=tmp_path / home, broker=broker, topic=name, spark=spark, declared=declared)
 
     return opened
-
-
-def finished(process: Popen[str]) -> tuple[int, str]:
-    """The exit code of a command, and what it said on one line."""
-    out, err = process.communicate(timeout=600)
-    return process.returncode, " ".join(f"{out} {err}".split())
 
 
 def plain_text(page: Page) -> str:

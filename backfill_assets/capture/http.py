@@ -1,0 +1,417 @@
+"""HTTP capture: answers of an API as files of JSON lines, each page with the answer that it was taken from.
+
+The only module that asks an API. A position is an instant of the windows (`2026-01-31T00:00:00Z`), a page within one
+(`2026-01-31T00:00:00Z..2026-02-01T00:00:00Z cursor abc`), or of an API without windows a page alone. Where the next
+page is only its answer tells, so that a piece is read page by page, each of them durable before the next is asked for.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from backfill_assets.capture.errors import (
+    AnswerHoldsSecret,
+    BadAnswer,
+    NextPageLoop,
+    NoPeriod,
+    NothingCaptured,
+    NotReconciled,
+)
+from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber
+from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets
+from backfill_assets.capture.landed_files import Family, FileKind, Format
+from backfill_assets.capture.streams import SCAN, Captured, Pace, Period, Resolution, Resolved, Span, Written
+from backfill_assets.core.identity import canonical_json
+
+_LEVEL = 6
+_START, _END = "start", "end"
+_SINCE_1970 = datetime(1970, 1, 1, tzinfo=UTC)
+_INSTANT = "%Y-%m-%dT%H:%M:%SZ"
+_SECONDS = timedelta(seconds=1)
+_BLANK = re.compile(r"[ \t\r\n]*")
+_KEPT_HEADERS = ("content-type", "etag", "last-modified")
+
+
+class HttpStream:
+    """An API that was opened; nothing is asked before a page is read.
+
+    Args:
+        declared: The API as its source declares it.
+        secret: What it is told that nobody may read.
+        event_time: The member of a record that is its time.
+        as_of: The present; nothing later is asked for.
+    """
+
+    kind = FileKind(format=Format.JSONL, compression="gzip")
+
+    def __init__(self, declared: HttpApi, *, secret: HttpSecrets, event_time: str, as_of: datetime) -> None:
+        self._declared = declared
+        self._event_time = event_time
+        self._as_of = as_of
+        self._asking = Asking(declared, secret, name=self.name)
+        self._seen: set[tuple[str, str]] = set()
+        self._before: tuple[object, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return f"the API {self._declared.url}"
+
+    def close(self) -> None:
+        self._asking.close()
+
+    # ------------------------------------------------------------------------------------------------- what it holds
+
+    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+        window = self._declared.window
+        if window is None and not period.is_whole and (period.start or period.end):
+            raise NoPeriod(name=self.name)
+        if window is not None and period.is_whole and window.of != self._event_time:
+            raise NotReconciled(name=self.name, expected=self._event_time, found=window.of)
+        start, end = (_START, _END) if window is None else self._in_windows(period, captured)
+        partition = _new_scan(captured) if period.is_whole else "0"
+        return Resolution(
+            family=str(Family.HTTP),
+            name=self._declared.url,
+            stream=f"{self._declared.url}#{self._identity}",
+            pinned={name: _text(value) for name, value in self._declared.identity.items() if name != "url"},
+            is_compacted=False,
+            spans=(Resolved(partition=partition, range_from=start, range_to=end, held_from="", held_to=""),),
+            is_whole=period.is_whole,
+        )
+
+    def require_same(self, stream: str) -> None:
+        """Of an API that is asked in another way, positions are others, and earlier captures do not count."""
+
+    @property
+    def _identity(self) -> str:
+        return hashlib.sha256(canonical_json(self._declared.identity).encode()).hexdigest()[:12]
+
+    def _in_windows(self, period: Period, captured: Sequence[Captured]) -> tuple[str, str]:
+        window = self._declared.window
+        assert window is not None
+        whole = timedelta(days=1) if window.form == "day" else _SECONDS
+        until = _floor(self._as_of - window.settles_after, whole)
+        read = [] if period.is_whole else list(_windows_read(captured, "0"))
+        if period.start is None and not read:
+            raise NothingCaptured(source=self._declared.url)
+        begun = [each.start for each in read if not each.is_complete]
+        start = period.start or min([max(each.end for each in read), *begun])
+        end = until if period.end is None else min(period.end, until)
+        return _position(start), _position(max(start, end))
+
+    # ------------------------------------------------------------------------------------------------ what is written
+
+    def pieces(self, span: Span, captured: Sequence[Span]) -> Iterator[Span]:
+        """Windows cut where every capture cuts; of one that was read in part, the rest."""
+        self._seen |= {(each.partition, each.range_from) for each in captured}
+        window = self._declared.window
+        if window is None:
+            reached = _followed(captured, span.partition, span.range_from)
+            if reached != _END:
+                yield Span(partition=span.partition, range_from=reached, range_to=_END)
+            return
+        at, end = _time(span.range_from), _time(span.range_to)
+        read = sorted(_windows_read(captured, span.partition), key=lambda each: each.start)
+        for each in [*read, _WindowRead(start=end, end=end, reached="")]:
+            while at < min(each.start, end):
+                to = min(_floor(at, window.step) + window.step, each.start, end)
+                yield Span(partition=span.partition, range_from=_position(at), range_to=_position(to))
+                at = to
+            if not each.is_complete and each.start < end and each.end > at:
+                yield Span(partition=span.partition, range_from=each.reached, range_to=_position(each.end))
+            at = max(at, each.end)
+
+    def file_name(self, resolution: Resolution, piece: Span) -> str:
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", urlsplit(self._declared.url).path).strip("-") or "answers"
+        identity = resolution.stream.rpartition("#")[2]
+        at = hashlib.sha256(piece.range_from.encode()).hexdigest()[:12]
+        return f"{slug}-{identity}/{identity}-{piece.partition}-{at}{self.kind.suffix}"
+
+    def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
+        """Reads the page at the beginning of a piece."""
+        window, at = _parts(piece)
+        parameters = {**self._declared.parameters, **self._of_window(window), **self._of_page(at)}
+        answer = self._asking.get(parameters, pace, position=piece.range_from)
+        page = self._page(answer, piece.range_from)
+        lines = "".join(f"{each}\n" for each in page.records).encode()
+        range_to, goes_on = self._next(piece, window, at, page)
+        self._require_progress(piece, window, lines, range_to)
+        with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
+            packed.write(lines)
+        kept = self._kept(answer, parameters)
+        pace.took(len(page.records), len(answer.body))
+        times = [at for at in map(self._time_of, page.members) if at is not None]
+        return Written(
+            records=len(page.records),
+            first_at=min(times, default=None),
+            last_at=max(times, default=None),
+            range_to=range_to,
+            goes_on=goes_on,
+            mark=hashlib.sha256(kept).hexdigest()[:12],
+            answer=gzip.compress(kept, _LEVEL, mtime=0),
+        )
+
+    def recorded(self, piece: Span) -> None:
+        """An API keeps what it has."""
+
+    def _of_window(self, window: tuple[datetime, datetime] | None) -> Mapping[str, str]:
+        named = self._declared.window
+        if window is None or named is None:
+            return {}
+        return {name: _written(at, named.form) for name, at in zip((named.start, named.end), window, strict=True)}
+
+    def _of_page(self, at: str) -> Mapping[str, str]:
+        match self._declared.pages:
+            case Cursor(parameter=name):
+                return {name: at} if at else {}
+            case PageNumber(parameter=name, first=first):
+                return {name: at or str(first)}
+            case IdRange(after=name, first=id_):
+                return {name: at or id_} if at or id_ else {}
+            case None:
+                return {}
+
+    def _page(self, answer: Answer, position: str) -> _Page:
+        """The records of an answer, as they were written."""
+        try:
+            text = answer.body.decode("utf-8-sig")
+            document = _DECODER.decode(text)
+        except UnicodeDecodeError:
+            raise self._bad(position, "what is not UTF-8") from None
+        except (ValueError, RecursionError):
+            raise self._bad(position, "what is no JSON") from None
+        path = self._declared.records.split(".") if self._declared.records else []
+        members = _at(document, path)
+        if not isinstance(members, list):
+            where = f"{self._declared.records!r}, where its records are declared to be" if path else "its beginning"
+            raise self._bad(position, f"no array at {where}")
+        return _Page(document=document, members=members, records=tuple(_elements(text, path)))
+
+    def _next(
+        self, piece: Span, window: tuple[datetime, datetime] | None, at: str, page: _Page
+    ) -> tuple[str | None, bool]:
+        """Where the page ends, and whether the next one is there; no position where it is the last of its piece."""
+        is_scan = piece.partition.startswith(SCAN)
+        goes_on, following = True, ""
+        match self._declared.pages:
+            case Cursor(next=path, more=more):
+                found = _at(page.document, path.split("."))
+                following = _cursor(found)
+                if more and _at(page.document, more.split(".")) not in (True, "true"):
+                    goes_on, following = False, "" if window or is_scan else following
+            case PageNumber(first=first) if page.records:
+                following = str(int(at or first) + 1)
+            case IdRange(member=member) if page.records:
+                last = page.members[-1]
+                following = _cursor(last.get(member) if isinstance(last, dict) else None)
+                if not following:
+                    raise self._bad(piece.range_from, f"a last record without {member!r}")
+            case IdRange() if not window and not is_scan:
+                return piece.range_from, False  # the end so far
+        if not following:
+            return None, False
+        if not following.isprintable():
+            raise self._bad(piece.range_from, "a next page that cannot be written down")
+        return f"{_in_window(window)}{self._step} {following}", goes_on
+
+    @property
+    def _step(self) -> str:
+        match self._declared.pages:
+            case PageNumber():
+                return "page"
+            case IdRange():
+                return "id"
+            case _:
+                return "cursor"
+
+    def _require_progress(
+        self, piece: Span, window: tuple[datetime, datetime] | None, lines: bytes, range_to: str | None
+    ) -> None:
+        """Refuses pages that lead to each other, or that are the same whatever was asked for."""
+        self._seen.add((piece.partition, piece.range_from))
+        is_there = range_to is not None and (piece.partition, range_to) in self._seen
+        if is_there and (range_to != piece.range_from or lines):
+            raise NextPageLoop(name=self.name, position=piece.range_from, again=str(range_to))
+        page = (piece.partition, window, hashlib.sha256(lines).digest())
+        if lines and page == self._before:
+            raise NextPageLoop(name=self.name, position=piece.range_from, again="the page before")
+        self._before = page
+
+    def _kept(self, answer: Answer, parameters: Mapping[str, str]) -> bytes:
+        """An answer byte for byte, behind a line that says what was asked; without what nobody may read."""
+        said = {
+            "request": {"method": "GET", "url": self._declared.url, "parameters": dict(sorted(parameters.items()))},
+            "status": answer.status,
+            "headers": {name: answer.headers[name] for name in _KEPT_HEADERS if name in answer.headers},
+            "sha256": hashlib.sha256(answer.body).hexdigest(),
+        }
+        kept = canonical_json(said).encode() + b"\n" + answer.body
+        if (secret := self._asking.secret_in(kept)) is not None:
+            raise AnswerHoldsSecret(name=self.name, secret=secret)
+        return kept
+
+    def _time_of(self, member: object) -> datetime | None:
+        found = member.get(self._event_time) if isinstance(member, dict) else None
+        try:
+            at = datetime.fromisoformat(found) if isinstance(found, str) else None
+            return at.astimezone(UTC) if at is not None and at.tzinfo is not None else None
+        except (ValueError, OverflowError):
+            return None
+
+    def _bad(self, position: str, why: str) -> BadAnswer:
+        return BadAnswer(name=self.name, position=position, why=f"with {why}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Page:
+    """An answer: as a document with numbers as texts, its records, and these as they were written."""
+
+    document: Any
+    members: Sequence[Any]
+    records: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _WindowRead:
+    """A window of which pages are files already; `reached` is where they end, unless it is read to its end."""
+
+    start: datetime
+    end: datetime
+    reached: str
+
+    @property
+    def is_complete(self) -> bool:
+        return not self.reached
+
+
+def _new_scan(captured: Sequence[Span]) -> str:
+    """The partition of a scan, which no other one has."""
+    found = (re.fullmatch(rf"{SCAN}([0-9]+)", each.partition) for each in captured)
+    return f"{SCAN}{max((int(each[1]) for each in found if each), default=0) + 1}"
+
+
+def _windows_read(captured: Sequence[Span], partition: str) -> Iterator[_WindowRead]:
+    for each in captured:
+        if each.partition != partition or " " in each.range_from:
+            continue
+        reached = _followed(captured, partition, each.range_from, once=True)
+        is_complete = " " not in reached
+        end = reached if is_complete else reached.partition(" ")[0].partition("..")[2]
+        yield _WindowRead(start=_time(each.range_from), end=_time(end), reached="" if is_complete else reached)
+
+
+def _followed(captured: Sequence[Span], partition: str, at: str, *, once: bool = False) -> str:
+    """Where files end that follow each other from a position on; within one window, when asked for `once`."""
+    ends = {each.range_from: each.range_to for each in captured if each.partition == partition}
+    while at in ends and ends[at] != at:
+        at = ends[at]
+        if once and " " not in at:
+            break
+    return at
+
+
+def _parts(piece: Span) -> tuple[tuple[datetime, datetime] | None, str]:
+    """The window of a piece, and the page of it; empty for the first one."""
+    if piece.range_from == _START:
+        return None, ""
+    first, _, at = piece.range_from.partition(" ")
+    if not at:
+        return (_time(first), _time(piece.range_to)), ""
+    start, _, end = first.partition("..")
+    if not end:  # a page without a window, such as `cursor abc`
+        return None, at
+    return (_time(start), _time(end)), at.partition(" ")[2]
+
+
+def _in_window(window: tuple[datetime, datetime] | None) -> str:
+    return "" if window is None else f"{_position(window[0])}..{_position(window[1])} "
+
+
+def _position(at: datetime) -> str:
+    return at.astimezone(UTC).strftime(_INSTANT)
+
+
+def _time(position: str) -> datetime:
+    return datetime.strptime(position, _INSTANT).replace(tzinfo=UTC)
+
+
+def _floor(at: datetime, step: timedelta) -> datetime:
+    return at - (at - _SINCE_1970) % step
+
+
+def _written(at: datetime, form: str) -> str:
+    seconds = (at - _SINCE_1970) // _SECONDS
+    return {
+        "iso": _position(at),
+        "day": f"{at:%Y-%m-%d}",
+        "seconds": str(seconds),
+        "milliseconds": str(seconds * 1000),
+    }[form]
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else canonical_json(value)
+
+
+def _cursor(found: object) -> str:
+    return found if isinstance(found, str) else ""
+
+
+def _refused_constant(name: str) -> object:
+    raise ValueError(name)
+
+
+_DECODER = json.JSONDecoder(parse_float=str, parse_int=str, parse_constant=_refused_constant)
+"""Numbers stay the texts that they are."""
+
+
+def _at(document: object, path: Sequence[str]) -> Any:
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
+    return document
+
+
+def _elements(text: str, path: Sequence[str]) -> Iterator[str]:
+    """The elements of an array of a JSON document, each as it was written, on one line."""
+    at = _behind_blanks(text, 0)
+    for name in path:
+        at = _member(text, at, name)
+    at = _behind_blanks(text, at + 1)
+    while text[at] != "]":
+        _, end = _DECODER.raw_decode(text, at)
+        # Line breaks of a JSON value are between its members: within a text they are escaped.
+        yield text[at:end].replace("\r", " ").replace("\n", " ")
+        at = _behind_separator(text, end)
+
+
+def _member(text: str, at: int, name: str) -> int:
+    """Where the value of a member of an object begins; of several, the last, as everywhere."""
+    found = at
+    at = _behind_blanks(text, at + 1)
+    while text[at] != "}":
+        key, at = _DECODER.raw_decode(text, at)
+        begin = _behind_blanks(text, _behind_blanks(text, at) + 1)
+        _, at = _DECODER.raw_decode(text, begin)
+        found = begin if key == name else found
+        at = _behind_separator(text, at)
+    return found
+
+
+def _behind_separator(text: str, at: int) -> int:
+    at = _behind_blanks(text, at)
+    return _behind_blanks(text, at + 1) if text[at] == "," else at
+
+
+def _behind_blanks(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    assert found is not None
+    return found.end()

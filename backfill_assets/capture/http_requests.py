@@ -1,0 +1,259 @@
+"""Requests to an API: what is sent, how long it is waited for, and how often it is tried again.
+
+An answer counts when it came whole and with status 200. What an error says never has an address with parameters, a
+header or a text of the client in it, because secrets may be in all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from http.cookiejar import DefaultCookiePolicy
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import requests
+from requests.auth import AuthBase
+
+from backfill_assets.capture.errors import (
+    AsksToWait,
+    BadAnswer,
+    NoStream,
+    PositionGone,
+    ReadFailed,
+    StreamAway,
+    StreamDenied,
+)
+from backfill_assets.capture.http_api import HttpApi
+from backfill_assets.capture.streams import Pace
+
+_MOST_BYTES = 1 << 30
+_MOST_WAIT = 30.0
+_SHORTEST = 6
+"""A shorter secret is a word that an answer may have by chance."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpSecrets:
+    """What an API is told that nobody may read.
+
+    Attributes:
+        parameters: Values by parameter.
+        headers: Values by header.
+        token: Values by field of the form that asks for a token.
+    """
+
+    parameters: Mapping[str, str] = field(default_factory=dict, repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    token: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What an API said: the body byte for byte, as it was before it was packed for the way."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Asking:
+    """Asks an API, as often and as fast as its declaration allows.
+
+    Args:
+        declared: The API as its source declares it.
+        secret: What it is told that nobody may read.
+        name: What errors call it.
+    """
+
+    def __init__(self, declared: HttpApi, secret: HttpSecrets, *, name: str) -> None:
+        self._declared = declared
+        self._secret = secret
+        self._name = name
+        self._bearer = ""
+        self._next_at: float | None = None
+        self._session = requests.Session()
+        # Neither a cookie nor a password of ~/.netrc: what is told to an API is what is declared.
+        self._session.auth = _NoPassword()
+        self._session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+
+    def close(self) -> None:
+        self._session.close()
+
+    def get(self, parameters: Mapping[str, str], pace: Pace, *, position: str) -> Answer:
+        """The answer to a request with these parameters and the secret ones.
+
+        Args:
+            position: The page, as errors call it.
+
+        Raises:
+            Retryable: It did not answer, or only with errors of its own.
+            Refused: It does not accept the credentials, has no such page, or answers something else.
+        """
+        declared = self._declared
+        if declared.token is not None and not self._bearer:
+            self._bearer = self._new_token(pace)
+        answer = self._get(parameters, pace)
+        if answer.status == HTTPStatus.UNAUTHORIZED and declared.token is not None:
+            self._bearer = self._new_token(pace)
+            answer = self._get(parameters, pace)
+        self._require_ok(answer, position)
+        return answer
+
+    def secret_in(self, kept: bytes) -> str | None:
+        """Which secret a text has in it, by what it is for."""
+        known = {**self._secret.parameters, **self._secret.headers, **self._secret.token, "token": self._bearer}
+        for name, value in known.items():
+            # Of `Bearer abc` the word behind is the secret.
+            for each in {value, value.rpartition(" ")[2], quote(value, safe=""), quote_plus(value)}:
+                if len(each) >= _SHORTEST and each.encode() in kept:
+                    return name
+        return None
+
+    def _get(self, parameters: Mapping[str, str], pace: Pace) -> Answer:
+        headers = {"Accept": "application/json", **self._declared.headers, **self._secret.headers}
+        if self._bearer:
+            headers["Authorization"] = f"Bearer {self._bearer}"
+        return self._answered(
+            "GET", self._declared.url, pace, params={**parameters, **self._secret.parameters}, headers=headers
+        )
+
+    def _new_token(self, pace: Pace) -> str:
+        token = self._declared.token
+        assert token is not None
+        answer = self._answered("POST", token.url, pace, data={**token.form, **self._secret.token})
+        if answer.status in (HTTPStatus.BAD_REQUEST, HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+            raise StreamDenied(name=token.url, why=_said(answer.status))
+        self._require_ok(answer, "the request of a token")
+        try:
+            value = json.loads(answer.body)[token.member]
+        except (ValueError, KeyError, TypeError):
+            value = None
+        if not isinstance(value, str) or not value:
+            why = f"without {token.member!r}, where the token is declared to be"
+            raise BadAnswer(name=token.url, position="the request of a token", why=why)
+        return value
+
+    def _require_ok(self, answer: Answer, position: str) -> None:
+        match answer.status:
+            case HTTPStatus.OK:
+                return
+            case HTTPStatus.UNAUTHORIZED | HTTPStatus.FORBIDDEN:
+                raise StreamDenied(name=self._name, why=_said(answer.status))
+            case HTTPStatus.NOT_FOUND:
+                server, _, path = self._declared.url.partition("://")[2].partition("/")
+                raise NoStream(name=f"/{path}", servers=server)
+            case HTTPStatus.GONE:
+                raise PositionGone(name=self._name, position=position)
+        raise BadAnswer(name=self._name, position=position, why=f"with {_said(answer.status)}")
+
+    def _answered(self, method: str, url: str, pace: Pace, **sent: Any) -> Answer:
+        """A whole answer that is no error of the server; what may succeed later is tried again."""
+        trouble: Exception | None = None
+        for attempt in range(self._declared.attempts):
+            self._hold(pace)
+            try:
+                answer = self._once(method, url, **sent)
+            except _Broken as error:
+                trouble, seconds = error, None
+            else:
+                if answer.status != HTTPStatus.TOO_MANY_REQUESTS and answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    return answer
+                trouble, seconds = _Broken(f"it answered {_said(answer.status)}"), _asked_to_wait(answer.headers)
+            if attempt + 1 < self._declared.attempts:
+                pace.wait(self._wait(attempt, seconds))
+        assert trouble is not None
+        if isinstance(trouble, _Late):
+            raise StreamAway(name=self._name, seconds=self._seconds)
+        tried = f"{self._declared.attempts} times" if self._declared.attempts > 1 else "once"
+        raise ReadFailed(name=self._name, why=f"{trouble}, tried {tried}")
+
+    def _wait(self, attempt: int, asked: float | None) -> float:
+        most = self._declared.waits_at_most / timedelta(seconds=1)
+        if asked is None:
+            return min(_MOST_WAIT, most, 0.5 * 2.0**attempt)
+        if asked > most:
+            raise AsksToWait(name=self._name, seconds=asked, most=most)
+        return asked
+
+    def _once(self, method: str, url: str, **sent: Any) -> Answer:
+        until = time.monotonic() + self._seconds
+        try:
+            with self._session.request(
+                method, url, timeout=self._seconds, allow_redirects=False, stream=True, **sent
+            ) as answer:
+                body = bytearray()
+                for part in answer.iter_content(1 << 16):
+                    body += part
+                    if time.monotonic() > until:
+                        raise _Late("its answer took too long")
+                    if len(body) > _MOST_BYTES:
+                        raise _Broken("its answer is larger than a gigabyte")
+                headers = {name.lower(): value for name, value in answer.headers.items()}
+                return Answer(status=answer.status_code, headers=headers, body=bytes(body))
+        except requests.exceptions.SSLError:
+            raise _Broken("no connection that is secure could be made") from None
+        except requests.exceptions.Timeout:
+            raise _Late("it did not answer in time") from None
+        except requests.exceptions.ChunkedEncodingError:
+            raise _Broken("its answer broke off") from None
+        except requests.exceptions.ContentDecodingError:
+            raise _Broken("its answer is packed in another way than it says") from None
+        except requests.exceptions.ConnectionError as error:
+            late = "timed out" in str(error).lower()
+            raise (_Late if late else _Broken)("the connection was refused or broke off") from None
+        except requests.exceptions.RequestException as error:
+            raise _Broken(f"the request failed ({type(error).__name__})") from None
+
+    def _hold(self, pace: Pace) -> None:
+        """Waits until one more request may be made."""
+        if self._declared.requests_per_minute is None:
+            return
+        now = pace.now()
+        if self._next_at is not None and self._next_at > now:
+            pace.wait(self._next_at - now)
+        self._next_at = max(now, self._next_at or now) + 60 / self._declared.requests_per_minute
+
+    @property
+    def _seconds(self) -> float:
+        return self._declared.answers_within / timedelta(seconds=1)
+
+
+class _Broken(Exception):
+    """A request that may succeed when it is made again."""
+
+
+class _Late(_Broken):
+    """One that was not answered in time."""
+
+
+class _NoPassword(AuthBase):
+    """Leaves a request as it is."""
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        return request
+
+
+def _said(status: int) -> str:
+    """A status with the words of the standard; those of the server may be anything."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _asked_to_wait(headers: Mapping[str, str]) -> float | None:
+    """The seconds of `Retry-After`, which has a number or, by the clock of the server, a time."""
+    asked = headers.get("retry-after", "").strip()
+    if asked.isdigit():
+        return float(asked)
+    try:
+        at, now = parsedate_to_datetime(asked), parsedate_to_datetime(headers.get("date", ""))
+        return max(0.0, (at - now).total_seconds())
+    except (ValueError, TypeError):  # no time, or one without its zone
+        return None

@@ -1,0 +1,414 @@
+"""Captures of an API on loopback: what is landed is what it said, once, whatever it and the process do on the way."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.capture.errors import (
+    AnswerHoldsSecret,
+    AsksToWait,
+    BadAnswer,
+    NextPageLoop,
+    NoPeriod,
+    NoStream,
+    NothingCaptured,
+    NotReconciled,
+    PositionGone,
+    ReadFailed,
+    StreamAway,
+    StreamDenied,
+)
+from backfill_assets.capture.streams import Pace
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.domain import Cursor, IdRange, PageNumber, TimeWindow
+from backfill_assets.landing.errors import WithdrawsTooMuch
+from backfill_assets.report.command_line import explained
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.domains import captured_api
+from backfill_assets_tests.support.api_server import CLIENT, SECRET, Api, ApiShop, Fault, running_api
+from backfill_assets_tests.support.captured_shop import FIRST, finished, lines_of
+
+ShopOf = Callable[..., ApiShop]
+LAST = FIRST + timedelta(days=3)
+_homes = count(1)
+
+
+@pytest.fixture
+def api() -> Iterator[Api]:
+    with running_api() as found:
+        yield found
+
+
+@pytest.fixture
+def shop_of(api: Api, spark: SparkSession, tmp_path: Path) -> ShopOf:
+    def opened(*, home: str = "home", path: str = "/v1/sales", **declared: Any) -> ApiShop:
+        return ApiShop(home=tmp_path / home, spark=spark, api=api, path=path, declared=declared)
+
+    return opened
+
+
+class Waits(list[float]):
+    """How long a capture waited, without the waiting."""
+
+    @property
+    def pace(self) -> Pace:
+        return Pace(wait=self.append)
+
+
+def ids(shop: ApiShop) -> list[str]:
+    return sorted(line["sale_id"] for line in lines_of(shop.bytes()))
+
+
+def current(shop: ApiShop) -> dict[str, int]:
+    return {row["sale_id"]: row["amount"] for row in shop.rows()}
+
+
+def test_pages_are_landed_once_with_their_answers_and_corrections_and_deletes_are_found(
+    shop_of: ShopOf, api: Api
+) -> None:
+    api.sell(95)
+    api.faults = {2: (429, {"Retry-After": "2"}, b""), 4: (503, {}, b"busy"), 6: "reset", 8: "half"}
+    shop, waits = shop_of(), Waits()
+    planned = shop.plan(FIRST, LAST)
+    assert (planned.records, planned.files, api.requests) == (None, 4, [])
+
+    # A sale of the third day is corrected before its page is read, and one of the first day after it was.
+    def corrected(number: int) -> None:
+        if number == 9:
+            api.sales["s000000"]["amount"] = 77
+            api.sales["s000060"]["amount"] = 66
+
+    api.before = corrected
+    report = shop.capture(FIRST, LAST, builds=True, pace=waits.pace)
+    assert (report.captured, len(shop.bytes()), len(shop.bytes("*.answer.gz"))) == (95, 12, 12)
+    assert waits == [2.0, 0.5, 0.5, 0.5]
+    assert len(api.asked) == 12 + 4
+    assert ids(shop) == sorted(api.sales)
+    assert (current(shop)["s000000"], current(shop)["s000060"]) == (10, 66)
+
+    # Every answer is there byte for byte, with what was asked for, its status and its digest.
+    for answer in shop.bytes("*.answer.gz").values():
+        said, _, body = gzip.decompress(answer).partition(b"\n")
+        told = json.loads(said)
+        parameters = told["request"]["parameters"]
+        assert (told["status"], told["sha256"]) == (200, hashlib.sha256(body).hexdigest())
+        assert json.loads(body)["data"]["items"]
+        assert parameters["limit"] == "10"
+        assert parameters in api.asked
+
+    again = shop.capture(FIRST, LAST)
+    assert (again.captured, len(api.asked)) == (0, 16)
+    elsewhere = shop_of(home="elsewhere")
+    api.sales["s000000"]["amount"] = 10
+    elsewhere.capture(FIRST, LAST)
+    assert elsewhere.bytes("*.gz") == shop.bytes("*.gz")
+
+    # Nothing says that these changed, and that one is gone: only reading everything once more finds them.
+    api.sales["s000000"]["amount"] = 77
+    del api.sales["s000041"]
+    found = shop.capture(FIRST, LAST, builds=True, is_whole=True)
+    assert found.landed is not None
+    assert found.landed.extract is not None
+    assert (found.captured, found.landed.extract.withdrawn.keys) == (94, 1)
+    assert current(shop) == {sale_id: sale["amount"] for sale_id, sale in api.sales.items()}
+    ws = shop.open()
+    try:
+        assert audit(ws).problems == ()
+    finally:
+        ws.close()
+
+
+@pytest.mark.long
+def test_records_are_the_bytes_that_the_api_wrote(shop_of: ShopOf, api: Api) -> None:
+    body = (
+        b'{"note": {"items": [1]}, "items" : [ {"sale_id":"s1",\r\n"sold_at":"2026-01-01T12:00:00.000Z","amount":10 ,'
+        b'"exact":1.50E0,"text":"a\\n\\u00e9"} , 7, "x", {"sale_id":"s2", "sold_at":"2026-01-01T12:00:00Z","amount":'
+        b'12345678901234567890123} ], "next": null}'
+    )
+    api.faults = {1: (200, {"Content-Type": "application/json"}, body)}
+    report = shop_of(records="items", pages=Cursor(parameter="cursor", next="next"), window=None).capture(None, None)
+    assert report.captured == 4
+    shop = shop_of()
+    (content,) = shop.bytes().values()
+    assert gzip.decompress(content).decode().splitlines() == [
+        '{"sale_id":"s1",  "sold_at":"2026-01-01T12:00:00.000Z","amount":10 ,"exact":1.50E0,"text":"a\\n\\u00e9"}',
+        "7",
+        '"x"',
+        '{"sale_id":"s2", "sold_at":"2026-01-01T12:00:00Z","amount":12345678901234567890123}',
+    ]
+    (answer,) = shop.bytes("*.answer.gz").values()
+    assert gzip.decompress(answer).partition(b"\n")[2] == body
+    assert report.landed is not None
+    (landed,) = report.landed.imports
+    assert (landed.record.counts.accepted, landed.record.counts.rejected) == (1, 3)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("path", "declared", "requests"),
+    [
+        ("/v1/pages", {"records": "", "pages": PageNumber(parameter="page")}, 6),
+        ("/v1/ids", {"records": "items", "pages": IdRange(after="since", member="sale_id")}, 6),
+        ("/v1/changes", {"records": "items", "pages": Cursor(parameter="cursor", next="next", more="more")}, 5),
+        ("/v1/sales", {"pages": Cursor(parameter="cursor", next="data.next")}, 5),
+        ("/v1/all", {"records": "", "pages": None}, 1),
+    ],
+)
+def test_an_api_without_periods_is_read_as_a_whole_and_then_from_where_it_ended(
+    shop_of: ShopOf, api: Api, path: str, declared: dict[str, Any], requests: int
+) -> None:
+    api.sell(50)
+    shop = shop_of(path=path, window=None, **declared)
+    with pytest.raises(NoPeriod, match="cannot be asked for a period"):
+        shop.capture(FIRST, LAST)
+    assert (shop.capture(None, None).captured, len(api.asked), ids(shop)) == (50, requests, sorted(api.sales))
+    api.sell(5, start=50)
+    goes_on = path in ("/v1/ids", "/v1/changes")
+    assert shop.capture(None, None).captured == (5 if goes_on else 0)
+    assert shop.capture(None, None).captured == 0
+    # Where an API has no newest end, everything is read once more to know what is new.
+    del api.sales["s000000"]
+    found = shop.capture(None, None, builds=True, is_whole=True)
+    assert found.landed is not None
+    assert found.captured == 54
+    assert current(shop).keys() == api.sales.keys()
+
+
+@pytest.mark.long
+def test_the_newest_windows_follow_the_last_ones_and_none_is_read_before_it_has_settled(
+    shop_of: ShopOf, api: Api
+) -> None:
+    api.sell(400, days=20)  # the clock of the test stands at noon of the fifteenth day
+    window = TimeWindow(start="from", end="to", of="sold_at", settles_after=timedelta(hours=18))
+    shop = shop_of(window=window)
+    with pytest.raises(NothingCaptured):
+        shop.capture(None, None)
+    assert shop.capture(FIRST, FIRST + timedelta(days=9)).captured == 200
+    asked = len(api.asked)
+    assert shop.capture(None, None).captured == 80  # of the 14th day only the hours up to 18:00 are settled
+    first, last = api.asked[asked], api.asked[-1]
+    assert (first["from"], last["to"][:-4]) == ("2026-01-11T00:00:00Z", "2026-01-14T18:00")
+    assert len(ids(shop)) == 280
+    assert len(set(ids(shop))) == 280
+
+
+@pytest.mark.long
+def test_a_window_of_another_time_than_the_event_time_lands_and_is_not_reconciled(shop_of: ShopOf, api: Api) -> None:
+    api.sell(20)
+    shop = shop_of(window=TimeWindow(start="from", end="to", of="updated_at", step=timedelta(days=7)))
+    assert shop.capture(FIRST, LAST).captured == 20
+    with pytest.raises(NotReconciled, match="is asked for records by updated_at, and days are of sold_at"):
+        shop.capture(FIRST, LAST, is_whole=True)
+
+
+@pytest.mark.long
+def test_a_capture_that_was_killed_goes_on_at_the_next_page_without_loss_or_duplicate(
+    shop_of: ShopOf, api: Api, tmp_path: Path
+) -> None:
+    api.sell(400)
+    shop = shop_of()
+    ask = ("capture", "sales", "--from", "2026-01-01", "--to", "2026-01-04", "--by", "ana", "--reason", "why not")
+    for _ in range(2):
+        have = len(shop.bytes())
+        process = shop.command(*ask, "--no-load", "--records-per-minute", "1200")
+        until = time.monotonic() + 300
+        while len(shop.bytes()) < have + 5:
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        process.kill()
+        process.communicate()
+    assert len(shop.files()) < 80
+    # What was kept and not recorded is asked for again; it may be another answer by then.
+    stopped_at = len(shop.bytes())
+    shop.capture(FIRST, LAST, builds=True)
+    assert 40 <= len(shop.bytes()) <= 42
+    assert len(api.asked) <= 42 + 2 < 40 + stopped_at
+    files = [each for each in shop.files() if each.format == "jsonl"]
+    assert (len(files), sum(each.records for each in files)) == (40, 400)
+    assert current(shop).keys() == api.sales.keys()
+    whole = shop_of(home="whole")
+    whole.capture(FIRST, LAST)
+    kept = {each.stored_path.rpartition("/")[2] for each in shop.files()}
+    assert {name: content for name, content in shop.bytes("*.gz").items() if name in kept} == whole.bytes("*.gz")
+
+
+@pytest.mark.long
+def test_a_scan_that_was_stopped_goes_on_and_lands_only_when_it_is_complete(shop_of: ShopOf, api: Api) -> None:
+    api.sell(100)
+    shop = shop_of(attempts=1)
+    shop.capture(FIRST, LAST, builds=True)
+    for number in range(50):
+        del api.sales[f"s{number:06}"]
+    api.sales["s000050"]["amount"] = 5
+    before = len(api.asked)
+    api.faults = {before + 4: (500, {}, b"")}
+    with pytest.raises(ReadFailed, match="500 Internal Server Error"):
+        shop.capture(FIRST, LAST, is_whole=True)
+    shop.capture(FIRST, LAST)  # nothing of a scan lands before all of it does
+    assert current(shop)["s000050"] == 10
+    with pytest.raises(WithdrawsTooMuch, match=r"lacks 50 of 100 keys") as refused:
+        shop.capture(FIRST, LAST, is_whole=True)
+    assert "--confirmed-by" in explained(refused.value)
+    asked = len(api.asked)
+    shop.capture(FIRST, LAST, is_whole=True, builds=True, confirmed_by="ben")
+    assert len(api.asked) == asked  # it had been read
+    assert current(shop) == {sale_id: sale["amount"] for sale_id, sale in api.sales.items()}
+    api.sales.clear()
+    with pytest.raises(WithdrawsTooMuch, match="lacks 50 of 50 keys"):
+        shop.capture(FIRST, LAST, is_whole=True)
+    shop.capture(FIRST, LAST, is_whole=True, builds=True, confirmed_by="ben")
+    assert current(shop) == {}
+
+
+@pytest.mark.long
+def test_a_token_is_had_again_when_it_ends_and_secrets_are_shown_nowhere(shop_of: ShopOf, api: Api) -> None:
+    api.sell(100)
+    api.is_secured, api.token_lasts = True, 4
+    shop = shop_of()
+    secured = {"TEST_API_SECURED": "yes", "TEST_API_CLIENT": CLIENT}
+    ask = ("capture", "sales", "--from", "2026-01-01", "--to", "2026-01-04", "--by", "ana", "--reason", "why not")
+    code, said = finished(shop.command(*ask, "--no-load", more=secured))
+    assert (code, "the secret TEST_API_SECRET is not there" in said) == (1, True), said
+    code, said = finished(shop.command(*ask, "--no-load", more={**secured, "TEST_API_SECRET": "wrong-secret-word"}))
+    assert (code, "does not accept the credentials: 401 Unauthorized" in said) == (1, True), said
+    assert "wrong-secret-word" not in said
+    code, said = finished(shop.command(*ask, "--no-load", more={**secured, "TEST_API_SECRET": SECRET}))
+    assert (code, "100 records captured" in said, api.tokens >= 3) == (0, True, True), said
+    kept = b"".join(
+        gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        for path in shop.home.rglob("*")
+        if path.is_file()
+    )
+    for secret in (SECRET, CLIENT, "token-number-"):
+        assert secret.encode() not in kept
+        assert secret not in said
+
+
+@pytest.mark.long
+def test_an_answer_that_repeats_a_secret_is_not_kept(
+    shop_of: ShopOf, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.sell(5)
+    monkeypatch.setenv("TEST_API_CLIENT", CLIENT)
+    api.faults = {1: (200, {}, json.dumps({"data": {"items": [], "next": f"/v1/sales?client={CLIENT}"}}).encode())}
+    shop = shop_of(secret_parameters={"client": "TEST_API_CLIENT"})
+    with pytest.raises(AnswerHoldsSecret, match="has the secret client in it"):
+        shop.capture(FIRST, FIRST)
+    assert (shop.bytes("*.gz"), shop.files()) == ({}, ())
+
+
+FAULTS: list[tuple[Fault, type[BackfillError], str]] = [
+    ((401, {}, b""), StreamDenied, "does not accept the credentials: 401 Unauthorized"),
+    ((404, {}, b""), NoStream, "has no /v1/sales"),
+    ((410, {}, b""), PositionGone, "no longer knows 2026-01-02T00:00:00Z"),
+    ((302, {"Location": "http://127.0.0.1:9/"}, b""), BadAnswer, "with 302 Found: nothing of it was kept"),
+    ((400, {}, b"limit: too many"), BadAnswer, "with 400 Bad Request"),
+    ((500, {}, b"trace"), ReadFailed, "it answered 500 Internal Server Error, tried 2 times"),
+    ((429, {"Retry-After": "3600"}, b""), AsksToWait, "asks to wait for 3600 s, and its capture waits for at most 300"),
+    ((200, {}, b"<html>"), BadAnswer, "with what is no JSON"),
+    ((200, {}, b'{"data": {"items": [NaN]}}'), BadAnswer, "with what is no JSON"),
+    ((200, {}, b"\xff"), BadAnswer, "with what is not UTF-8"),
+    ((200, {}, b'{"data": {"items": null}}'), BadAnswer, "with no array at 'data.items', where its records"),
+    ((200, {}, b'{"data": {"items": [], "next": "a\\u0000b"}}'), BadAnswer, "a next page that cannot be written down"),
+    ("reset", ReadFailed, "the connection was refused or broke off, tried 2 times"),
+    ("half", ReadFailed, "its answer broke off, tried 2 times"),
+    ("slow", StreamAway, "did not answer within 0.5 s"),
+]
+
+
+@pytest.mark.long
+def test_what_an_api_does_wrong_is_one_sentence_and_what_was_read_before_stays(shop_of: ShopOf, api: Api) -> None:
+    api.sell(20, days=2)
+    for number, (fault, kind, said) in enumerate(FAULTS):
+        api.requests.clear()
+        api.faults = {2: fault, 3: fault}  # the second day, and the second attempt
+        shop = shop_of(home=f"home-{number}", attempts=2, answers_within=timedelta(seconds=0.5))
+        with pytest.raises(BackfillError) as refused:
+            shop.capture(FIRST, LAST, pace=Waits().pace)
+        assert type(refused.value) is kind, refused.value
+        assert said in explained(refused.value)
+        assert "\n" not in explained(refused.value)
+        api.faults = {}
+        assert (len(shop.files()), shop.capture(FIRST, LAST, pace=Waits().pace).captured) == (2, 10)
+
+
+@pytest.mark.long
+def test_an_api_that_went_away_in_the_middle_is_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
+    with running_api() as own:
+        own.sell(40)
+        shop = ApiShop(home=tmp_path / "home", spark=spark, api=own, declared={"attempts": 3})
+        own.faults = dict.fromkeys(range(3, 100), "reset")
+        with pytest.raises(ReadFailed, match="refused or broke off, tried 3 times"):
+            shop.capture(FIRST, LAST, pace=Waits().pace)
+        assert len(shop.files()) == 4
+    with pytest.raises(ReadFailed, match="refused or broke off, tried 3 times"):
+        shop.capture(FIRST, LAST, pace=Waits().pace)
+
+
+@pytest.mark.long
+def test_pages_that_go_round_in_a_circle_stop_the_capture(shop_of: ShopOf, api: Api) -> None:
+    api.sell(40)
+    page = {"data": {"items": list(api.sales.values())[:10], "next": "10"}}
+    first = {"data": {"items": list(api.sales.values())[20:30], "next": "10"}}
+    whole = {"window": None, "pages": Cursor(parameter="cursor", next="data.next")}
+    api.faults = {2: (200, {}, json.dumps(page).encode())}
+    with pytest.raises(NextPageLoop, match="behind cursor 10 it has cursor 10 once more"):
+        shop_of(**whole).capture(None, None)
+    api.requests.clear()
+    api.faults = {3: (200, {}, json.dumps(first).encode())}
+    shop = shop_of(home="later", **whole)
+    with pytest.raises(NextPageLoop, match="behind cursor 20 it has cursor 10 once more"):
+        shop.capture(None, None)
+    # Also when the process that read these pages is gone.
+    api.faults = {4: (200, {}, json.dumps(first).encode())}
+    with pytest.raises(NextPageLoop, match="behind cursor 20 it has cursor 10 once more"):
+        shop.capture(None, None)
+    # An API that knows no pages gives the first one for each.
+    numbered = shop_of(home="numbered", path="/v1/all", records="", window=None, pages=PageNumber(parameter="page"))
+    with pytest.raises(NextPageLoop, match="behind page 2 it has the page before once more"):
+        numbered.capture(None, None)
+
+
+@pytest.mark.long
+def test_an_api_that_asks_to_wait_until_a_time_is_waited_for_by_its_own_clock(shop_of: ShopOf, api: Api) -> None:
+    api.sell(5)
+    now = datetime.now(UTC)
+    at = (now + timedelta(days=300, seconds=7)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    date = (now + timedelta(days=300)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    api.faults = {1: (503, {"Retry-After": at, "Date": date}, b"")}
+    waits = Waits()
+    assert shop_of().capture(FIRST, FIRST, pace=waits.pace).captured == 2
+    (waited,) = waits
+    assert waited == pytest.approx(7, abs=1)
+
+
+def test_requests_are_made_at_the_pace_that_is_declared(api: Api) -> None:
+    from backfill_assets.capture.http_requests import Asking, HttpSecrets
+
+    now = 0.0
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    asking = Asking(
+        replace(captured_api.API, url=f"{api.url}/v1/all", requests_per_minute=120),
+        HttpSecrets(),
+        name="it",
+    )
+    for _ in range(7):
+        asking.get({}, Pace(wait=wait, now=lambda: now), position="start")
+    asking.close()
+    assert now == pytest.approx(3.0)

@@ -1,0 +1,183 @@
+"""What can be said of captures of an API without one: declarations, the windows of a period, and records as written."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+
+from backfill_assets import domain
+from backfill_assets.capture.http import HttpStream, _elements
+from backfill_assets.capture.http_api import Cursor, HttpApi, PageNumber, TimeWindow, Token
+from backfill_assets.capture.http_requests import HttpSecrets
+from backfill_assets.capture.streams import Captured, Period, Span
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.domain import SourceTable
+from backfill_assets_tests.domains import captured
+
+FIRST = datetime(2026, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+USUAL: dict[str, Any] = {"start": "from", "end": "to", "of": "at", "step": 6 * HOUR}
+WINDOW = TimeWindow(**USUAL)
+API = HttpApi(
+    url="https://api.example.org/v1", window=WINDOW, pages=Cursor(parameter="cursor", next="next"), records="items"
+)
+
+
+def declared(**changed: Any) -> SourceTable:
+    return replace(captured.sales, capture=replace(API, **changed))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"url": "api.example.org"}, "has to be like 'https://api.example.org/v1/events'"),
+        ({"url": "https://me:hidden-word@api.example.org/v1"}, "without parameters and user"),
+        ({"url": "https://api.example.org/v1?key=hidden-word"}, "without parameters and user"),
+        ({"url": "http://api.example.org/v1", "secret_headers": {"X": "WORD"}}, "use https"),
+        ({"pages": "cursor"}, "have to be Cursor(...), PageNumber(...) or IdRange(...)"),
+        ({"window": replace(WINDOW, step=timedelta(seconds=1.5))}, "has to be a number of seconds"),
+        ({"window": replace(WINDOW, form="day")}, "has to be a number of days"),
+        ({"window": TimeWindow(**{**USUAL, "form": "year"})}, "has to be one of iso, day"),
+        ({"attempts": 0}, "has to be a number of at least 1"),
+        ({"answers_within": 3}, "has to be a timedelta of more than nothing"),
+        ({"parameters": {"from": "x"}}, "is asked with from twice"),
+        ({"parameters": {"api_key": "hidden-word"}}, "name it among its secrets"),
+        ({"headers": {"Authorization": "hidden-word"}}, "name it among its secrets"),
+        ({"secret_headers": {"Authorization": "hidden-word"}}, "is named by an environment variable"),
+        (
+            {"token": Token(url="https://a.org/t", secrets={"client_secret": "hidden-word"})},
+            "is named by an environment",
+        ),
+    ],
+)
+def test_an_api_that_cannot_be_captured_is_refused_when_it_is_declared(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidDeclaration, match=r"bronze\.sales: ") as refused:
+        declared(**changed)
+    assert said in refused.value.message
+    assert "hidden-word" not in refused.value.message
+
+
+def test_secrets_may_be_told_to_an_api_of_this_machine() -> None:
+    assert declared(url="http://127.0.0.1:8080/v1", secret_headers={"Authorization": "API_TOKEN"})
+
+
+def stream(*, as_of: datetime = FIRST + 100 * HOUR, **changed: Any) -> HttpStream:
+    return HttpStream(replace(API, **changed), secret=HttpSecrets(), event_time="at", as_of=as_of)
+
+
+def text(hour: int) -> str:
+    return (FIRST + hour * HOUR).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+hours = st.integers(0, 60)
+
+
+@given(
+    wanted=st.tuples(hours, hours).map(sorted),
+    done=st.lists(st.tuples(hours, hours, st.booleans()), max_size=4),
+)
+def test_windows_are_what_is_not_captured_in_order_each_once_and_a_begun_one_is_ended(
+    wanted: list[int], done: list[tuple[int, int, bool]]
+) -> None:
+    captured_pages: list[Span] = []
+    held: set[int] = set()
+    begun: set[tuple[str, str]] = set()
+    for start, end, is_complete in ((min(a, b), max(a, b), c) for a, b, c in done):
+        if start == end or held & set(range(start, end)):
+            continue  # no capture reads a window that another one has
+        held |= set(range(start, end))
+        page = f"{text(start)}..{text(end)} cursor x"
+        captured_pages.append(Span(partition="0", range_from=text(start), range_to=page))
+        if is_complete:
+            captured_pages.append(Span(partition="0", range_from=page, range_to=text(end)))
+        elif start < wanted[1] and end > wanted[0]:
+            begun.add((page, text(end)))
+    asked = Span(partition="0", range_from=text(wanted[0]), range_to=text(wanted[1]))
+    pieces = list(stream().pieces(asked, captured_pages))
+    rests = {(each.range_from, each.range_to) for each in pieces if " " in each.range_from}
+    whole = [
+        tuple(int((datetime.fromisoformat(at) - FIRST) / HOUR) for at in (each.range_from, each.range_to))
+        for each in pieces
+        if " " not in each.range_from
+    ]
+    assert rests == begun
+    assert [hour for start, end in whole for hour in range(start, end)] == [
+        hour for hour in range(*wanted) if hour not in held
+    ]
+    assert all(start // 6 == (end - 1) // 6 for start, end in whole)
+
+
+def test_what_is_new_begins_where_captures_end_and_ends_with_what_has_settled() -> None:
+    opened = stream(window=replace(WINDOW, settles_after=10 * HOUR))
+    pages = [
+        Captured(partition="0", range_from=text(0), range_to=text(6)),
+        Captured(partition="0", range_from=text(6), range_to=f"{text(6)}..{text(12)} cursor x"),
+        Captured(partition="0", range_from=text(12), range_to=text(18)),
+    ]
+    (span,) = opened.resolve(Period(start=None, end=None), pages).spans
+    assert (span.range_from, span.range_to) == (text(6), text(90))
+    pieces = [(each.range_from, each.range_to) for each in opened.pieces(span, pages)]
+    assert pieces[:2] == [(f"{text(6)}..{text(12)} cursor x", text(12)), (text(18), text(24))]
+
+
+@pytest.mark.parametrize("pages", [None, PageNumber(parameter="page"), Cursor(parameter="c", next="next")])
+def test_another_request_is_another_stream_and_how_it_is_made_is_not(pages: Any) -> None:
+    every = Period(start=None, end=None)
+
+    def identity(**changed: Any) -> str:
+        return stream(**{"window": None, "pages": pages, **changed}).resolve(every, ()).stream
+
+    same: list[dict[str, Any]] = [
+        {"attempts": 2},
+        {"headers": {"X-Client": "x"}},
+        {"secret_headers": {"Authorization": "API_TOKEN"}},
+    ]
+    assert {identity(**each) for each in same} == {identity()}
+    other: list[dict[str, Any]] = [{"parameters": {"limit": "5"}}, {"records": "data"}, {"url": "https://a.org/v2"}]
+    assert len({identity(), *(identity(**each) for each in other)}) == 4
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(
+    elements=st.lists(json_values, max_size=4),
+    before=st.dictionaries(st.text(max_size=3), json_values, max_size=3),
+    indent=st.sampled_from([None, 0, 2]),
+    is_ascii=st.booleans(),
+)
+def test_elements_of_an_answer_are_cut_out_as_they_were_written(
+    elements: list[Any], before: dict[str, Any], indent: int | None, is_ascii: bool
+) -> None:
+    document = {**before, "a": {**before, "items": elements}, "behind": before}
+    written = json.dumps(document, indent=indent, ensure_ascii=is_ascii)
+    found = list(_elements(written, ["a", "items"]))
+    assert [json.loads(each) for each in found] == elements
+    assert all(each.replace(" ", "") in re.sub(r"[ \n]", "", written) for each in found)
+    assert not any("\n" in each for each in found)
+
+
+def test_the_declaration_of_the_page_is_one() -> None:
+    page = (PROJECT_ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    (example,) = (each for each in examples if "HttpApi(" in each)
+    schema = StructType([StructField("issued_at", TimestampType()), StructField("permit_id", StringType())])
+    usual = {"event_time": "issued_at", "partition": domain.daily("day"), "schema": schema}
+    known = {name: getattr(domain, name) for name in domain.__all__}
+    defined: dict[str, Any] = {}
+    exec(example.replace("    ...,\n", "    **usual,\n"), {**known, "timedelta": timedelta, "usual": usual}, defined)
+    assert isinstance(defined["permits"].capture, HttpApi)
+    assert len(example.splitlines()) <= 15
