@@ -151,6 +151,7 @@ def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Reso
         columns=table.file_columns,
         event_time=table.event_time,
         tombstones=table.tombstones,
+        operated=table.operated,
         home=ws.settings.home,
         as_of=ws.clock(),
     )

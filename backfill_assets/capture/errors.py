@@ -143,6 +143,7 @@ class CreatedAgain(Refused):
     name: str
     expected: str
     found: str
+    declare: str = "topic_id"
 
 
 @sentence
@@ -295,3 +296,23 @@ class AsksToWait(Retryable):
     name: str
     seconds: float
     most: float
+
+
+@sentence
+class VersionGone(Refused):
+    """{the_version} of {name} can no longer be read: its files or its log were removed there."""
+
+    name: str
+    version: int | None
+
+    @property
+    def the_version(self) -> str:
+        return "the newest version" if self.version is None else f"version {self.version}"
+
+
+@sentence
+class ChangesUnreadable(Refused):
+    """the changes of {name} cannot be read: {why}."""
+
+    name: str
+    why: str

@@ -8,25 +8,28 @@ from datetime import datetime
 from pathlib import Path
 from typing import assert_never
 
+from backfill_assets.capture.delta_changes import DeltaStream
 from backfill_assets.capture.http import HttpStream
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.http_requests import HttpSecrets
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.postgres import PostgresStream
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.secrets_by_name import secrets_named
-from backfill_assets.capture.streams import Stream, Tombstones
+from backfill_assets.capture.streams import Operated, Stream, Tombstones
 
 
 @contextmanager
 def opened_stream(
-    declared: KafkaTopic | PostgresTable | HttpApi,
+    declared: KafkaTopic | PostgresTable | HttpApi | LakeTable,
     *,
     key: Sequence[str],
     columns: Sequence[str],
     event_time: str,
     tombstones: Tombstones | None,
+    operated: Operated | None,
     home: Path,
     as_of: datetime,
 ) -> Iterator[Stream]:
@@ -38,6 +41,7 @@ def opened_stream(
         columns: The columns of its files.
         event_time: The column that is the time of a record.
         tombstones: What a record without a value becomes.
+        operated: How the source names operations; None where its records have none.
         home: Where no secret may be.
         as_of: The present.
 
@@ -61,6 +65,8 @@ def opened_stream(
                 token=secret(declared.token.secrets) if declared.token else {},
             )
             stream = HttpStream(declared, secret=told, event_time=event_time, as_of=as_of)
+        case LakeTable():
+            stream = DeltaStream(declared, secret=secret(declared.secrets), event_time=event_time, operated=operated)
         case _:
             assert_never(declared)
     try:

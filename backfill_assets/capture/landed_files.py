@@ -29,6 +29,7 @@ class Family(StrEnum):
     KAFKA = "kafka"
     POSTGRES = "postgresql"
     HTTP = "http"
+    LAKE = "lake"
 
 
 class Format(StrEnum):

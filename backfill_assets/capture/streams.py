@@ -151,6 +151,32 @@ class Tombstones:
     at: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operated:
+    """How the records of a source name what they do to their key.
+
+    Attributes:
+        key: The columns of the key.
+        column: The column of the operation.
+        create: The value that creates.
+        update: The value that changes.
+        snapshot: The value that observes.
+        delete: The value that deletes; null where the source declares none.
+    """
+
+    key: tuple[str, ...]
+    column: str
+    create: str
+    update: str
+    snapshot: str
+    delete: str | None
+
+    @property
+    def values(self) -> Mapping[str, str | None]:
+        """The values of records that are changes."""
+        return {"create": self.create, "update": self.update, "delete": self.delete}
+
+
 @dataclass(slots=True)
 class Pace:
     """Holds a capture to so many records and bytes a minute.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeWindow, Token
 from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown
@@ -77,6 +78,7 @@ __all__ = [
     "Input",
     "InvalidReference",
     "KafkaTopic",
+    "LakeTable",
     "Lateness",
     "Lift",
     "Merged",

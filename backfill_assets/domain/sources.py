@@ -11,8 +11,9 @@ from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.postgres_table import ORDER, PostgresTable
-from backfill_assets.capture.streams import Tombstones
+from backfill_assets.capture.streams import Operated, Tombstones
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
 from backfill_assets.domain.column_types import check_identifying
@@ -51,7 +52,7 @@ def _is_zone(value: object) -> bool:
 FILE_NAME, ROW_NUMBER = "file_name", "row_number"
 """What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
 
-DeclaredStream = KafkaTopic | PostgresTable | HttpApi
+DeclaredStream = KafkaTopic | PostgresTable | HttpApi | LakeTable
 """The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
 
 OF_A_SOURCE = {
@@ -68,7 +69,7 @@ OF_A_SOURCE = {
     "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
     "capture": Kind(
-        words="KafkaTopic(...), PostgresTable(...) or HttpApi(...)",
+        words="KafkaTopic(...), PostgresTable(...), HttpApi(...) or LakeTable(...)",
         test=lambda value: value is None or isinstance(value, DeclaredStream),
     ),
     "most_withdrawn_percent": Kind(
@@ -279,6 +280,23 @@ class SourceTable:
         if named is None or named.delete is None:
             return None
         return Tombstones(key=self.key, column=named.column, delete=named.delete, at=named.at or self.event_time)
+
+    @property
+    def operated(self) -> Operated | None:
+        """How its records name operations, where another one stands in for a name that it lacks; None without any."""
+        named = self.operation
+        if named is None:
+            return None
+        state = named.update or named.create or named.snapshot
+        assert state is not None, "operations have a value for one of these"
+        return Operated(
+            key=self.key,
+            column=named.column,
+            create=named.create or state,
+            update=named.update or state,
+            snapshot=named.snapshot or state,
+            delete=named.delete,
+        )
 
     @property
     def row_key(self) -> tuple[str, ...]:

@@ -26,6 +26,8 @@ def of_capture(error: BackfillError) -> Advice | None:
             return "begin on a later day, or land what is missing from another place first"
         case errors.RangeExpired():
             return "begin on a day that the stream still has, and land what is missing from another place"
+        case errors.CreatedAgain(declare=""):
+            return "declare another source for it: its versions begin anew"
         case errors.CreatedAgain():
             new = error.found.rpartition("/")[2]
             return f"if it is meant to be captured as well, declare topic_id={new!r}"
@@ -47,6 +49,8 @@ def of_capture(error: BackfillError) -> Advice | None:
             return "compare what the source declares with what the API says; what was captured before stays"
         case errors.PositionGone():
             return step("read everything once more: ", Option("reconcile"))
+        case errors.VersionGone() | errors.ChangesUnreadable():
+            return step("read everything once more: ", Option("snapshot"))
         case errors.AnswerHoldsSecret():
             return "ask the API in a way in which it does not repeat what it was told"
         case errors.NotAsCaptured():

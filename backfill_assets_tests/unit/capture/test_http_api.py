@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.types import StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets import domain
 from backfill_assets.capture.http import HttpStream, _elements
@@ -170,14 +170,20 @@ def test_elements_of_an_answer_are_cut_out_as_they_were_written(
     assert not any("\n" in each for each in found)
 
 
-def test_the_declaration_of_the_page_is_one() -> None:
+@pytest.mark.parametrize("kind", ["HttpApi", "LakeTable"])
+def test_the_declaration_of_the_page_is_one(kind: str) -> None:
     page = (PROJECT_ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    (example,) = (each for each in examples if "HttpApi(" in each)
-    schema = StructType([StructField("issued_at", TimestampType()), StructField("permit_id", StringType())])
+    (example,) = (each for each in examples if f"{kind}(" in each)
+    names = ("permit_id", "order_id", "op")
+    times = [StructField(name, TimestampType()) for name in ("issued_at", "lake_committed_at")]
+    schema = StructType([*times, StructField("lake_version", LongType())])
+    for name in names:
+        schema = schema.add(name, StringType())
     usual = {"event_time": "issued_at", "partition": domain.daily("day"), "schema": schema}
     known = {name: getattr(domain, name) for name in domain.__all__}
     defined: dict[str, Any] = {}
     exec(example.replace("    ...,\n", "    **usual,\n"), {**known, "timedelta": timedelta, "usual": usual}, defined)
-    assert isinstance(defined["permits"].capture, HttpApi)
+    (source,) = defined.values()
+    assert type(source.capture).__name__ == kind
     assert len(example.splitlines()) <= 15
