@@ -28,6 +28,7 @@ from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.verdict import require_publishable
+from backfill_assets.restatements.verify import verify_if_equal
 from backfill_assets.workspace import Workspace
 
 W = TypeVar("W", Staging, Gating)
@@ -61,6 +62,8 @@ def execute(
     ws: Workspace, run_id: str, parts: Iterable[Part], *, actor: str, listener: Listener = no_listener
 ) -> Executed:
     """Executes parts of a run. If a gate blocks the run, no later stage is executed.
+
+    A run that is measured and would change nothing is verified: it waits for nobody.
 
     Args:
         parts: Which parts of its stages; they are executed in the order of the plan.
@@ -97,6 +100,9 @@ def execute(
                         pass
                     case _:
                         assert_never(stage)
+    if Part.PUBLISH not in chosen and done.evaluated is not None and done.evaluated.passed:
+        # Otherwise the part that publishes finds that nothing would change.
+        verify_if_equal(ws, run_id, by=actor)
     if Part.PUBLISH in chosen and done.publication is None and not done.is_blocked:
         # A run whose mode is never published has no stages of this part: that is a refusal, not an empty success.
         require_ready(ws, run_id)

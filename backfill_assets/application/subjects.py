@@ -15,7 +15,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.errors import UnfitState
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, RunState, SetState
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve_run, approve_set
@@ -94,7 +94,8 @@ class Run:
     def publish(self, acting: Acting) -> PublicationDocument:
         """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.
 
-        If an earlier attempt did not learn its outcome, that is found out first.
+        If an earlier attempt did not learn its outcome, that is found out first. Of a run that was verified there is
+        nothing to publish.
         """
         from backfill_assets.application.execute import require_ready
 
@@ -104,7 +105,9 @@ class Run:
             RestatementSet(self.ws, its_set.set_id).publish(acting, phase=self.run_id)
             return self._published()
         landed = resolve_outcomes(self.ws, self.run_ids, acting)
-        if not any(record.intent.action is Action.PUBLISH for record in landed):
+        if self.record.state is not RunState.VERIFIED and not any(
+            record.intent.action is Action.PUBLISH for record in landed
+        ):
             require_ready(self.ws, self.run_id)
             said = self._said(acting, "publish", "swapping {} in one commit")
             self.execute(acting, (Part.PUBLISH,))
@@ -170,7 +173,6 @@ class Run:
             raise interrupted(self.ws, self.run_id) from None
 
 
-_SEEN = (RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED)
 _GATED = (RunState.PASSED, RunState.ROLLED_BACK)
 
 
@@ -232,7 +234,7 @@ class RestatementSet:
             raise UnfitState(name=self.set_id, state=state, why="it cannot be staged")
         members = self.members
         for place, member in enumerate(members):
-            if member.state in _SEEN or (member.state in _GATED and not is_outdated(self.ws, member)):
+            if member.state in VISIBLE or (member.state in _GATED and not is_outdated(self.ws, member)):
                 continue
             manifest, run = member.manifest, Run(self.ws, member.run_id)
             partitions = describe(manifest.grain, manifest.partitions)
@@ -251,6 +253,8 @@ class RestatementSet:
         If an earlier attempt did not learn the outcome of one, that is found out first.
         """
         resolve_outcomes(self.ws, self.run_ids, acting)
+        if self.document().record.state is SetState.VERIFIED:
+            return self.document()
 
         def publish_one(run_id: str) -> None:
             Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))

@@ -22,8 +22,15 @@ from sqlalchemy import and_, select
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.ledger.errors import Edited, NotInLedger
 from backfill_assets.ledger.queries import PAGE, Queries, batches
-from backfill_assets.ledger.schema import IS_FOUND_EQUAL, manifests, partition_versions, publications, verifications
-from backfill_assets.ledger.states import PublicationState, VersionState
+from backfill_assets.ledger.schema import (
+    IS_FOUND_EQUAL,
+    approvals,
+    manifests,
+    partition_versions,
+    publications,
+    verifications,
+)
+from backfill_assets.ledger.states import ApprovalState, PublicationState, VersionState
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedReference
@@ -145,7 +152,12 @@ class BasisReads(Queries):
     """The bases of partitions, as planning and staleness compare them."""
 
     def of_accepted(
-        self, tables: Iterable[str], *, inputs: Iterable[str] = (), partitions: Collection[date] | None = None
+        self,
+        tables: Iterable[str],
+        *,
+        inputs: Iterable[str] = (),
+        partitions: Collection[date] | None = None,
+        agreed: bool = False,
     ) -> ProvenanceIndex:
         """The bases of the accepted partitions of tables, and what is accepted of them and of their inputs.
 
@@ -158,6 +170,7 @@ class BasisReads(Queries):
             tables: The tables whose bases are wanted.
             inputs: Tables whose digests are wanted as well; those that a basis has read are added to them.
             partitions: Only the bases of these partitions are wanted.
+            agreed: Without the bases of runs that nobody has approved, because their rows were found equal.
         """
         named = list(tables)
         accepted = {table: self._accepted_now(table) for table in dict.fromkeys([*named, *inputs])}
@@ -166,7 +179,7 @@ class BasisReads(Queries):
         for table in named:
             made_by = accepted[table].made_by
             stands[table] = {p: run for p, run in made_by.items() if partitions is None or p in partitions}
-        for run_id, table, partition in self._found_equal(named):
+        for run_id, table, partition in self._found_equal(named, agreed=agreed):
             if partition in stands[table]:
                 before[table].setdefault(partition, []).append(stands[table][partition])
                 stands[table][partition] = run_id
@@ -212,7 +225,7 @@ class BasisReads(Queries):
                 accepted.add(partition, version, digest, run_id)
         return accepted
 
-    def _found_equal(self, tables: Sequence[str]) -> list[RunPartition]:
+    def _found_equal(self, tables: Sequence[str], *, agreed: bool) -> list[RunPartition]:
         """Accepted versions and the runs whose standing publications found them equal, the last begun last."""
         held, found, made = partition_versions, verifications, publications
         chosen = (
@@ -223,6 +236,9 @@ class BasisReads(Queries):
             .where(held.c.state == VersionState.ACCEPTED)
             .order_by(made.c.begun_sequence)
         )
+        if agreed:
+            chosen = chosen.join(approvals, approvals.c.run_id == made.c.run_id)
+            chosen = chosen.where(approvals.c.state == ApprovalState.APPROVED)
         return [(run_id, table, partition) for run_id, table, partition in self._columns(chosen)]
 
     def _drawn_up(self, stands_for: Mapping[str, Sequence[date]], accepted: Mapping[str, Accepted]) -> Iterator[Basis]:

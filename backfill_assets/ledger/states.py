@@ -37,13 +37,15 @@ class RunState(_State):
     FAILED = "FAILED"
     PUBLISHING = "PUBLISHING"
     PUBLISHED = "PUBLISHED"
+    VERIFIED = "VERIFIED"
     SUPERSEDED = "SUPERSEDED"
     ROLLED_BACK = "ROLLED_BACK"
     CANCELLED = "CANCELLED"
 
 
-VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED})
-"""The states in which an approval has been used."""
+VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.VERIFIED, RunState.SUPERSEDED})
+"""The states of runs of which readers see the rows, have seen them, or see equal ones: their candidates are evidence,
+and there is nothing left to approve."""
 
 EVER_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
 """The states of a run whose publication has landed once."""
@@ -86,6 +88,7 @@ class SetState(_State):
     PUBLISHING = "PUBLISHING"
     PARTLY_PUBLISHED = "PARTLY_PUBLISHED"
     PUBLISHED = "PUBLISHED"
+    VERIFIED = "VERIFIED"
     ROLLING_BACK = "ROLLING_BACK"
     ROLLED_BACK = "ROLLED_BACK"
     CANCELLED = "CANCELLED"
@@ -132,8 +135,9 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     RUN.PASSED: frozenset({RUN.PUBLISHING, RUN.GATING, RUN.STAGING, RUN.CANCELLED}),
     RUN.BLOCKED: frozenset({RUN.GATING, RUN.STAGING, RUN.CANCELLED}),
     RUN.FAILED: frozenset({RUN.STAGING, RUN.CANCELLED}),
-    RUN.PUBLISHING: frozenset({RUN.PUBLISHED, RUN.PASSED, RUN.ROLLED_BACK}),
+    RUN.PUBLISHING: frozenset({RUN.PUBLISHED, RUN.VERIFIED, RUN.PASSED, RUN.ROLLED_BACK}),
     RUN.PUBLISHED: frozenset({RUN.SUPERSEDED, RUN.ROLLED_BACK}),
+    RUN.VERIFIED: frozenset(),
     RUN.SUPERSEDED: frozenset({RUN.PUBLISHED}),
     RUN.ROLLED_BACK: frozenset({RUN.PUBLISHING, RUN.STAGING, RUN.CANCELLED}),
     RUN.CANCELLED: frozenset(),
@@ -154,7 +158,7 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     ImportState.FAILED: frozenset({ImportState.LANDING}),
     ChunkState.RUNNING: frozenset({ChunkState.DONE, ChunkState.RUNNING}),
     ChunkState.DONE: frozenset({ChunkState.RUNNING}),
-    SetState.PLANNED: frozenset({SetState.PUBLISHING, SetState.CANCELLED}),
+    SetState.PLANNED: frozenset({SetState.PUBLISHING, SetState.VERIFIED, SetState.CANCELLED}),
     SetState.PUBLISHING: frozenset(
         {SetState.PUBLISHED, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK, SetState.PLANNED}
     ),
@@ -163,6 +167,7 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
         {SetState.PUBLISHING, SetState.PUBLISHED, SetState.ROLLING_BACK, SetState.ROLLED_BACK}
     ),
     SetState.PUBLISHED: frozenset({SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK}),
+    SetState.VERIFIED: frozenset(),
     # A rollback that cannot go on may be given up: what was brought back is published again.
     SetState.ROLLING_BACK: frozenset({SetState.ROLLED_BACK, SetState.PUBLISHING}),
     SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING, SetState.CANCELLED}),

@@ -32,12 +32,13 @@ from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.records import PartitionVersion, PublicationIntent
 from backfill_assets.ledger.schema import (
     IS_FOUND_EQUAL,
+    approvals,
     partition_versions,
     publication_changes,
     publications,
     verifications,
 )
-from backfill_assets.ledger.states import PublicationState, VersionState, may_follow
+from backfill_assets.ledger.states import ApprovalState, PublicationState, VersionState, may_follow
 from backfill_assets.planning.state import Claim
 
 
@@ -95,6 +96,27 @@ class VersionReads(_VersionQueries):
         chosen = select(held.c.partition_date, held.c.state).where(held.c.table_name == table, within)
         latest = {row.partition_date: row.state for row in self._rows(chosen.order_by(held.c.version))}
         return frozenset(p for p in partitions if latest.get(p) is VersionState.ROLLED_BACK)
+
+    def verified_unasked(self, table: str, partitions: Sequence[date]) -> frozenset[date]:
+        """Those of the partitions whose accepted rows were found equal last by a run that nobody has approved.
+
+        Cost: one index range: one short row per time that a version of the range of days was found equal.
+        """
+        if not partitions:
+            return frozenset()
+        held, found, made = partition_versions, verifications, publications
+        chosen = (
+            select(held.c.partition_date, approvals.c.state)
+            .join_from(made, found, made.c.publication_id == found.c.publication_id)
+            .join(held, IS_FOUND_EQUAL)
+            .join(approvals, approvals.c.run_id == made.c.run_id)
+            .where(made.c.table_name == table, made.c.state == PublicationState.PUBLISHED)
+            .where(held.c.state == VersionState.ACCEPTED)
+            .where(held.c.partition_date.between(min(partitions), max(partitions)))
+            .order_by(made.c.begun_sequence)
+        )
+        last = {row.partition_date: row.state for row in self._rows(chosen)}
+        return frozenset(p for p in partitions if last.get(p) is ApprovalState.DRAFT)
 
     def makers(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, str]:
         """The runs whose rows readers of these partitions see; those without an accepted version are absent.

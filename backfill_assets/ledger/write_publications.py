@@ -53,6 +53,8 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
 
+_STANDING = (RunState.PUBLISHED, RunState.VERIFIED)
+
 Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""
 
@@ -64,8 +66,8 @@ class PublicationChecks(PublicationReads):
         super().__init__(connection)
         self._runs, self._asked, self._sets = RunReads(connection), OutboxReads(connection), SetReads(connection)
 
-    def require_possible(self, intent: PublicationIntent) -> None:
-        """Refuses what cannot be published or brought back now, and writes nothing down.
+    def require_possible(self, intent: PublicationIntent, *, verifies: bool = False) -> None:
+        """Refuses what cannot be published, verified or brought back now, and writes nothing down.
 
         Cost: the manifest is parsed, or the publication to be undone is read; a few index lookups, and one row per
         version that is named. For a source table also one row per landed file of each partition.
@@ -73,7 +75,7 @@ class PublicationChecks(PublicationReads):
         self._must_be_free(intent)
         match intent.action:
             case Action.PUBLISH:
-                self._may_publish(intent)
+                self._may_publish(intent, verifies=verifies)
             case Action.ROLLBACK:
                 self._may_roll_back(intent)
         self._must_expect_what_is_accepted(intent)
@@ -91,16 +93,16 @@ class PublicationChecks(PublicationReads):
         if open_one is not None:
             raise errors.TableBusy(table=intent.table, **open_one._mapping)
 
-    def _may_publish(self, intent: PublicationIntent) -> None:
+    def _may_publish(self, intent: PublicationIntent, *, verifies: bool) -> None:
         found = self._runs.get(intent.run_id)
         if found.manifest.mode in NEVER_PUBLISHED:
             raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
-        self._must_be_its_sets_turn(intent, SetState.PUBLISHING)
+        self._must_be_its_sets_turn(intent, SetState.VERIFIED if verifies else SetState.PUBLISHING)
         self._must_follow_its_set(found)
         self._asked.require_still_asked(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise _cannot(found.run_id, found.state, RunState.PUBLISHING)
-        if found.approval is not ApprovalState.APPROVED:
+        if not verifies and found.approval is not ApprovalState.APPROVED:
             raise errors.NeedsApproval(run_id=found.run_id)
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
         self._must_have_read_what_landed(found)
@@ -145,7 +147,7 @@ class PublicationChecks(PublicationReads):
     def _must_follow_its_set(self, found: RunRecord) -> None:
         """What was computed from other candidates of a set is published after them, or readers see it without them."""
         upstream = {pin.from_run for pinned in found.manifest.inputs for pin in pinned.partitions if pin.from_run}
-        waiting = sorted(run_id for run_id in upstream if self._runs.state(run_id) is not RunState.PUBLISHED)
+        waiting = sorted(run_id for run_id in upstream if self._runs.state(run_id) not in _STANDING)
         if waiting:
             why = f"was computed from what {first_few(waiting)} staged, and that is not published"
             raise errors.PartOfSet(run_id=found.run_id, set_id=str(found.manifest.member_of), act="publish", why=why)
@@ -241,9 +243,30 @@ class PublicationWrites(PublicationChecks):
 
         Cost: as `require_possible`; one row per partition that the intent names, and two events.
         """
+        self._begin(intent, actor, grounds, verifies=False)
+
+    def verify(self, intent: PublicationIntent, *, delta_version: int, actor: str) -> PublicationRecord:
+        """The rows of a run are those that readers see: that is recorded, nothing is swapped, and nobody has to agree.
+
+        Cost: as `begin` and `finish`.
+
+        Args:
+            intent: A publication that changes no partition.
+            delta_version: The table version that was compared with it.
+
+        Raises:
+            Refused: It would change something.
+            IllegalTransition: The run has not passed, or its set is not VERIFIED.
+        """
+        if intent.changes:
+            raise Refused(f"run {intent.run_id} changes rows, and what changes rows is published.")
+        self._begin(intent, actor, None, verifies=True)
+        return self.finish(intent.publication_id, delta_version=delta_version, actor=actor)
+
+    def _begin(self, intent: PublicationIntent, actor: str, grounds: ApprovalGrounds | None, *, verifies: bool) -> None:
         one_line("the reason", intent.reason)
         one_line("the one who publishes", intent.by)
-        self.require_possible(intent)
+        self.require_possible(intent, verifies=verifies)
         self._log.write(
             insert(publications).values(
                 publication_id=intent.publication_id,
@@ -307,7 +330,10 @@ class PublicationWrites(PublicationChecks):
     def _publish(self, intent: PublicationIntent, delta_version: int, actor: str) -> None:
         replaced = self._versions.supersede_expected(intent)
         self._versions.accept_new(intent, delta_version)
-        self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHING, RunState.PUBLISHED, actor)
+        # What was begun without an approval has changed nothing.
+        is_agreed = self._runs.header(intent.run_id).approval is ApprovalState.APPROVED
+        ends = RunState.PUBLISHED if is_agreed else RunState.VERIFIED
+        self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHING, ends, actor)
         self._supersede_unseen(replaced, intent, actor)
 
     def _supersede_unseen(self, run_ids: Iterable[str], intent: PublicationIntent, actor: str) -> None:

@@ -142,7 +142,8 @@ def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord,
     try:
         if pinned != {name: ws.references[name].pinned.sha256 for name in table.references}:
             return True
-        return bool(changed_otherwise(stale_partitions(ws, tx, table, run.manifest.partitions)))
+        # Rows that another release computes equally today, without an approval, are no approval of that release.
+        return bool(changed_otherwise(stale_partitions(ws, tx, table, run.manifest.partitions, agreed=True)))
     except (MissingInput, InvalidReference):
         return True
 

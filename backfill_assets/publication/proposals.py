@@ -132,7 +132,7 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
         ],
         may_follow=may_follow,
         linked=days_with_moved_keys(news),
-        for_a_person=together([changes.otherwise, _undone_last(tx, closure(may_follow))]),
+        for_a_person=together([changes.otherwise, _only_a_person(tx, closure(may_follow))]),
         closure=closure,
     )
     accepted = _accepted(tx, changed)
@@ -257,9 +257,16 @@ def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> f
     return days_of_late_events(landed_news(ws.graph, tx, candidates, LIVE), lateness)
 
 
-def _undone_last(tx: ReadTransaction, area: Area) -> Area:
-    """The partitions whose last version was rolled back: no late event brings back what a person took back."""
-    return {table: tx.versions.undone_last(table, sorted(partitions)) for table, partitions in area.items()}
+def _only_a_person(tx: ReadTransaction, area: Area) -> Area:
+    """The partitions that no late event restates without a person.
+
+    Their last version was rolled back, and nothing brings back what a person took back; or nobody has agreed to what
+    their rows were computed from last, because these came out equal.
+    """
+    return {
+        table: tx.versions.undone_last(table, sorted(some)) | tx.versions.verified_unasked(table, sorted(some))
+        for table, some in area.items()
+    }
 
 
 def days_held_by_moves(ws: Workspace, tx: ReadTransaction) -> Mapping[str, frozenset[date]]:

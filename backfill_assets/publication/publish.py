@@ -59,32 +59,47 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         if asked.policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
             tx.approvals.approve_by_policy(run_id, policy=asked.policy)
         require_agreed(ws, run, asked)
-        manifest = run.manifest
-        require_read_as_staged(tx, ws.graph, manifest)
-        require_merged_with_present(tx, manifest)
-        _require_nothing_under_way(tx, manifest)
-        _require_inputs(ws, tx, manifest)
-        changes, verified = changes_for(
-            manifest,
-            tx.candidates.of_run(run_id),
-            tx.candidates.passed_gates(run_id),
-            tx.versions.accepted(manifest.table, manifest.partitions),
-            only_adds=manifest.publish.only_adds or ws.graph.table(manifest.table).only_adds,
-        )
-        intent = PublicationIntent(
-            publication_id=_new_id(ws.clock()),
-            run_id=run_id,
-            action=Action.PUBLISH,
-            table=manifest.table,
-            by=by,
-            reason=manifest.reason,
-            changes=changes,
-            verified=verified,
-            lineage_digest=document_digest(lineage(manifest)) if changes else "",
-        )
+        require_unchanged(ws, tx, run.manifest)
+        intent = intent_of(ws, tx, run, by=by)
         tx.publications.begin(intent, actor=by)
     ws.reached(Point.SWAP_INTENDED)
     return swap_and_acknowledge(ws, run, intent, by=by)
+
+
+def intent_of(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str) -> PublicationIntent:
+    """What publishing a run would change, and what it found equal; it is not begun."""
+    manifest = run.manifest
+    changes, verified = changes_for(
+        manifest,
+        tx.candidates.of_run(run.run_id),
+        tx.candidates.passed_gates(run.run_id),
+        tx.versions.accepted(manifest.table, manifest.partitions),
+        only_adds=manifest.publish.only_adds or ws.graph.table(manifest.table).only_adds,
+    )
+    return PublicationIntent(
+        publication_id=_new_id(ws.clock()),
+        run_id=run.run_id,
+        action=Action.PUBLISH,
+        table=manifest.table,
+        by=by,
+        reason=manifest.reason,
+        changes=changes,
+        verified=verified,
+        lineage_digest=document_digest(lineage(manifest)) if changes else "",
+    )
+
+
+def require_unchanged(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
+    """Refuses a run whose inputs are not what it has read, or whose table is being published."""
+    require_read_as_staged(tx, ws.graph, manifest)
+    require_merged_with_present(tx, manifest)
+    _require_nothing_under_way(tx, manifest)
+    _require_inputs(ws, tx, manifest)
+
+
+def require_as_intended(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> int:
+    """Refuses an intent whose table is not what its candidate was compared with; returns the version of the table."""
+    return require_as_expected(ws.lake, _order_of(ws, run, intent))
 
 
 def _require_not_older(ws: Workspace, run_id: str) -> None:

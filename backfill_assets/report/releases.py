@@ -22,6 +22,7 @@ from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
 _UNDECIDED = frozenset(RunState) - {
     RunState.PUBLISHING,
     RunState.PUBLISHED,
+    RunState.VERIFIED,
     RunState.SUPERSEDED,
     RunState.CANCELLED,
 }

@@ -33,6 +33,7 @@ _REACHED = {
     RunState.BLOCKED: "blocked by a gate",
     RunState.FAILED: "failed",
     RunState.CANCELLED: "cancelled",
+    RunState.VERIFIED: "verified: every row is the one that readers see",
     RunState.SUPERSEDED: "superseded by a later publication",
 }
 _ACTS = {Action.PUBLISH: "publication", Action.ROLLBACK: "rollback"}

@@ -63,7 +63,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return step("to undo it: ", how_to_undo(tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
             return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
-        case RunState.SUPERSEDED | RunState.CANCELLED:
+        case RunState.VERIFIED | RunState.SUPERSEDED | RunState.CANCELLED:
             return None
 
 
@@ -73,7 +73,7 @@ def next_step_of_set(
     """What moves a set on; None when nothing is left to do."""
     set_id = record.set_id
     match record.state:
-        case SetState.CANCELLED:
+        case SetState.VERIFIED | SetState.CANCELLED:
             return None
         case SetState.PUBLISHED:
             return step("to undo it: ", how_to_undo(tx, set_id, [member.run_id for member in members]))

@@ -140,7 +140,7 @@ def is_outdated(ws: Workspace, run: RunRecord) -> bool:
 
 
 def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
-    if record.state in (SetState.PUBLISHED, SetState.CANCELLED):
+    if record.state in (SetState.PUBLISHED, SetState.VERIFIED, SetState.CANCELLED):
         raise errors.SetIs(set_id=record.set_id, state=record.state)
     for member in members:
         if member.manifest.mode in NEVER_PUBLISHED:

@@ -102,11 +102,15 @@ def computed_from_other_inputs(
 
 
 def stale_partitions(
-    ws: Workspace, tx: ReadTransaction, table: DerivedTable, partitions: Collection[date]
+    ws: Workspace, tx: ReadTransaction, table: DerivedTable, partitions: Collection[date], *, agreed: bool = False
 ) -> Staleness:
-    """What is stale of some accepted partitions of a table."""
+    """What is stale of some accepted partitions of a table.
+
+    Args:
+        agreed: Only what was approved counts as a reason not to be, and not what was found equal without an approval.
+    """
     inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
-    known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(partitions))
+    known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(partitions), agreed=agreed)
     return _stale(ws, tx, table, known, known.bases[table.name], known.earlier, sorted(partitions))
 
 

@@ -34,7 +34,7 @@ from backfill_assets.core.people import PUBLISHER
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, Domain, Gate, Policy, days, warm_up_proof
 from backfill_assets.ledger.records import Action, RunRecord
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
@@ -333,8 +333,12 @@ class Alone(Teller):
         (self.undone.add if is_back else self.undone.discard)(each)
 
     def _seen(self, tx: ReadTransaction, each: Partition, claim: Claim, before: Seen | None) -> Seen:
-        # A run that found the rows equal has agreed to other orders behind them.
-        equal = tx.publications.verifying(*each, claim.version)
+        # A run that was approved and found the rows equal has agreed to other orders behind them.
+        equal = [
+            found
+            for found in tx.publications.verifying(*each, claim.version)
+            if tx.runs.header(found.run_id).approval is ApprovalState.APPROVED
+        ]
         run_id = equal[0].run_id if equal else claim.run_id
         if before is not None and (before.claim, before.by) == (claim, run_id):
             return before

@@ -98,9 +98,10 @@ class Shop:
         return MEMORY.once(self.ws, act, lambda: self._ready(days, version=version, reason=reason))
 
     def _ready(self, days: DayRange, *, version: str | None, reason: str) -> str:
-        run_id = self.staged(self.planned(days, version=version, reason=reason))
+        run_id = self.planned(days, version=version, reason=reason)
+        # Approved before it is measured, it waits for its publication even where it would change nothing.
         operations.approve(self.ws, run_id, by="ben")
-        return run_id
+        return self.staged(run_id)
 
     def published(self, days: DayRange = OUTPUT, *, version: str | None = None, reason: str = "why not") -> str:
         """A run that readers see."""

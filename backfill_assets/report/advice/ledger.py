@@ -167,7 +167,14 @@ def _of_run(run_id: str, state: RunState) -> Advice:
             return do(Act.REPORT, run_id)
         case RunState.PUBLISHING:
             return do(Act.RECOVER)
-        case RunState.PASSED | RunState.PUBLISHED | RunState.SUPERSEDED | RunState.ROLLED_BACK | RunState.CANCELLED:
+        case (
+            RunState.PASSED
+            | RunState.PUBLISHED
+            | RunState.VERIFIED
+            | RunState.SUPERSEDED
+            | RunState.ROLLED_BACK
+            | RunState.CANCELLED
+        ):
             # It depends on its set, its approval and later publications too.
             return do(Act.STATUS, run_id)
         case _:

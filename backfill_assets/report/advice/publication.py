@@ -92,5 +92,5 @@ def _of_state(error: errors.NotPublishable) -> Advice:
             return do(Act.HISTORY, error.manifest.table)
         case RunState.CANCELLED:
             return step("plan it again: ", plan_again(error.manifest))
-        case RunState.BLOCKED | RunState.PASSED | RunState.PUBLISHED | RunState.ROLLED_BACK:
+        case RunState.BLOCKED | RunState.PASSED | RunState.PUBLISHED | RunState.VERIFIED | RunState.ROLLED_BACK:
             return do(Act.REPORT, error.run_id)

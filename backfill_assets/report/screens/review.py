@@ -17,8 +17,8 @@ from backfill_assets.report.words.plans import goes_back_words, left_behind_word
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import said_of
 
-_DECIDED = (*EVER_PUBLISHED, RunState.CANCELLED)
-_DECIDED_SETS = (SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.CANCELLED)
+_DECIDED = (*EVER_PUBLISHED, RunState.VERIFIED, RunState.CANCELLED)
+_DECIDED_SETS = (SetState.PUBLISHED, SetState.VERIFIED, SetState.ROLLED_BACK, SetState.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,10 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
         return f"Blocked by {' and '.join(blocking) or 'a gate'}: it cannot be published"
     if run.record.mode is Mode.RECONCILIATION and found.totals:
         return f"Drift: {count_of(len(found.swapped), found.noun)} differ" if found.swapped else "No drift"
-    if changes_nothing(found):
-        return f"Nothing would change: all rows of {run.manifest.output} equal the accepted ones{with_warnings}"
+    if run.record.state is RunState.VERIFIED or changes_nothing(found):
+        is_known = run.record.state is RunState.VERIFIED
+        said = "Nothing changes, and nobody has to decide" if is_known else "Nothing would change"
+        return f"{said}: all rows of {run.manifest.output} equal the accepted ones{with_warnings}"
     if run.record.state is RunState.PASSED and run.record.mode in NEVER_PUBLISHED:
         return f"Measured, and never published{share}{with_warnings}"
     if run.record.state is RunState.PASSED:
@@ -211,12 +213,11 @@ def _on_yes(found: RunReport) -> str:
         depends = f" Published and dependent on it: {followers}." if followers else ""
         return f"It is {run.record.state}: {MEANING[run.record.state]}.{depends or _none_depends(waiting)}"
     follow = f" Then the dependents follow: {followers}." if followers else _none_depends(waiting)
+    if run.record.state is RunState.VERIFIED:
+        recorded = "It is recorded that the accepted rows also follow from what it has read"
+        return f"It is {run.record.state}: {MEANING[run.record.state]}. {recorded}."
     if changes_nothing(found):
-        return (
-            "No file is swapped and nothing follows: it is only recorded that the accepted rows also follow from the "
-            "present inputs, code and references, which takes an approval. Nobody has to decide; cancelled, it changes "
-            "nothing either."
-        )
+        return "No file is swapped and nothing follows: it is only recorded that the accepted rows follow from it, too."
     return (
         f"One commit swaps the files of {count_of(len(found.swapped), found.noun)} of {run.record.table}; a rollback "
         f"of this run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
@@ -263,6 +264,10 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
     if blocked:
         return f"Blocked: a gate of {' and '.join(dict.fromkeys(blocked))} failed, so nothing of it can be published"
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
+    if found.record.state is SetState.VERIFIED:
+        return (
+            f"Nothing changes, and nobody has to decide: the rows of every run equal the accepted ones{with_warnings}"
+        )
     if all_change_nothing(report):
         return f"Nothing would change: the rows of every run equal the accepted ones{with_warnings}"
     if found.record.state is SetState.PLANNED:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from backfill_assets.core.errors import Problem
 from backfill_assets.ledger.records import ApprovalGrounds
-from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.advice import next_step_of
@@ -36,6 +36,7 @@ from backfill_assets.report.words.states import MEANING
 _TONES = {
     "PUBLISHED": Tone.GOOD,
     "PASSED": Tone.GOOD,
+    "VERIFIED": Tone.GOOD,
     "ACCEPTED": Tone.GOOD,
     "APPROVED": Tone.GOOD,
     "LOADED": Tone.GOOD,
@@ -53,7 +54,8 @@ _SPECIAL_MODES = {
     Mode.RECONCILIATION: "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
 }
 _NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.CANCELLED)
-_PASSED = (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED)
+_PASSED = (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED, RunState.VERIFIED)
+_NOT_NEEDED = "not needed: nothing changes"
 _MOST_FILES = 40
 _MOST_RUNS = 4
 
@@ -126,6 +128,8 @@ def run_ids(ids: Sequence[str]) -> str:
 
 def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
     """Who approved, and in which groups that person may."""
+    if run.record.state is RunState.VERIFIED:
+        return _NOT_NEEDED
     if run.withdrawn:
         undone = run.withdrawn
         return words(
@@ -150,12 +154,18 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
         ("because", found.record.manifest.because),
         ("reason", f"{found.record.manifest.reason} (asked by {found.record.manifest.requested_by})"),
         ("phases", phase_words(found.record.manifest.phases) if found.record.manifest.phases else None),
-        ("approval", f"APPROVED by {found.approved_by}" if found.approved_by else str(ApprovalState.DRAFT)),
+        ("approval", _approval_of_set(found)),
         ("done", progress_words(found)),
         ("outdated", f"{'; '.join(outdated)}: what it was computed from was staged again" if outdated else None),
         ("read it at", ", ".join(f"{name} version {version}" for name, version in found.versions.items())),
         ("next", found.next_step if following else None),
     )
+
+
+def _approval_of_set(found: SetDocument) -> str:
+    if found.record.state is SetState.VERIFIED:
+        return _NOT_NEEDED
+    return f"APPROVED by {found.approved_by}" if found.approved_by else str(ApprovalState.DRAFT)
 
 
 def progress_words(found: SetDocument) -> str:
