@@ -22,4 +22,22 @@ only rooms above it in this list:
 - `orchestration` Dagster's assets, checks, jobs and sensors, derived from the domain; beside it `cli`, the command.
 """
 
+from importlib import import_module
+from typing import Any
+
 __version__ = "0.1.0"
+
+_OF_DAGSTER = {"BackfillDomain": "component", "build_definitions": "build"}
+"""What other projects of Dagster use, and its module in `orchestration`."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_DAGSTER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # When it is asked for: commands start without Dagster, and every module imports this one.
+    return getattr(import_module(f"{__name__}.orchestration.{_OF_DAGSTER[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    """Dagster lists the components of a package by it."""
+    return sorted([*globals(), *_OF_DAGSTER])

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from backfill_assets.report.at_work import WorkInProgress
     from backfill_assets.report.calendar import Calendar
     from backfill_assets.report.event_counts import EventCounts
+    from backfill_assets.report.found import Found
+    from backfill_assets.report.fresh import Freshness
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.partition import PartitionHistory
@@ -213,6 +215,20 @@ def trace(
     from backfill_assets.report.trace import MOST_ROWS, trace_of
 
     return trace_of(ws, table, day, key, at, most=most or MOST_ROWS)
+
+
+def freshness(ws: Workspace, table: str | None) -> tuple[Freshness, ...]:
+    """Which accepted partitions of a derived table, or of every one, are stale and why."""
+    from backfill_assets.report.fresh import freshness as found
+
+    return tuple(found(ws, table))
+
+
+def find(ws: Workspace, text: str) -> Found:
+    """Tables, runs and publications in whose ids, names, people or reasons a text occurs."""
+    from backfill_assets.report.found import find as find_everywhere
+
+    return find_everywhere(ws, text)
 
 
 def gate_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:

@@ -21,6 +21,7 @@ class Sensor(StrEnum):
 
     FOLLOW = "follow"
     PROPOSE = "propose"
+    FRESH = "fresh"
     PUBLISH = "publish"
     RECOVER = "recover"
     DROP = "drop"

@@ -31,7 +31,7 @@ from backfill_assets.orchestration.checks import gate_specs, summaries
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.partitions import partitions_definition, published_key, window_mapping
 from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized, waits
-from backfill_assets.orchestration.resources import SESSION, Session, table_key
+from backfill_assets.orchestration.resources import SESSION, Session, session_of, table_key
 from backfill_assets.orchestration.runs import (
     actor,
     refusals_as_failures,
@@ -109,7 +109,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> dg.AssetsD
         metadata=described.table_metadata(table),
     )
     def load(context: dg.AssetExecutionContext) -> Events:
-        session: Session = context.resources.session
+        session = session_of(context)
         workspace = session.workspace
         with refusals_as_failures(session, context):
             by = actor(session, context)
@@ -184,7 +184,7 @@ def _candidate(
         metadata={**described.row_metadata(table), **described.transform_metadata(table, node)},
     )
     def stage_candidate(context: dg.AssetExecutionContext) -> Events:
-        session: Session = context.resources.session
+        session = session_of(context)
         with refusals_as_failures(session, context):
             by = actor(session, context)
             run = run_to_stage(session, table, context, by=by)
@@ -221,7 +221,7 @@ def _validation(table: DerivedTable, first_day: date, pool: str | None) -> dg.As
         metadata=described.gate_metadata(table),
     )
     def measure_gates(context: dg.AssetExecutionContext) -> Events:
-        session: Session = context.resources.session
+        session = session_of(context)
         with refusals_as_failures(session, context):
             by = actor(session, context)
             run = run_in_state(session, table, context, RunState.STAGED, RunState.GATING)
@@ -263,10 +263,14 @@ def _published(table: DerivedTable, first_day: date) -> dg.AssetsDefinition:
         metadata={**described.table_metadata(table), **described.code_metadata(table)},
     )
     def swap(context: dg.AssetExecutionContext) -> Events:
-        session: Session = context.resources.session
+        session = session_of(context)
         with refusals_as_failures(session, context):
             by = actor(session, context)
             run = run_in_state(session, table, context, RunState.PASSED)
+            if run.state is RunState.VERIFIED:
+                context.log.info(f"{run.run_id} changes nothing: its rows are those that readers see.")
+                yield from ended_checks(key, table.gates)
+                return
             record = _published_or_waiting(session, run, by=by)
         if isinstance(record, NotApproved):
             yield waits(context, key, run, record, links=_links(session, run))

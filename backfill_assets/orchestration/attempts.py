@@ -41,7 +41,7 @@ def attempts_of(
     """
     if is_under_way(instance, named):
         return None
-    made = instance.get_runs_count(filters=RunsFilter(tags={**named, tags.SENSOR: sensor}))
+    made = instance.get_runs_count(filters=RunsFilter(tags={**named, tags.SENSOR: tags.prefixed(sensor)}))
     return Attempts(made=made, counted=max(0, made - forgiven))
 
 

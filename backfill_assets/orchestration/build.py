@@ -6,25 +6,51 @@ executes imports this module.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from datetime import date
 
 from dagster import Definitions
 
 from backfill_assets.core.settings import Settings
+from backfill_assets.domain import Domain
+from backfill_assets.domain.domain import load_domain
+from backfill_assets.domain.errors import DomainNotLoaded
 from backfill_assets.orchestration.drop import DROP, drop_sensor
 from backfill_assets.orchestration.jobs import table_definitions, table_jobs
 from backfill_assets.orchestration.launchpad_jobs import acting_jobs
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.sensor_jobs import LIVE, SENSOR_JOBS, dagster_job, live_schedule, sensor_of
-from backfill_assets.orchestration.sensors import follow_sensor, propose_sensor
+from backfill_assets.orchestration.sensors import follow_sensor, fresh_sensor, propose_sensor
 from backfill_assets.workspace import Workspace
 
 SPARK_POOL = "spark"
 """The concurrency pool of assets that use Spark; `dagster.yaml` sets how many may run at once."""
 
 
-def build_definitions(settings: Settings) -> Definitions:
+def build_definitions(domain: Domain | str | None = None, *, settings: Mapping[str, str] | None = None) -> Definitions:
+    """The definitions of a domain, to be merged with those of another project (`Definitions.merge`).
+
+    All names of its jobs, sensors, schedules and resources begin with `backfill_`, and it names no executor: its jobs
+    run in one process each, whatever the project says.
+
+    Args:
+        domain: The module that declares DOMAIN, or that DOMAIN; the setting BACKFILL_DOMAIN by default.
+        settings: Settings by their names, such as BACKFILL_HOME; the environment has the others.
+
+    Raises:
+        InvalidDeclaration: The domain cannot be loaded, or is not the DOMAIN of its package: a run is executed in
+            another process, which loads it by name.
+        Refused: A setting cannot be read.
+    """
+    named = domain.package if isinstance(domain, Domain) else domain
+    given = {**os.environ, **(settings or {}), **({"BACKFILL_DOMAIN": named} if named else {})}
+    if isinstance(domain, Domain) and load_domain(domain.package) is not domain:
+        raise DomainNotLoaded(module=domain.package, why="its DOMAIN is another one")
+    return definitions_of(Settings.from_environment(given))
+
+
+def definitions_of(settings: Settings) -> Definitions:
     """The definitions of the settings' domain."""
     workspace = Workspace.open(settings)
     return definitions_over(workspace, lambda: Session(workspace=Workspace.open(settings)), pool=SPARK_POOL)
@@ -40,7 +66,13 @@ def definitions_over(
         table_definitions(workspace, open_session, jobs=jobs, pool=pool, first_day=first_day),
         Definitions(
             jobs=[*acting_jobs(workspace.domain, pool=pool), *sensor_jobs],
-            sensors=[follow_sensor(jobs), propose_sensor(), *map(sensor_of, SENSOR_JOBS), drop_sensor()],
+            sensors=[
+                follow_sensor(jobs),
+                propose_sensor(),
+                fresh_sensor(),
+                *map(sensor_of, SENSOR_JOBS),
+                drop_sensor(),
+            ],
             schedules=[live_schedule(workspace.settings.live_at)],
         ),
     )

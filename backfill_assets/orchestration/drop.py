@@ -33,7 +33,7 @@ MOST_WATCHED = 500
 
 DROP = SensorJob(
     sensor=Sensor.DROP,
-    job="land_dropped",
+    job=tags.prefixed("land_dropped"),
     description="Lands the files of the drop folder, by the one road in, in the name of BACKFILL_USER.",
     nothing="No file waits in the drop folder.",
     asked=settled_sources,

@@ -183,6 +183,13 @@ class BatchedEventLog(SqlEventLogStorage):
             partitions = subset.get_partition_keys() if subset else [None]
             conn.execute(Checks.insert(), [{**row, "partition": key} for key in partitions])
 
+    def _store_runless_asset_check_evaluation(self, event: EventLogEntry, event_id: int | None) -> None:
+        if event.get_dagster_event().asset_check_evaluation_data.partition is None:
+            super()._store_runless_asset_check_evaluation(event, event_id)
+        else:
+            # In Dagster's own log the second evaluation of a partition that no run makes breaks a unique index.
+            self._update_asset_check_evaluation(event, event_id)
+
     def _update_asset_check_evaluation(self, event: EventLogEntry, event_id: int | None) -> None:
         found = event.get_dagster_event().asset_check_evaluation_data
         row = {**self._check_row(event, event_id, found), "partition": found.partition}

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date
 
-from dagster import AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
+from dagster import AssetCheckKey, AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
 
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
-from backfill_assets.domain import Domain, SourceTable, Table
+from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
+from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import candidate_key, domain_assets, validation_key
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
+from backfill_assets.orchestration.fresh import fresh_checks, fresh_key
 from backfill_assets.orchestration.partitions import first_day_of_data, published_key, relied_upon
 from backfill_assets.orchestration.resources import Session, run_resources
 from backfill_assets.workspace import Workspace
@@ -22,9 +24,9 @@ EVERYTHING = (Part.STAGE, Part.GATE, Part.PUBLISH)
 def job_name(table: Table, parts: Sequence[Part]) -> str:
     """The job that executes these parts of a table's runs."""
     if isinstance(table, SourceTable):
-        return f"{table.short_name}_load"
+        return tags.prefixed(f"{table.short_name}_load")
     suffix = {STAGED_AND_GATED: "restatement", PUBLICATION: "publication", EVERYTHING: "follow"}
-    return f"{table.short_name}_{suffix[tuple(parts)]}"
+    return tags.prefixed(f"{table.short_name}_{suffix[tuple(parts)]}")
 
 
 def table_jobs(domain: Domain) -> Sequence[AssetJob]:
@@ -53,9 +55,16 @@ def table_jobs(domain: Domain) -> Sequence[AssetJob]:
 def _job(table: Table, parts: Sequence[Part], description: str) -> AssetJob:
     return define_asset_job(
         job_name(table, parts),
-        selection=AssetSelection.assets(*keys_of(table, parts)),
+        # Staleness is found out by a sensor, and not once more by every run.
+        selection=AssetSelection.assets(*keys_of(table, parts)) - AssetSelection.checks(*_fresh(table, parts)),
         description=description,
+        # One process per run: a process per step would start a JVM per step.
+        executor_def=in_process_executor,
     )
+
+
+def _fresh(table: Table, parts: Sequence[Part]) -> Sequence[AssetCheckKey]:
+    return [fresh_key(table)] if isinstance(table, DerivedTable) and Part.PUBLISH in parts else []
 
 
 def keys_of(table: Table, parts: Sequence[Part]) -> Sequence[AssetKey]:
@@ -90,8 +99,7 @@ def table_definitions(
     with relied_upon():
         return Definitions(
             assets=domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
+            asset_checks=fresh_checks(workspace.domain.derived, first_day=starts),
             jobs=jobs,
             resources=run_resources(workspace.settings, workspace.domain, open_session),
-            # One process per run: a process per step would start a JVM per step.
-            executor=in_process_executor,
         )

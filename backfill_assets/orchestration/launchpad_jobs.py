@@ -13,7 +13,18 @@ from contextlib import ExitStack
 from datetime import date
 from typing import Any
 
-from dagster import ConfigMapping, Enum, EnumValue, Failure, Field, JobDefinition, OpExecutionContext, job, op
+from dagster import (
+    ConfigMapping,
+    Enum,
+    EnumValue,
+    Failure,
+    Field,
+    JobDefinition,
+    OpExecutionContext,
+    in_process_executor,
+    job,
+    op,
+)
 
 from backfill_assets.application import plan as planning
 from backfill_assets.application.follow import step_after_change
@@ -26,7 +37,7 @@ from backfill_assets.domain import DerivedTable, Domain
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.recorder import DagsterRecorder
-from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
@@ -37,7 +48,7 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import Malformed, NotGiven
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.planned import NothingPlanned
-from backfill_assets.report.requests import Act, NextStep, do
+from backfill_assets.report.requests import Act, Invocation, NextStep, Option, do, step
 from backfill_assets.report.screens import page_of
 
 MODES = Enum(
@@ -74,7 +85,7 @@ class _Launch:
 
     def __init__(self, context: OpExecutionContext, opened: ExitStack) -> None:
         self.context, self.typed = context, context.op_config
-        session: Session = context.resources.session
+        session = session_of(context)
         self.ws, self._opened = session.workspace, opened
 
     def person(self, key: str) -> str:
@@ -130,7 +141,7 @@ class _Launch:
 
     def ends(self, name: str | None, following: NextStep | None) -> None:
         """Ends the log with what became of a run or a set, if it is about one, and with what is next."""
-        next_text = words_of(following) if following else "nothing is left to do"
+        next_text = in_the_launchpad(following) if following else "nothing is left to do"
         found: dict[str, Any] = {"next": next_text}
         if name:
             state = subject_of(self.ws, name).document().record.state
@@ -140,21 +151,45 @@ class _Launch:
         self.context.add_output_metadata(found)
 
 
+_JOBS = {
+    Act.RUN: "stage",
+    Act.APPROVE: "approve",
+    Act.PUBLISH: "publish",
+    Act.ROLLBACK: "roll_back",
+    Act.CANCEL: "cancel",
+    Act.RECOVER: "recover",
+}
+
+
+def in_the_launchpad(following: NextStep) -> str:
+    """A next step as what is launched: the job that does what a command would do, where there is one."""
+
+    def worded(part: str | Invocation | Option) -> str:
+        if not isinstance(part, Invocation) or part.act not in _JOBS:
+            return words_of(step(part))
+        job_of = f"the job {tags.prefixed(_JOBS[part.act])}"
+        return f"{job_of} with the id {part.of[0]}" if part.of else job_of
+
+    return "".join(map(worded, following.parts))
+
+
 Carried = Callable[[_Launch], None]
 
 
 def _job(
     name: str, description: str, config: Mapping[str, Field], act: Carried, *, pool: str | None = None
 ) -> JobDefinition:
+    job_name = tags.prefixed(name)
+
     @op(
-        name=f"{name}_now",
+        name=f"{job_name}_now",
         description=description,
         config_schema=dict(config),
         required_resource_keys={SESSION},
         pool=pool,
     )
     def now(context: OpExecutionContext) -> None:
-        with refusals_as_failures(context.resources.session, context), ExitStack() as opened:
+        with refusals_as_failures(session_of(context), context), ExitStack() as opened:
             act(_Launch(context, opened))
 
     # The launchpad asks for these entries and nothing else; as typed, for Dagster validates them once more for the op.
@@ -164,7 +199,7 @@ def _job(
         receive_processed_config_values=False,
     )
 
-    @job(name=name, description=description, config=entries)
+    @job(name=job_name, description=description, config=entries, executor_def=in_process_executor)
     def acting() -> None:
         now()
 

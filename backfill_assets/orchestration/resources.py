@@ -7,7 +7,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from dagster import ConfigurableResource, InitResourceContext, ResourceDefinition
+from dagster import (
+    AssetCheckExecutionContext,
+    AssetExecutionContext,
+    ConfigurableResource,
+    InitResourceContext,
+    OpExecutionContext,
+    ResourceDefinition,
+    SensorEvaluationContext,
+)
 from dagster_deltalake import DeltaTableResource, LocalConfig, S3Config
 from dagster_deltalake.config import ClientConfig
 from dagster_pyspark import LazyPySparkResource
@@ -24,8 +32,8 @@ from backfill_assets.lake.tables import Lake
 from backfill_assets.orchestration import tags
 from backfill_assets.workspace import Workspace
 
-SESSION = "session"
-PYSPARK = "pyspark"
+SESSION = tags.prefixed("session")
+PYSPARK = tags.prefixed("pyspark")
 
 
 class Perform(Protocol):
@@ -58,6 +66,14 @@ class Session:
     def executes(self) -> bool:
         """Whether its assets execute parts themselves."""
         return self.perform is execute
+
+
+def session_of(
+    context: AssetCheckExecutionContext | AssetExecutionContext | OpExecutionContext | SensorEvaluationContext,
+) -> Session:
+    """The session of a run, or of the tick of a sensor."""
+    found: Session = getattr(context.resources, SESSION)
+    return found
 
 
 def table_key(table: str) -> str:

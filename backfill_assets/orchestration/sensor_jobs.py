@@ -28,6 +28,7 @@ from dagster import (
     SensorEvaluationContext,
     SensorResult,
     SkipReason,
+    in_process_executor,
     job,
     op,
     schedule,
@@ -46,7 +47,7 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
 from backfill_assets.orchestration.recorder import DagsterRecorder
-from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.orchestration.sensors import switched_off, ticking
 from backfill_assets.report.command_line import explained
@@ -96,7 +97,7 @@ def _recover(ws: Workspace, acting: Acting, subject: str) -> str:
 
 PUBLISH = SensorJob(
     sensor=Sensor.PUBLISH,
-    job="publish_approved",
+    job=tags.prefixed("publish_approved"),
     description="Publishes the runs and sets that a person has approved; the ledger says which, and asks again at the "
     "swap whether that person may.",
     nothing="Nothing that is approved waits to be published.",
@@ -107,7 +108,7 @@ PUBLISH = SensorJob(
 )
 RECOVER = SensorJob(
     sensor=Sensor.RECOVER,
-    job="recover_stopped",
+    job=tags.prefixed("recover_stopped"),
     description="Completes or undoes what a stopped process left unfinished, once its lease has ended.",
     nothing="Nothing was left unfinished.",
     asked=stopped,
@@ -154,7 +155,7 @@ def sensor_of(work: SensorJob) -> SensorDefinition:
 
 def why_failed(instance: DagsterInstance, named: Mapping[str, str], of: Sensor) -> str:
     """Why the last Dagster run of a sensor with these tags failed."""
-    own = RunsFilter(tags={**named, tags.SENSOR: str(of)})
+    own = RunsFilter(tags={**named, tags.SENSOR: tags.prefixed(of)})
     last = instance.get_runs(filters=own, limit=1)
     return last[0].tags.get(tags.WHY, DIED) if last else DIED
 
@@ -169,7 +170,7 @@ def dagster_job(work: SensorJob, *, pool: str | None = None) -> JobDefinition:
         pool=pool if work.uses_spark else None,
     )
     def now(context: OpExecutionContext) -> None:
-        session: Session = context.resources.session
+        session = session_of(context)
         ws, only = session.workspace, context.run.tags.get(tags.ON)
         if off := switched_off(ws.settings, work.sensor):
             context.log.info(off)
@@ -184,7 +185,7 @@ def dagster_job(work: SensorJob, *, pool: str | None = None) -> JobDefinition:
             context.instance.add_run_tags(context.run.run_id, {tags.WHY: said})
             raise Failure(description=said, allow_retries=False)
 
-    @job(name=work.job, description=work.description)
+    @job(name=work.job, description=work.description, executor_def=in_process_executor)
     def carried_out() -> None:
         now()
 
@@ -219,7 +220,7 @@ def _live(ws: Workspace, acting: Acting, _subject: str) -> str:
 
 LIVE = SensorJob(
     sensor=Sensor.LIVE,
-    job="live",
+    job=tags.prefixed("live"),
     description="Builds what has landed, and takes the newest days of every table to readers where its policy says so; "
     "else the run waits for a person.",
     nothing="Nothing is new.",
@@ -234,7 +235,7 @@ def live_schedule(at: time) -> ScheduleDefinition:
     """The schedule of the LIVE path, every day at a time in UTC."""
 
     @schedule(
-        name=str(Sensor.LIVE),
+        name=tags.prefixed(Sensor.LIVE),
         cron_schedule=f"{at.minute} {at.hour} * * *",
         job_name=LIVE.job,
         execution_timezone="UTC",

@@ -1,4 +1,4 @@
-"""Sensors: what all sensors of Dagster's daemon share, and the two without a job of their own, `follow` and `propose`.
+"""Sensors: what all sensors of Dagster's daemon share, and those without a job of their own: follow, propose, fresh.
 
 The ledger decides what follows a publication (`application.follow`). What the sensor launches are manifests that the
 ledger holds: a tag names one and grants nothing, and a run that is launched twice does nothing the second time. The
@@ -7,7 +7,8 @@ proposing sensor launches nothing: a draft waits for a person. Sensors with a jo
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dagster import (
@@ -19,6 +20,7 @@ from dagster import (
     sensor,
 )
 
+from backfill_assets.application import look
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.propose import propose as propose_restatements
@@ -30,12 +32,17 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
+from backfill_assets.orchestration.fresh import report
 from backfill_assets.orchestration.jobs import job_name
-from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.resources import SESSION, session_of
+from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.values import text_of
 from backfill_assets.workspace import Workspace
+
+MOST_AT_ONCE = 10_000
+"""After so many partitions, the tables that are left wait for the next tick of the sensor `fresh`."""
 
 Tick = Callable[[SensorEvaluationContext, Workspace], SensorResult]
 """What a sensor does at a tick."""
@@ -49,9 +56,9 @@ def ticking(which: Sensor, **declared: Any) -> Callable[[Tick], SensorDefinition
     """
 
     def made(looks: Tick) -> SensorDefinition:
-        @sensor(name=str(which), required_resource_keys={SESSION}, **declared)
+        @sensor(name=tags.prefixed(which), required_resource_keys={SESSION}, **declared)
         def tick(context: SensorEvaluationContext) -> SensorResult:
-            session: Session = context.resources.session
+            session = session_of(context)
             if off := switched_off(session.workspace.settings, which):
                 return SensorResult(skip_reason=off)
             try:
@@ -148,3 +155,34 @@ def propose_sensor() -> SensorDefinition:
         return SensorResult(skip_reason="\n".join(text_of(line) for line in propose_lines(report)))
 
     return propose
+
+
+def fresh_sensor() -> SensorDefinition:
+    """Reports what is stale of every table, where that is not what its last tick reported."""
+
+    @ticking(
+        Sensor.FRESH,
+        minimum_interval_seconds=300,
+        default_status=DefaultSensorStatus.RUNNING,
+        description="Shows which partitions no longer follow from the present, as the check `fresh` of their table.",
+    )
+    def fresh(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
+        known, told = _known(context.cursor), 0
+        for found in look.freshness(ws, None):
+            if known.get(found.table) == found.mark or told >= MOST_AT_ONCE:
+                continue
+            report(ws, found, context.instance)
+            known[found.table], told = found.mark, told + len(found.accepted)
+        said = f"{count_of(told, 'partition')} reported." if told else "Nothing has changed."
+        return SensorResult(skip_reason=said, cursor=json.dumps(known))
+
+    return fresh
+
+
+def _known(cursor: str | None) -> dict[str, str]:
+    """By table, what was reported last; a cursor that was reset or edited has everything reported again."""
+    try:
+        found = json.loads(cursor or "{}")
+    except ValueError:
+        return {}
+    return dict(found) if isinstance(found, Mapping) else {}

@@ -1,4 +1,4 @@
-"""Tags of a Dagster run and their meaning.
+"""Names of jobs and sensors, and tags of a Dagster run and their meaning.
 
 A launch may set any of them by hand in the launch dialog of the UI. The command line and the sensor always do.
 """
@@ -9,6 +9,10 @@ from collections.abc import Mapping
 from datetime import date
 
 from backfill_assets.ledger.records import RunRecord
+
+PREFIX = "backfill_"
+"""The beginning of the names of all jobs, ops, sensors, schedules and resources: in a project with others of the same
+names, Dagster refuses to load either."""
 
 RUN_ID = "backfill/run_id"
 """The manifest that the Dagster run executes; without it an ad-hoc one is made."""
@@ -48,6 +52,11 @@ RANGE_END = "dagster/asset_partition_range_end"
 
 NO_REASON = "launched without a reason"
 """The reason of a launch that gives none; the requester is required."""
+
+
+def prefixed(name: str) -> str:
+    """The name that Dagster knows a job or a sensor by."""
+    return f"{PREFIX}{name}"
 
 
 def own_run_id(short_name: str) -> str:

@@ -85,7 +85,7 @@ def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[st
             return (work.subject, work.mark) in dropped
         case Sensor.LIVE:
             return _state(tx, work.subject) is RunState.BLOCKED
-        case Sensor.PROPOSE:
+        case Sensor.PROPOSE | Sensor.FRESH:
             return False
     assert_never(work.sensor)
 
@@ -126,7 +126,7 @@ def _leave(work: StuckWork) -> NextStep:
         case Sensor.LIVE:
             cancel = do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
             return step("To see why: ", do(Act.REPORT, work.subject), ". To have its days planned again: ", cancel)
-        case Sensor.PUBLISH | Sensor.PROPOSE:
+        case Sensor.PUBLISH | Sensor.PROPOSE | Sensor.FRESH:
             return step("To decide against it: ", do(Act.CANCEL, work.subject, by=NAME, reason=WHY))
         case Sensor.DROP:
             return step("To leave it, move it out of the drop folder")

@@ -109,8 +109,8 @@ def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_runs_of_commands_are_there_with_their_manifest_reason_and_requester(url: str) -> None:
     runs = ask(url, RUNS)["runsOrError"]["results"]
     assert [(run["jobName"], run["status"]) for run in runs] == [
-        ("recent_sales_restatement", "FAILURE"),
-        ("sales_load", "SUCCESS"),
+        ("backfill_recent_sales_restatement", "FAILURE"),
+        ("backfill_sales_load", "SUCCESS"),
     ]
     origin = {"repositoryName": "__repository__", "repositoryLocationName": "backfill_assets"}
     # The Timeline and the pages of jobs show runs of a location that is loaded, and no others.
@@ -194,7 +194,7 @@ def test_the_launchpad_names_what_is_missing_or_wrong_before_anything_starts(url
         ("approve", {"id": "x"}, 'Missing required config entry "approver" at the root'),
         ("publish", {"id": "x", "publisher": "ben", "approved_by": "ben"}, "approved_by"),
     ):
-        found = ask(url, VALID, job=job, config=typed)["isPipelineConfigValid"]
+        found = ask(url, VALID, job=f"backfill_{job}", config=typed)["isPipelineConfigValid"]
         messages = [error["message"] for error in found.get("errors", [])]
         assert len(messages) == (wrong is not None)
         assert (wrong or "") in "".join(messages)

@@ -39,7 +39,7 @@ class DagsterPages:
             Whether it succeeded. The window shows its run.
         """
         page = self.page
-        page.goto(f"{self.address}/locations/backfill_assets/jobs/{job}/playground")
+        page.goto(f"{self.address}/locations/backfill_assets/jobs/backfill_{job}/playground")
         editor = page.locator(".CodeMirror").first
         editor.click(timeout=PAGE_MS)
         page.keyboard.press("ControlOrMeta+a")
@@ -68,7 +68,7 @@ class DagsterPages:
 
     def switch(self, sensor: str, *, on: bool) -> None:
         """Turns a sensor on or off."""
-        self.page.goto(f"{self.address}/locations/backfill_assets/sensors/{sensor}")
+        self.page.goto(f"{self.address}/locations/backfill_assets/sensors/backfill_{sensor}")
         switch = self.page.locator("label[class*='formatSwitch']").first
         switch.wait_for(timeout=PAGE_MS)
         inside = switch.locator("input")

@@ -28,7 +28,7 @@ from backfill_assets_tests.support.servers import dagster, free_port, served
 pytestmark = pytest.mark.long
 
 REASON, NOTE, REGRET = "deadlines were computed in UTC", "as counsel asked", "the press office needs a day"
-FOLLOW = "sla_breach_monthly_follow"
+FOLLOW = "backfill_sla_breach_monthly_follow"
 BACKFILL = str(Path(sys.executable).parent / "backfill")
 
 
@@ -149,7 +149,7 @@ def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures, home: Termina
     assert planned
     report = pages.link_to_the_report()
     run_id = report.rpartition("/")[2]
-    pages.says(f"Next: backfill approve {run_id} --by ANOTHER_PERSON")
+    pages.says(f"Next: the job backfill_approve with the id {run_id}")
     reads(desk.page, report, pictures)
     pages.open_asset("validation/case_sla_daily", "worst partitions")
     pictures.take(pages.page, "validation")

@@ -140,7 +140,7 @@ def test_every_command_of_the_compose_file_runs_and_a_run_is_executed_where_the_
             running(outside, "daemon", tmp_path, daemon_is_alive),
         ):
             assert workspace.exists()
-            launched = ask(pages, LAUNCH, job="recover_stopped")["launchRun"]
+            launched = ask(pages, LAUNCH, job="backfill_recover_stopped")["launchRun"]
             assert launched["__typename"] == "LaunchRunSuccess", launched
             run = launched["run"]["runId"]
             until(lambda: ask(pages, STATUS, run=run)["runOrError"]["status"] == "SUCCESS", "the run has succeeded")

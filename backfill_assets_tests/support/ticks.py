@@ -23,11 +23,16 @@ from dagster import (
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.launch import SILENT
-from backfill_assets.orchestration.resources import Session
+from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.workspace import Workspace
 
 RUN_KEY = "dagster/run_key"
 STARTED = DagsterRunStatus.STARTED
+
+
+def full_name(job: str) -> str:
+    """The name that Dagster knows a job by."""
+    return job if job.startswith(tags.PREFIX) else tags.prefixed(job)
 
 
 class Ticks:
@@ -60,9 +65,9 @@ class Ticks:
     def asked(self, sensor: str) -> tuple[Any, ...]:
         """The runs that a tick asks for, without those whose key was launched before."""
         context = build_sensor_context(
-            instance=self.instance, cursor=self.cursors.get(sensor), resources={"session": Session(workspace=self.ws)}
+            instance=self.instance, cursor=self.cursors.get(sensor), resources={SESSION: Session(workspace=self.ws)}
         )
-        tick = self._definitions.resolve_sensor_def(sensor).evaluate_tick(context)
+        tick = self._definitions.resolve_sensor_def(tags.prefixed(sensor)).evaluate_tick(context)
         self.cursors[sensor] = tick.cursor
         self.said = tick.skip_message or ""
         known = {run.tags.get(RUN_KEY) for run in self.instance.get_runs()}
@@ -93,14 +98,14 @@ class Ticks:
 
     def job(self, name: str, given: Mapping[str, str]) -> ExecuteInProcessResult:
         """A job, launched with these tags."""
-        found = self._definitions.resolve_job_def(name)
+        found = self._definitions.resolve_job_def(full_name(name))
         return found.execute_in_process(
             instance=self.instance, tags=dict(given), run_config=SILENT, raise_on_error=False
         )
 
     def switch(self, sensor: str) -> DefaultSensorStatus:
         """Whether a sensor runs before anybody has switched it on or off."""
-        return self._definitions.resolve_sensor_def(sensor).default_status
+        return self._definitions.resolve_sensor_def(tags.prefixed(sensor)).default_status
 
     def fails(self, run: DagsterRun) -> None:
         """A Dagster run fails."""

@@ -26,7 +26,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.main import app
-from backfill_assets.orchestration.resources import Session
+from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.sensors import propose_sensor
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
@@ -414,7 +414,7 @@ def test_the_sensor_does_what_the_command_does(shop: Shop) -> None:
     said = []
     with DagsterInstance.ephemeral() as instance:
         for _ in range(2):
-            context = build_sensor_context(instance=instance, resources={"session": Session(workspace=shop.ws)})
+            context = build_sensor_context(instance=instance, resources={SESSION: Session(workspace=shop.ws)})
             found = tick.evaluate_tick(context)
             assert not found.run_requests
             said.append(str(found.skip_message))

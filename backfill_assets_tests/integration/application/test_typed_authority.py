@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.main import app
 from backfill_assets.orchestration.launch import SILENT
+from backfill_assets.orchestration.resources import PYSPARK
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.workspace import Workspace
@@ -28,7 +29,7 @@ from backfill_assets_tests.support.waiting_runs import RUNS, day_of, run_of
 Tags = Mapping[str, str]
 ASKS_NOBODY = "backfill_assets_tests.domains.example_asking_nobody"
 NO_PERSON = ("", "sensor", "policy:follow", "unspecified", "\u200b")
-PUBLICATION, EVERYTHING = "recent_sales_publication", "recent_sales_follow"
+PUBLICATION, EVERYTHING = "backfill_recent_sales_publication", "backfill_recent_sales_follow"
 SAMPLE = 8
 
 
@@ -151,7 +152,7 @@ def test_no_process_and_no_config_publishes_what_waits_for_another_person(collea
         for name in RUNS:
             colleague.changes_nothing(PUBLICATION, {"by": "x"}, name=name, process=process)
         colleague.changes_nothing(PUBLICATION, follows, process=process)
-    config = {"resources": {"pyspark": {"config": {"spark_config": {"spark.app.name": "auto"}}}}}
+    config = {"resources": {PYSPARK: {"config": {"spark_config": {"spark.app.name": "auto"}}}}}
     with pytest.raises(DagsterInvalidConfigError, match="spark_config"):
         # The launchpad offers nothing: no asset and no resource takes a config.
         colleague.changes_nothing(PUBLICATION, {"by": "x"}, config=config)

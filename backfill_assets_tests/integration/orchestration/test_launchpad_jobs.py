@@ -45,7 +45,7 @@ class Launchpad:
     def launch(self, name: str, **typed: object) -> ExecuteInProcessResult:
         """Launches a job with what was typed."""
         ws = self.painter.ws
-        found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(name)
+        found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(tags.prefixed(name))
         return found.execute_in_process(instance=self.painter.instance, run_config=typed, raise_on_error=False)
 
     def refusal(self, name: str, **typed: object) -> str:
@@ -93,7 +93,7 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     assert f"- **output range** {DAY}, 1 day" in said[0]
     assert f"| bronze.orders | {DAY}..{BUILT[3]}, 2 days | {BUILT[3]}, 1 day |" in said[0]
     assert "- **dependents** gold.palette " in said[0]
-    assert said[-2:] == [f"{run.run_id} is PASSED.", f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON"]
+    assert said[-2:] == [f"{run.run_id} is PASSED.", f"Next: the job backfill_approve with the id {run.run_id}"]
 
     assert "is not approved" in launchpad.refusal("publish", id=run.run_id, publisher="ben")
     assert launchpad.launch("approve", id=run.run_id, approver="ben", note="seen").success
@@ -215,7 +215,7 @@ def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person
         assert launchpad.refusal("publish", id=run_id, publisher=name)
     # Tags grant nothing, neither of the job nor of a launch of the table's asset.
     typed = {"backfill/by": "ben", "backfill/approved_by": "ben", tags.RUN_ID: run_id, tags.ON: run_id}
-    found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def("publish")
+    found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(tags.prefixed("publish"))
     assert not found.execute_in_process(
         instance=instance, tags=typed, run_config={"id": run_id, "publisher": "ben"}, raise_on_error=False
     ).success

@@ -21,7 +21,7 @@ from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.shop import shop_environment
 
 POOL = "spark"
-STEP = "land_dropped_now"
+STEP = "backfill_land_dropped_now"
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def instance(tmp_path: Path) -> Iterator[DagsterInstance]:
 
 
 def started(instance: DagsterInstance, run_id: str, status: DagsterRunStatus = DagsterRunStatus.STARTED) -> None:
-    instance.add_run(DagsterRun(job_name="land_dropped", run_id=run_id, status=status))
+    instance.add_run(DagsterRun(job_name="backfill_land_dropped", run_id=run_id, status=status))
 
 
 def claims(instance: DagsterInstance, run_id: str) -> bool:
@@ -98,7 +98,7 @@ def test_a_run_that_waits_for_a_place_takes_no_core_and_can_be_terminated(
     }
     with log.open("wb") as output:
         waits = subprocess.Popen(
-            [program, "job", "execute", "-m", "backfill_assets.definitions", "-j", "land_dropped"],
+            [program, "job", "execute", "-m", "backfill_assets.definitions", "-j", "backfill_land_dropped"],
             cwd=PROJECT_ROOT,
             env=own,
             stdout=output,

@@ -21,7 +21,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.jobs import EVERYTHING, PUBLICATION
 from backfill_assets.orchestration.launch import run_in_process
-from backfill_assets.orchestration.resources import Session
+from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets_tests.support.dagster_history import latest_check
 from backfill_assets_tests.support.operations import approve, plan_load, publish, rollback
 from backfill_assets_tests.support.orchestration_examples import (
@@ -270,14 +270,14 @@ def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     approve(loaded.workspace, run_id, by="bob")
     assert run_in_process(loaded.workspace, run_id, PUBLICATION, instance=loaded.instance, by="bob").succeeded
 
-    sensor = loaded.definitions().resolve_sensor_def("follow")
-    context = build_sensor_context(instance=loaded.instance, resources={"session": Session(workspace=loaded.workspace)})
+    sensor = loaded.definitions().resolve_sensor_def("backfill_follow")
+    context = build_sensor_context(instance=loaded.instance, resources={SESSION: Session(workspace=loaded.workspace)})
     asked = sensor.evaluate_tick(context).run_requests or []
-    assert [request.job_name for request in asked] == ["sales_monthly_follow"]
+    assert [request.job_name for request in asked] == ["backfill_sales_monthly_follow"]
     again = sensor.evaluate_tick(context).run_requests or []
     assert [request.run_key for request in again] == [request.run_key for request in asked]
 
-    first = loaded.definitions().resolve_job_def("sales_monthly_follow")
+    first = loaded.definitions().resolve_job_def("backfill_sales_monthly_follow")
     for _ in range(2):
         result = first.execute_in_process(instance=loaded.instance, tags=dict(asked[0].tags))
         assert result.success
@@ -340,7 +340,7 @@ def shown(made: Bench, day: date) -> tuple[str | None, object]:
 
 
 def test_a_run_whose_process_is_gone_is_not_shown_as_running_after_recover(loaded: Bench) -> None:
-    job = loaded.definitions().resolve_job_def("recent_sales_restatement")
+    job = loaded.definitions().resolve_job_def("backfill_recent_sales_restatement")
     lost = loaded.instance.create_run_for_job(
         job, tags={tags.RUN_ID: "lost", tags.PROCESS: f"{socket.gethostname()}:{ended_process()}"}
     )

@@ -51,7 +51,7 @@ def daemons(home: Path, environment: Mapping[str, str]) -> Iterator[list[subproc
     programs = Path(sys.executable).parent
     for sensor in SENSORS:
         subprocess.run(
-            [programs / "dagster", "sensor", "start", sensor, "-w", "workspace.yaml"],
+            [programs / "dagster", "sensor", "start", f"backfill_{sensor}", "-w", "workspace.yaml"],
             cwd=PROJECT_ROOT,
             env=own,
             check=True,

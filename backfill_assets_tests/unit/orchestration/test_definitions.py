@@ -23,7 +23,7 @@ from backfill_assets.landing.imports import contract_of
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay
 from backfill_assets.orchestration import described
-from backfill_assets.orchestration.build import build_definitions, definitions_over
+from backfill_assets.orchestration.build import definitions_of, definitions_over
 from backfill_assets.orchestration.checks import evaluations, summaries
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
 from backfill_assets.orchestration.described import REPORT, report_link
@@ -39,7 +39,7 @@ from backfill_assets_tests.support.orchestration_examples import environment
 
 @pytest.fixture(scope="module")
 def definitions(tmp_path_factory: pytest.TempPathFactory) -> Definitions:
-    return build_definitions(Settings.from_environment(environment(tmp_path_factory.mktemp("home"))))
+    return definitions_of(Settings.from_environment(environment(tmp_path_factory.mktemp("home"))))
 
 
 def test_every_table_has_its_assets_groups_and_mappings(definitions: Definitions) -> None:
@@ -106,32 +106,34 @@ def test_gates_are_checks_with_a_status_per_partition_where_people_review_and_pe
 
 def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -> None:
     assert {job.name for job in definitions.resolve_all_job_defs()} - {"__ASSET_JOB"} == {
-        "sales_load",
-        "recent_sales_restatement",
-        "recent_sales_publication",
-        "recent_sales_follow",
-        "sales_monthly_restatement",
-        "sales_monthly_publication",
-        "sales_monthly_follow",
-        "plan_recent_sales",
-        "plan_sales_monthly",
-        "plan_stale",
-        "stage",
-        "approve",
-        "publish",
-        "roll_back",
-        "cancel",
-        "recover",
-        "publish_approved",
-        "recover_stopped",
-        "land_dropped",
-        "live",
+        "backfill_sales_load",
+        "backfill_recent_sales_restatement",
+        "backfill_recent_sales_publication",
+        "backfill_recent_sales_follow",
+        "backfill_sales_monthly_restatement",
+        "backfill_sales_monthly_publication",
+        "backfill_sales_monthly_follow",
+        "backfill_plan_recent_sales",
+        "backfill_plan_sales_monthly",
+        "backfill_plan_stale",
+        "backfill_stage",
+        "backfill_approve",
+        "backfill_publish",
+        "backfill_roll_back",
+        "backfill_cancel",
+        "backfill_recover",
+        "backfill_publish_approved",
+        "backfill_recover_stopped",
+        "backfill_land_dropped",
+        "backfill_live",
     }
     ticking = (*(definitions.sensors or ()), *(definitions.schedules or ()))
     switches = {each.name: each.default_status.value for each in ticking}
     running = {name for name, switch in switches.items() if switch == "RUNNING"}
-    assert running == {"follow", "propose"}, "what acts with authority is off until a person switches it on"
-    assert switches.keys() == set(Sensor)
+    assert running == {"backfill_follow", "backfill_propose", "backfill_fresh"}, (
+        "what acts with authority is off until a person switches it on"
+    )
+    assert switches.keys() == {f"backfill_{sensor}" for sensor in Sensor}
 
 
 def test_assets_that_use_spark_share_a_pool_and_publications_do_not_wait_for_it(definitions: Definitions) -> None:
@@ -145,8 +147,8 @@ def test_assets_that_use_spark_share_a_pool_and_publications_do_not_wait_for_it(
 def test_definitions_load_without_a_ledger_and_say_which_reference_is_missing(tmp_path: Path) -> None:
     given = {**environment(tmp_path / "home"), "BACKFILL_DOMAIN": "backfill_assets.examples.enforcement_sla"}
     with pytest.raises(MissingInput, match="jurisdiction_calendar"):
-        build_definitions(Settings.from_environment(given))
-    build_definitions(Settings.from_environment({**given, "BACKFILL_REFERENCE": str(PROJECT_ROOT / "data/reference")}))
+        definitions_of(Settings.from_environment(given))
+    definitions_of(Settings.from_environment({**given, "BACKFILL_REFERENCE": str(PROJECT_ROOT / "data/reference")}))
     assert not (tmp_path / "home" / "ledger.db").exists()
 
 
@@ -161,7 +163,7 @@ def test_the_table_that_readers_know_carries_the_gates_that_let_it_be_published(
         asset: {key.name for key in graph.asset_check_keys if key.asset_key.to_user_string() == asset}
         for asset in ("silver/recent_sales", "validation/recent_sales")
     }
-    assert gates["silver/recent_sales"] == gates["validation/recent_sales"] != set()
+    assert gates["silver/recent_sales"] - {"fresh"} == gates["validation/recent_sales"] != set()
 
 
 def test_a_description_begins_with_what_the_table_is(definitions: Definitions) -> None:

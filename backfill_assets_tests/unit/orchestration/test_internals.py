@@ -36,6 +36,7 @@ METHODS = {
         "_store_asset_check_evaluation_planned": "self event event_id",
         "_store_asset_event": "self conn event event_id",
         "_store_asset_event_tags": "self conn events event_ids",
+        "_store_runless_asset_check_evaluation": "self event event_id",
         "_update_asset_check_evaluation": "self event event_id",
         "claim_concurrency_slot": "self concurrency_key run_id step_key priority",
         "delete_events": "self run_id",

@@ -1,0 +1,49 @@
+"""Freshness of derived tables: which accepted partitions are stale and why, with a mark that changes when that does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.core.identity import document_digest
+from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.staleness.find import stale_within
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """What is stale of a table, partition by partition.
+
+    Attributes:
+        table: The table.
+        accepted: Its accepted partitions, in order.
+        stale: Why each of those that are stale is, in words.
+        mark: Differs when another partition is stale, for another reason, or when something was published.
+    """
+
+    table: str
+    accepted: tuple[date, ...]
+    stale: Mapping[date, str]
+    mark: str
+
+
+def freshness(ws: Workspace, table: str | None) -> Iterator[Freshness]:
+    """What is stale of a derived table, or of each of them."""
+    names = {derived.name for derived in ws.domain.derived}
+    with ws.ledger.read() as tx:
+        for found in stale_within(ws, tx, table=table):
+            if found.table not in names:
+                continue
+            accepted = {day: claim.version for day, claim in tx.versions.claims(found.table).items()}
+            stale = {
+                partition: "; ".join(stale_words(found.table, reason) for reason in each.reasons)
+                for each in found.ranges
+                for partition in each.partitions
+                if partition in accepted
+            }
+            seen = [[str(day), version, stale.get(day, "")] for day, version in sorted(accepted.items())]
+            yield Freshness(
+                table=found.table, accepted=tuple(sorted(accepted)), stale=stale, mark=document_digest(seen)
+            )
