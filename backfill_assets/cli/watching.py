@@ -1,16 +1,18 @@
-"""The commands that watch: the desk for people, metrics for machines."""
+"""The commands that watch: the desk for people, metrics and exports for machines."""
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
 from backfill_assets.cli.answers import Json, answering, app, print_json
 from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import opened, surroundings
+from backfill_assets.planning.partitions import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,25 @@ def desk(
 
         with opened(looks=True) as session:
             surroundings().serving(session.ws, port, ready)
+
+
+@app.command(cls=PlainCommand)
+def export(
+    what: Annotated[Literal["runs", "publications"], typer.Argument(metavar="WHAT", help="runs or publications.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .csv, .jsonl or .parquet file, which is replaced.")],
+    as_json: Json = False,
+) -> None:
+    """Write all runs or publications to a file for other programs, a row each."""
+    with answering(as_json) as console:
+        from backfill_assets.application.export import export as export_view
+        from backfill_assets.ledger.views import View
+
+        with opened(looks=True) as session:
+            document = export_view(session.ws, View(what), file)
+        if as_json:
+            print_json(document)
+        else:
+            console.print(f"{document.file}: {count_of(document.rows, 'row')}", soft_wrap=True, highlight=False)
 
 
 @app.command(cls=PlainCommand)

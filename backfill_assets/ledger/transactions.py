@@ -25,6 +25,7 @@ from backfill_assets.ledger.runs import RunReads, RunSteps, RunWrites
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
 from backfill_assets.ledger.sets import SetReads, SetWrites
 from backfill_assets.ledger.versions import VersionReads, VersionWrites
+from backfill_assets.ledger.views import ViewReads
 from backfill_assets.ledger.write_publications import PublicationWrites
 
 
@@ -49,6 +50,7 @@ class ReadTransaction:
         events: What happened, as a chain.
         chain_checks: Whether the chain of events is as it was written.
         row_checks: Whether the rows are as the events left them.
+        views: Runs and publications as other programs read them.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -69,6 +71,7 @@ class ReadTransaction:
         self.events = EventReads(connection)
         self.chain_checks = ChainChecks(connection)
         self.row_checks = RowChecks(connection)
+        self.views = ViewReads(connection)
 
 
 class WriteTransaction(ReadTransaction):

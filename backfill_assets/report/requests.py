@@ -55,6 +55,7 @@ class Act(StrEnum):
     REPRODUCE = "reproduce"
     DEMO = "demo"
     DESK = "desk"
+    EXPORT = "export"
     METRICS = "metrics"
     UP = "up"
     DOWN = "down"

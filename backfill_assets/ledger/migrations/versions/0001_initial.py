@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 from backfill_assets.ledger.schema import EVENT_IS_FINAL, MANIFEST_IS_FINAL, refuse_changes
+from backfill_assets.ledger.views import create_views
 
 revision = "0001"
 down_revision = None
@@ -36,7 +37,7 @@ def upgrade() -> None:
             "state",
             one_of(
                 "run_state",
-                "PLANNED STAGING STAGED GATING PASSED BLOCKED FAILED PUBLISHING PUBLISHED SUPERSEDED ROLLED_BACK CANCELLED",
+                "PLANNED STAGING STAGED GATING PASSED BLOCKED FAILED PUBLISHING PUBLISHED VERIFIED SUPERSEDED ROLLED_BACK CANCELLED",
             ),
             nullable=False,
         ),
@@ -246,7 +247,9 @@ def upgrade() -> None:
         sa.Column("name", sa.Text, nullable=False),
         sa.Column(
             "state",
-            one_of("set_state", "PLANNED PUBLISHING PARTLY_PUBLISHED PUBLISHED ROLLING_BACK ROLLED_BACK CANCELLED"),
+            one_of(
+                "set_state", "PLANNED PUBLISHING PARTLY_PUBLISHED PUBLISHED VERIFIED ROLLING_BACK ROLLED_BACK CANCELLED"
+            ),
             nullable=False,
         ),
         sa.Column("note", sa.Text, nullable=False),
@@ -382,3 +385,4 @@ def upgrade() -> None:
     op.create_index("import_days_by_date", "import_days", ["event_date"])
     refuse_changes(op.get_bind(), "manifests", MANIFEST_IS_FINAL)
     refuse_changes(op.get_bind(), "events", EVENT_IS_FINAL)
+    create_views(op.get_bind())
