@@ -45,7 +45,7 @@ CAPTURES = backfill_assets_tests/integration/capture
 # The way of a run by the commands that a person types: landed, planned, approved, staged, gated, published, undone.
 END_TO_END = backfill_assets_tests/acceptance/test_cli.py::test_a_restatement_from_plan_to_rollback
 
-.PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev lock upgrade clean docs bench
+.PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev release lock upgrade clean docs bench
 .DEFAULT_GOAL := help
 
 help:
@@ -75,6 +75,7 @@ help:
 	@echo "make lint     ruff format --check and ruff check"
 	@echo "make types    mypy --strict"
 	@echo "make docs     write the tables of docs/cli.md from the classes of the documents"
+	@echo "make release  build sdist, wheel and checksums of the tagged commit in dist/"
 	@echo "make lock     write the locks from pyproject.toml; make upgrade: with the newest versions"
 	@echo "make clean    remove .venv, caches and everything generated below data/"
 
@@ -153,6 +154,9 @@ dev: setup
 	@echo "Dagster on http://127.0.0.1:$(PORT); Ctrl-C ends it."
 	$(RUN) .venv/bin/backfill up || echo "Runs start Spark by themselves."
 	$(RUN) exec env DAGSTER_HOME="$(ROOT)" .venv/bin/dagster dev -w workspace.yaml --host 127.0.0.1 --port $(PORT)
+
+release: setup
+	@cd "$(ROOT)" && tools/release.sh
 
 lock:
 	@cd "$(ROOT)" && tools/lock.sh
