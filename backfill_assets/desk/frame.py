@@ -77,9 +77,9 @@ def address_of(ref: Ref) -> str:
             return ref.id
 
 
-def row_address(table: str, partition: object, key: Mapping[str, str]) -> str:
-    """The address of a row's history."""
-    return query("/rows", table=table, partition=partition, **{f"key.{name}": value for name, value in key.items()})
+def row_address(table: str, partition: object, key: Mapping[str, str], *, page: str = "/rows") -> str:
+    """The address of a row's history, or of another page about it."""
+    return query(page, table=table, partition=partition, **{f"key.{name}": value for name, value in key.items()})
 
 
 def form(address: str, fields: Iterable[Field], button: str) -> Markup:
@@ -124,7 +124,10 @@ def shown(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n{again}<title>{title} \u00b7 backfill'
         '</title>\n<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
-        '<header><nav aria-label="Pages">{links}</nav></header>\n'
+        '<header><nav aria-label="Pages">{links}</nav>\n'
+        '<form method="get" action="/search" role="search"><input name="q" type="search" aria-label="Search" required '
+        'placeholder="a run, a set, a publication, a table, a person, a reason" autocomplete="off">'
+        "<button>Search</button></form></header>\n"
         "<main>\n<h1>{heading}</h1>\n{asked}\n{body}\n</main>\n</body>\n</html>\n"
     )
     text = shape.format(

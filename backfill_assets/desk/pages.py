@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import UTC, date, datetime
 from enum import StrEnum
 from threading import Lock
 from typing import TypeVar
 
 from markupsafe import Markup
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from backfill_assets.application import look
 from backfill_assets.application.metrics import CONTENT_TYPE, metrics_text
@@ -24,7 +24,7 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import days_named
 from backfill_assets.report.errors import Malformed, NotOneOf
 from backfill_assets.report.event_counts import EventCounts
-from backfill_assets.report.page import page
+from backfill_assets.report.page import Note, Place, Ref, page
 from backfill_assets.report.row_history import key_columns
 from backfill_assets.report.run_list import RunChoice, SetChoice
 from backfill_assets.report.screens import desk as screens
@@ -32,6 +32,7 @@ from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.desk import query
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.rows import ask_page, keys_page, row_page
+from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
 
@@ -63,6 +64,8 @@ class Pages:
             "/sets/{name}": self.subject,
             "/calendar": self.calendar,
             "/rows": self.rows,
+            "/trace": self.trace,
+            "/search": self.search,
             "/publications": self.publications,
             "/audit": self.audit,
             "/metrics": self.metrics,
@@ -136,10 +139,10 @@ class Pages:
             named = Field(name="table", label="Table", value=table, options=tuple(self.ws.domain.tables))
             day = Field(name="partition", label="Partition, such as 2025-03-10", required=True)
             return shown(ask_page(), here="/rows", asked=form("/rows", (named, day), "Show its keys"))
-        partition = _day(asked)
-        key = {name.removeprefix(_KEY): value for name, value in given.items() if name.startswith(_KEY)}
+        partition, key = _day(asked), _key(request)
         if not set(key_columns(self.ws, table)) - {name for name, value in key.items() if value}:
-            return shown(row_page(look.row(self.ws, table, partition, key)), here="/rows")
+            traced = row_address(table, partition, key, page="/trace")
+            return shown(row_page(look.row(self.ws, table, partition, key), traced), here="/rows")
         found = look.keys(self.ws, table, partition)
         name, partition = found.history.table, found.history.partition
         fields = (
@@ -152,6 +155,34 @@ class Pages:
         )
         listed = keys_page(found, lambda key: row_address(name, partition, key))
         return shown(listed, here="/rows", asked=form("/rows", fields, "Show this row in every version"))
+
+    def trace(self, request: Request) -> Response:
+        """A number with its publications, the rows of its inputs, and landed records, now or as it was at a time."""
+        given = request.query_params
+        if not (given.get("table") and given.get("partition")):
+            return self.rows(request)
+        table, partition, key = given["table"], _day(given["partition"]), _key(request)
+        at = given.get("at", "").strip()
+        found = look.trace(self.ws, table, partition, key, _instant(at) if at else None)
+        fields = (
+            Field(name="table", value=table),
+            Field(name="partition", value=str(partition)),
+            *(Field(name=f"{_KEY}{name}", value=value) for name, value in key.items()),
+            Field(name="at", label="What readers saw at a time in UTC, such as 2025-03-10T08:00", value=at),
+        )
+        return shown(trace_page(found), here="/rows", asked=form("/trace", fields, "Show it"))
+
+    def search(self, request: Request) -> Response:
+        """What a text occurs in; the run, the set or the table alone where it is its name."""
+        text = request.query_params.get("q", "").strip()
+        if not text:
+            return shown(page("Search", Note(text="Type an id, a name, or a part of a reason above.")))
+        found = look.find(self.ws, text)
+        for row in found.runs:
+            if text in (row["run_id"], row["set_id"]):
+                place = Place.RUN if text == row["run_id"] else Place.SET
+                return RedirectResponse(address_of(Ref(place=place, id=text)), status_code=303)
+        return shown(screens.found_page(found))
 
     def publications(self, request: Request) -> Response:
         given = request.query_params
@@ -181,6 +212,19 @@ class Pages:
         with self._counting:
             found = look.metrics(self.ws, self.counts, known.tables if known.is_current else None)
         return Response(metrics_text(found), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
+
+
+def _key(request: Request) -> Mapping[str, str]:
+    """The columns of a key and their values."""
+    return {name.removeprefix(_KEY): value for name, value in request.query_params.items() if name.startswith(_KEY)}
+
+
+def _instant(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Malformed(what="the time", value=text[:100], form="a time in UTC", example="2025-03-10T08:00") from None
+    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _filter(

@@ -15,6 +15,7 @@ from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.records import (
     Action,
     PartitionChange,
+    Period,
     PublicationHeader,
     PublicationRecord,
     RollbackOrder,
@@ -121,6 +122,37 @@ class PublicationReads(Queries):
         Cost: one index range: one short row per chosen publication.
         """
         return tuple(rows.publication_header(row) for row in self._rows(_chosen(chosen)))
+
+    def periods(self, table: str, partition: date) -> tuple[Period, ...]:
+        """What readers saw of a partition, and when: a publication begins a version, a rollback restores one.
+
+        Cost: one primary key lookup per publication of the table that landed; no file sets are read.
+        """
+        held, change, version = publications, publication_changes, partition_versions
+        is_made = and_(
+            version.c.publication_id == held.c.publication_id,
+            version.c.table_name == table,
+            version.c.partition_date == partition,
+        )
+        chosen = (
+            select(held.c.publication_id, held.c.finished_at, held.c.action, change.c.restores, version.c.version)
+            .join_from(held, change, change.c.publication_id == held.c.publication_id)
+            .outerjoin(version, is_made)
+            .where(held.c.table_name == table, change.c.partition_date == partition, held.c.finished_at.is_not(None))
+            .where(held.c.state.in_((PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)))
+            .order_by(held.c.begun_sequence)
+        )
+        begun = self._rows(chosen)
+        ends = [*(row.finished_at for row in begun[1:]), None]
+        return tuple(
+            Period(
+                version=int((row.restores if row.action is Action.ROLLBACK else row.version) or 0),
+                publication_id=row.publication_id,
+                since=row.finished_at,
+                until=until,
+            )
+            for row, until in zip(begun, ends, strict=False)
+        )
 
     def landed_at(self) -> Mapping[str, datetime]:
         """By run, when its latest publication landed, even if it was undone since.

@@ -239,6 +239,23 @@ class VerifiedPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Period:
+    """A time during which readers saw one version of a partition.
+
+    Attributes:
+        version: The version; 0 for none.
+        publication_id: The publication or rollback that began it.
+        since: When it began.
+        until: When it ended; null while it lasts.
+    """
+
+    version: int
+    publication_id: str
+    since: datetime
+    until: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationIntent:
     """A swap that is about to be tried, as it is written to the ledger first.
 

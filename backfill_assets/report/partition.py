@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
 
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.provenance import SourceProvenance
-from backfill_assets.ledger.records import PartitionVersion, PublicationHeader, RunRecord
+from backfill_assets.ledger.records import PartitionVersion, Period, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NeverPublished
@@ -53,7 +54,7 @@ class VersionHistory:
         checks: Its gate results.
         verified_by: The publications of runs that computed it again and found it equal, the latest first.
         undone: The rollback that took it back; null when it was not rolled back.
-        restored_at: When a rollback brought it back; null when readers see it since it was published.
+        seen: When readers saw it, in order: a version that a rollback restored is there twice.
         undo: What undoes it; null when readers do not see it.
     """
 
@@ -66,7 +67,7 @@ class VersionHistory:
     checks: tuple[GateResult, ...]
     verified_by: tuple[PublicationHeader, ...]
     undone: PublicationHeader | None
-    restored_at: datetime | None
+    seen: tuple[Period, ...]
     undo: NextStep | None
 
 
@@ -101,13 +102,16 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
     partition = partition_of(declared.partition.grain, day)
     with ws.ledger.read() as tx:
         versions = tx.versions.history(declared.name, partition)
-        found = tuple(_version_history(tx, version, tx.runs.get(version.run_id)) for version in versions)
+        periods = tx.publications.periods(declared.name, partition)
+        found = tuple(_version_history(tx, version, tx.runs.get(version.run_id), periods) for version in versions)
     if not found:
         raise NeverPublished(table=declared.name, partitions=Partitions.of(declared.partition.grain, [partition]))
     return PartitionHistory(table=declared.name, partition=partition, grain=declared.partition.grain, versions=found)
 
 
-def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> VersionHistory:
+def _version_history(
+    tx: ReadTransaction, version: PartitionVersion, run: RunRecord, periods: Sequence[Period]
+) -> VersionHistory:
     manifest = run.manifest
     return VersionHistory(
         claim=version,
@@ -119,7 +123,7 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
         checks=_checks(tx, version),
         verified_by=tx.publications.verifying(version.table, version.partition, version.version),
         undone=_undone(tx, version),
-        restored_at=_restored_at(tx, version),
+        seen=tuple(each for each in periods if each.version == version.version),
         undo=_undo(tx, version, run),
     )
 
@@ -149,19 +153,6 @@ def _undone(tx: ReadTransaction, version: PartitionVersion) -> PublicationHeader
         return None
     made = tx.publications.headers(run_id=version.run_id)
     return next((each for each in made if each.undoes == version.publication_id and each.finished_at), None)
-
-
-def _restored_at(tx: ReadTransaction, version: PartitionVersion) -> datetime | None:
-    if version.state is not VersionState.ACCEPTED:
-        return None
-    back = [
-        header.finished_at
-        for later in tx.versions.history(version.table, version.partition)
-        if later.replaces == version.version and later.state is VersionState.ROLLED_BACK
-        for header in tx.publications.headers(run_id=later.run_id)
-        if header.undoes == later.publication_id and header.finished_at
-    ]
-    return max(back, default=None)
 
 
 def approver_of(tx: ReadTransaction, run: RunRecord) -> str | None:

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts, rows_with_key, rows_with_keys
-from backfill_assets.ledger.records import Action
-from backfill_assets.ledger.states import PublicationState
+from backfill_assets.ledger.records import Period
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
@@ -26,24 +25,6 @@ MOST_ROWS = 20
 
 _IMPORT, _RECORD = "_import_id", "_row"
 _LINEAGE = "_"
-_LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Period:
-    """A time during which readers saw one version of a partition.
-
-    Attributes:
-        version: The version; 0 for none.
-        publication_id: The publication or rollback that began it.
-        since: When it began.
-        until: When it ended; null while it lasts.
-    """
-
-    version: int
-    publication_id: str
-    since: datetime
-    until: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +120,8 @@ class Trace:
         key: By column, the value that was asked for.
         at: The time for which it was asked; null for now.
         seen: During which time readers saw the version.
-        values: The values of the row by column, as text or null.
+        values: The values of the row by column, as text or null; empty when they cannot be read.
+        problem: Why they cannot be read, or null.
         periods: Every version that readers saw of the partition, in order; one that was restored is there twice.
         publications: The publication of the version, and those that it follows, up to what a person asked for.
         inputs: The rows that it was computed from, table by table down to the sources.
@@ -152,6 +134,7 @@ class Trace:
     at: datetime | None
     seen: Period
     values: Mapping[str, str | None]
+    problem: str | None
     periods: tuple[Period, ...]
     publications: tuple[TracedPublication, ...]
     inputs: tuple[ContributingRows, ...]
@@ -191,48 +174,38 @@ def trace_of(
     described = partition_text(grain, partition)
     given = chosen_key(ws, declared.name, key)
     with ws.ledger.read() as tx:
-        periods = periods_of(tx, declared.name, partition)
+        periods = tx.publications.periods(declared.name, partition)
         seen = _seen_at(periods, at)
         if seen is None:
             raise NothingThen(table=declared.name, partition=described, at=at, what="version")
         (version,) = tx.versions.pinned(declared.name, [(partition, seen.version)]).values()
-        found = rows_with_key(ws.lake, declared.name, version.files, given, most=1)
-        if not found:
-            raise NothingThen(table=declared.name, partition=described, at=at, what=f"row with {_words(given)}")
-        start = _Rows(table=declared.name, rows=((partition, version.run_id, found[0]),))
-        inputs, sources = _inputs(ws, tx, start, most)
+        problem: str | None = None
+        rows: tuple[tuple[date, str, Texts], ...] = ()
+        try:
+            found = rows_with_key(ws.lake, declared.name, version.files, given, most=1)
+        except InvalidRange:
+            raise  # What the reader has typed, and not what became of the files.
+        except BackfillError as error:
+            # Who asked for it and who approved it is known all the same.
+            problem = error.message
+        else:
+            if not found:
+                raise NothingThen(table=declared.name, partition=described, at=at, what=f"row with {_words(given)}")
+            rows = ((partition, version.run_id, found[0]),)
+        inputs, sources = _inputs(ws, tx, _Rows(table=declared.name, rows=rows), most) if rows else ((), ())
         return Trace(
             table=declared.name,
             partition=described,
             key=given,
             at=at,
             seen=seen,
-            values=_business(found[0]),
+            values=_business(rows[0][2]) if rows else {},
+            problem=problem,
             periods=periods,
             publications=tuple(_publications(tx, version.publication_id)),
             inputs=inputs,
             records=tuple(_records(tx, sources)),
         )
-
-
-def periods_of(tx: ReadTransaction, table: str, partition: date) -> tuple[Period, ...]:
-    """What readers saw of a partition, and when: a publication begins a version, a rollback restores an earlier one."""
-    begun: list[Period] = []
-    for header in tx.publications.headers(table=table, states=_LANDED)[::-1]:
-        changes = tx.publications.get(header.publication_id).intent.changes
-        change = next((each for each in changes if each.partition == partition), None)
-        if change is None or header.finished_at is None:
-            continue
-        if header.action is Action.ROLLBACK:
-            version = change.restores or 0
-        else:
-            made = tx.versions.of_publication(header.publication_id)
-            version = next((each.version for each in made if each.partition == partition), 0)
-        begun.append(
-            Period(version=version, publication_id=header.publication_id, since=header.finished_at, until=None)
-        )
-    ends = [*(each.since for each in begun[1:]), None]
-    return tuple(replace(each, until=end) for each, end in zip(begun, ends, strict=True))
 
 
 def _seen_at(periods: Sequence[Period], at: datetime | None) -> Period | None:

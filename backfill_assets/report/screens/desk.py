@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 from backfill_assets.ledger.records import EventRecord, SetRecord
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import count_of, partition_text
+from backfill_assets.report.found import MOST, Found
 from backfill_assets.report.page import (
     Block,
     Code,
@@ -29,6 +30,7 @@ from backfill_assets.report.page import (
     section,
     set_ref,
     table,
+    table_ref,
     words,
 )
 from backfill_assets.report.requests import Act, NextStep, do
@@ -194,6 +196,50 @@ def audit_line(last: LastAudit | None, now: datetime) -> Note:
         tone=Tone.BAD if not (audit.agrees and last.is_contained) else Tone.ATTENTION if later else Tone.GOOD,
         items=() if last.is_contained and not later else (do(Act.AUDIT, head=audit.head),),
     )
+
+
+def found_page(found: Found) -> Page:
+    """What a search has found."""
+    runs = [
+        (
+            run_ref(str(row["run_id"])),
+            set_ref(str(row["set_id"])) if row["set_id"] else None,
+            state_of(str(row["state"])),
+            str(row["requested_by"]),
+            str(row["approved_by"] or ""),
+            str(row["reason"]),
+        )
+        for row in found.runs
+    ]
+    publications = [
+        (
+            str(row["publication_id"]),
+            str(row["table_name"]),
+            str(row["action"]),
+            run_ref(str(row["run_id"])),
+            str(row["asked_by"]),
+            str(row["reason"]),
+        )
+        for row in found.publications
+    ]
+    is_nothing = not (found.tables or runs or publications)
+    return page(
+        f"Search: {found.text}",
+        Note(text="Nothing has this text in an id, a name or a reason.") if is_nothing else None,
+        section("Tables", Items(items=tuple(map(table_ref, found.tables)))),
+        section(
+            _newest("Runs", runs),
+            table(["run", "set", "state", "asked by", "approved by", "reason"], runs, whole=["state"]),
+        ),
+        section(
+            _newest("Publications", publications),
+            table(["publication", "table", "act", "run", "by", "reason"], publications),
+        ),
+    )
+
+
+def _newest(title: str, rows: Sequence[object]) -> str:
+    return f"{title}, the newest {len(rows)}" if len(rows) >= MOST else title
 
 
 def refused_page(message: str, following: NextStep | None) -> Page:

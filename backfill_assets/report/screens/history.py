@@ -9,7 +9,7 @@ from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance
 from backfill_assets.ledger.records import PublicationHeader
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.history import TableHistory
-from backfill_assets.report.page import Facts, Page, Value, facts, page, run_ref, section, words
+from backfill_assets.report.page import Facts, Page, Value, facts, joined, page, run_ref, section, words
 from backfill_assets.report.partition import ImportOnDay, PartitionHistory, VersionHistory
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.runs import run_ids, state_of
@@ -45,14 +45,13 @@ def _version(version: VersionHistory) -> Facts:
     return facts(
         (f"version {version.claim.version}", state_of(version.claim.state, MEANING[version.claim.state])),
         ("rows", f"{version.claim.rows:,}; content checksum {version.claim.checksum}"),
-        ("since", words(version.claim.accepted_at, f" (table version {version.claim.delta_version})")),
+        ("readers saw it", words(seen_text(version), f" (table version {version.claim.delta_version})")),
         ("files removed", version.claim.removed_at),
         ("why", f"{manifest.kind}: {manifest.reason}"),
         ("no events", f"declared by {version.declared_empty_by}" if version.declared_empty_by else None),
         ("asked, agreed", f"{manifest.requested_by}, {version.approved_by}"),
         ("equal again in", ", ".join(found.run_id for found in version.verified_by)),
         ("undone", undone_text(version.undone)),
-        ("again since", version.restored_at),
         ("run", run_ref(version.claim.run_id)),
         ("code", f"{manifest.transform} {manifest.transform_version}; sha256 {manifest.code_digest[:16]}"),
         ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
@@ -64,6 +63,11 @@ def _version(version: VersionHistory) -> Facts:
         ("replaced", f"version {version.claim.replaces}" if version.claim.replaces else "nothing"),
         ("to undo it", version.undo),
     )
+
+
+def seen_text(version: VersionHistory) -> Value:
+    """From when until when readers saw a version, each time."""
+    return joined((words("from ", each.since, " until ", each.until or "now") for each in version.seen), ", and ")
 
 
 def undone_text(rollback: PublicationHeader | None) -> Value:

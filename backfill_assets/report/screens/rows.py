@@ -25,7 +25,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.partition import PartitionHistory, VersionHistory
 from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
-from backfill_assets.report.screens.history import undone_text
+from backfill_assets.report.screens.history import seen_text, undone_text
 from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.values import text_of
@@ -63,7 +63,7 @@ def _versions(history: PartitionHistory) -> Section | None:
             each.claim.version,
             state_of(each.claim.state),
             each.claim.rows,
-            each.claim.accepted_at,
+            seen_text(each),
             run_ref(each.claim.run_id),
             _release(each),
             each.manifest.requested_by,
@@ -75,17 +75,23 @@ def _versions(history: PartitionHistory) -> Section | None:
         for each in history.versions
     ]
     people = ("asked by", "approved by")
-    heads = ["version", "state", "rows", "accepted", "run", "release", *people, "reason"]
-    return section("Versions", table(heads, rows, numbers=["version", "rows"], whole=["state", "accepted", "run"]))
+    heads = ["version", "state", "rows", "readers saw it", "run", "release", *people, "reason"]
+    return section("Versions", table(heads, rows, numbers=["version", "rows"], whole=["state", "run"]))
 
 
-def row_page(row: RowHistory) -> Page:
-    """A row in every version of its partition, the newest on the left."""
+def row_page(row: RowHistory, trace: str) -> Page:
+    """A row in every version of its partition, the newest on the left.
+
+    Args:
+        row: The row.
+        trace: The address of what its present values were computed from.
+    """
     others = partition_ref(row.table, row.partition, "Other keys of this partition")
     legend = "The newest version is on the left. A value that differs from the version before is marked with \u2260. "
     return page(
         f"{row.table} {row.described}{f': {key_text(row.key)}' if row.key else ''}",
         Note(text=words(legend, others), tone=Tone.SOFT),
+        Note(text=place_ref(trace, "From this number to its request, the rows of its inputs, and landed records")),
         _values(row),
         section("Behind it", _behind(row)),
     )
@@ -148,12 +154,8 @@ def _behind(row: RowHistory) -> Table:
 
 def _seen(row: RowVersion) -> Value:
     version = row.version
-    return words(
-        "from ",
-        version.claim.accepted_at,
-        *((", undone ", undone_text(version.undone)) if version.undone else ()),
-        *((", restored ", version.restored_at) if version.restored_at else ()),
-    )
+    undone = (", undone ", undone_text(version.undone)) if version.undone else ()
+    return words(seen_text(version), *undone)
 
 
 def _landed(row: RowVersion) -> Value:

@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.page import Note, Page, Section, Table, Tone, facts, page, run_ref, section, table, words
+from backfill_assets.report.page import (
+    Note,
+    Page,
+    Place,
+    Ref,
+    Section,
+    Table,
+    Tone,
+    facts,
+    page,
+    run_ref,
+    section,
+    table,
+    words,
+)
 from backfill_assets.report.requests import Option, step
 from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.trace import ContributingRows, Trace
@@ -24,6 +38,7 @@ def trace_page(found: Trace) -> Page:
             ("until", seen.until or "now"),
             *found.values.items(),
         ),
+        Note(text=f"Its values cannot be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None,
         section("Publications, back to the request", _publications(found)),
         section("Every version that readers saw", table(["version", "from", "until", "by"], periods)),
         *map(_rows, found.inputs),
@@ -51,7 +66,13 @@ def _publications(found: Trace) -> Table:
 
 def _rows(found: ContributingRows) -> Section | None:
     columns = list(dict.fromkeys(name for row in found.rows for name in row.values))
-    rows = [(row.partition, *(row.values.get(name) for name in columns)) for row in found.rows]
+    rows = [
+        (
+            Ref(place=Place.PARTITION, id=row.partition, table=found.table),
+            *(row.values.get(name) for name in columns),
+        )
+        for row in found.rows
+    ]
     return section(
         f"{found.table}, from which {found.of} was computed",
         *(Note(text=text, tone=Tone.SOFT) for text in _said(found)),

@@ -73,8 +73,50 @@ def test_a_rollback_is_in_the_history_of_the_row(published_shop: Shop) -> None:
     operations.rollback(shop.ws, run_id, by="cem", reason="second thoughts")
     page = get(desk_of(shop), ROW)
     assert "undone by cem" in cells(page.text, "readers saw it")[0]
-    assert "restored" in cells(page.text, "readers saw it")[1]
+    before = cells(page.text, "readers saw it")[1]
+    assert (before.count("from "), before.endswith("until now")) == (2, True), "it was there twice"
     assert page.words.index("ROLLED_BACK") < page.words.index("ACCEPTED")
+
+
+def test_a_number_leads_to_its_request_and_to_landed_records_and_can_be_asked_for_as_it_was(
+    published_shop: Shop,
+) -> None:
+    shop = published_shop
+    first = shop.ws.clock()
+    shop.published(version="1.0.0", reason="sales were doubled")
+    desk = desk_of(shop)
+    row = get(desk, ROW)
+    assert cells(row.text, "readers saw it")[0].endswith("until now")
+    (_, until) = cells(row.text, "readers saw it")[1].split(" until ")
+    assert until != "now", "the version before has an end"
+    (link,) = (link for link in row.links if link.startswith("/trace?"))
+    now = get(desk, link)
+    assert now.status == 200
+    assert "sales were doubled" in now.words and "january.jsonl" in now.words
+    assert f"{SALES}, from which {RECENT} was computed" in now.words
+    then = get(desk, f"{link}&at={quote(first.isoformat())}")
+    assert then.status == 200
+    assert "why not" in then.words and "sales were doubled" not in then.words
+    assert get(desk, f"{link}&at=yesterday").status == 400
+    assert get(desk, link.replace("key.shop", "key.shpo")).status == 409
+    assert "write shop=VALUE" in get(desk, link.replace("key.shop", "key.shpo")).words
+
+
+def test_a_search_finds_runs_publications_and_tables_by_what_people_remember(published_shop: Shop) -> None:
+    shop = published_shop
+    run_id = shop.published(version="1.0.0", reason="sales were DOUBLED, by 100 %")
+    desk = desk_of(shop)
+    for text in ("were doubled", "100 %25", "ANA"):
+        found = get(desk, f"/search?q={text.replace(' ', '+')}")
+        assert found.status == 200 and run_id in found.words, text
+    assert "Nothing has this text" in get(desk, "/search?q=100_%25").words, "a sign of the database is a letter"
+    assert f"/runs?table={RECENT}" in get(desk, "/search?q=recent").links
+    exact = get(desk, f"/search?q={run_id}")
+    assert (exact.status, exact.headers["location"]) == (303, f"/runs/{run_id}")
+    assert "Type an id" in get(desk, "/search?q=").words
+    for word in HOSTILE:
+        page = get(desk, f"/search?q={quote(word)}")
+        assert page.status == 200 and word in page.words
 
 
 def test_a_row_of_a_source_names_its_file_and_record(shop: Shop) -> None:

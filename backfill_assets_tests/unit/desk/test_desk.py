@@ -50,6 +50,8 @@ PAGES = (
     "/publications",
     f"/publications?table={TURNOVER}",
     "/audit",
+    "/search?q=turnover",
+    "/search?q=nothing+has+this",
     "/runs/turnover-00003",
     "/reports/turnover-00003",
     "/reports/turnover-00003",
@@ -225,6 +227,10 @@ def test_files_that_are_gone_are_named_and_the_rest_is_shown(app: Starlette) -> 
     assert row.status == 200
     assert "the rows cannot be read: the file _runs/turnover-" in row.words and "is gone" in row.words
     assert "approved by ben" in row.words
+    (link,) = (each for each in row.links if each.startswith("/trace?"))
+    traced = get(app, link)
+    assert traced.status == 200 and "Its values cannot be shown: " in traced.words
+    assert "Publications, back to the request" in traced.words and " ben " in traced.words
     keys = get(app, f"/rows?table=bronze.orders&partition={DAY}")
     assert "No keys can be shown: the rows cannot be read: the file _runs/orders-" in keys.words
 
