@@ -39,8 +39,8 @@ ON_A_STORE = $(addprefix backfill_assets_tests/integration/, \
 	restatements/test_sets_publish_what_they_read.py restatements/test_sets_with_gaps.py upkeep/test_doctor.py \
 	upkeep/test_reproduce.py upkeep/test_tampering.py upkeep/test_vacuum.py)
 
-# Tests of captures, each family with its real server.
-CAPTURES = backfill_assets_tests/integration/capture
+# Tests of captures and replays, each family with its real server.
+CAPTURES = backfill_assets_tests/integration/capture backfill_assets_tests/integration/deliver
 
 # The way of a run by the commands that a person types: landed, planned, approved, staged, gated, published, undone.
 END_TO_END = backfill_assets_tests/acceptance/test_cli.py::test_a_restatement_from_plan_to_rollback
@@ -56,7 +56,7 @@ help:
 	@echo "              WORKERS=... for other than two processes, here and in the others"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/support/long_tests.py;"
 	@echo "              PART=1/3 for the first of three parts)"
-	@echo "make test-sources  capture from real servers on loopback: killed, throttled, expired, created again, and a log"
+	@echo "make test-sources  capture from, and replay to, real servers on loopback: killed, expired, fenced, and a log"
 	@echo "              (SIZE=full for the whole log of 561,470 events)"
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
@@ -98,15 +98,15 @@ types: setup
 	$(RUN) .venv/bin/mypy
 
 tests: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka prometheus
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka kinesis prometheus
 	$(RUN) $(PYTEST) -m "not long"
 
 test-long: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka prometheus readers
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka kinesis prometheus readers
 	$(RUN) $(PYTEST) -m long --part $(PART) backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 test-sources: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka kinesis
 	$(RUN) $(PYTEST) $(if $(filter full,$(SIZE)),--hypothesis-profile=thorough --timeout 7200) $(CAPTURES)
 
 test-ui: setup

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [prometheus] [readers] [chromium]
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [kinesis] [prometheus] [readers] [chromium]
 #
 #   (java and python when nothing is named)
 #
@@ -14,6 +14,8 @@
 #             Maven. Both are kept in ~/.cache/backfill_assets; without them those tests are skipped.
 # kafka       a Kafka broker for the tests of captures (deploy/kafka/pom.xml), by Maven, kept in the same cache; without it
 #             those tests are skipped.
+# kinesis     kinesalite, a server of Kinesis for the same tests, by npm, kept in the same cache; without it those tests are
+#             skipped.
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
 # prometheus  Debian's Prometheus and promtool for the tests of metrics and alerts, unpacked into the same cache and not
 #             installed, because the package starts a server; without them those tests are skipped.
@@ -37,6 +39,7 @@ readonly ENVIRONMENT=$VENV/setup.env # what the Makefile reads before it starts 
 readonly CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/backfill_assets
 readonly VERSITYGW=v1.8.0
 readonly AXE=4.14.1
+readonly KINESALITE=3.3.3
 readonly TURN=.venv.turn             # the folder that exists while somebody is setting up
 
 log=$(mktemp)
@@ -363,6 +366,25 @@ ensure_kafka() {
         say "CAPTURES FROM KAFKA ARE NOT TESTED: the broker could not be fetched; install Maven and run this again."
 }
 
+has_kinesis() { [ -e "$CACHE/kinesalite-$KINESALITE/node_modules/kinesalite/cli.js" ]; }
+
+fetch_kinesis() {
+    local folder
+    command -v npm >/dev/null || apt_install npm || return 1
+    say "Fetching kinesalite $KINESALITE for the tests of captures (15 MB, once)."
+    mkdir -p "$CACHE"
+    folder=$(mktemp -d "$CACHE/kinesalite.XXXXXX")
+    quietly npm install --silent --no-audit --no-fund --omit=optional --prefix "$folder" "kinesalite@$KINESALITE" &&
+        mv "$folder" "$CACHE/kinesalite-$KINESALITE" && return 0
+    rm -rf "$folder"
+    return 1
+}
+
+ensure_kinesis() {
+    has_kinesis || fetch_kinesis ||
+        say "CAPTURES FROM KINESIS ARE NOT TESTED: kinesalite could not be fetched; install npm and run this again."
+}
+
 has_prometheus() {
     command -v promtool >/dev/null && command -v prometheus >/dev/null || [ -x "$CACHE/prometheus/usr/bin/promtool" ]
 }
@@ -468,10 +490,11 @@ for need in "$@"; do
     eatmydata) ensure_eatmydata ;;
     s3) ensure_s3 ;;
     kafka) ensure_kafka ;;
+    kinesis) ensure_kinesis ;;
     prometheus) ensure_prometheus ;;
     readers) ensure_readers ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, prometheus, readers and chromium." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, kinesis, prometheus, readers and chromium." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then

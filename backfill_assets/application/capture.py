@@ -32,7 +32,7 @@ from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.publication.capture_approval import approve_capture, capture_demand, require_may_approve
+from backfill_assets.publication.moves_approval import approve_capture, capture_demand, require_may_approve
 from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract
 from backfill_assets.workspace import Workspace

@@ -14,6 +14,8 @@ from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.http_requests import HttpSecrets
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.kinesis import KinesisCapture
+from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.postgres import PostgresStream
 from backfill_assets.capture.postgres_table import PostgresTable
@@ -23,7 +25,7 @@ from backfill_assets.capture.streams import Operated, Stream, Tombstones
 
 @contextmanager
 def opened_stream(
-    declared: KafkaTopic | PostgresTable | HttpApi | LakeTable,
+    declared: KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable,
     *,
     key: Sequence[str],
     columns: Sequence[str],
@@ -67,6 +69,8 @@ def opened_stream(
             stream = HttpStream(declared, secret=told, event_time=event_time, as_of=as_of)
         case LakeTable():
             stream = DeltaStream(declared, secret=secret(declared.secrets), event_time=event_time, operated=operated)
+        case KinesisStream():
+            stream = KinesisCapture(declared, secret=secret(declared.secrets))
         case _:
             assert_never(declared)
     try:

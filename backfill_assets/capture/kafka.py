@@ -1,4 +1,4 @@
-"""Kafka capture: ranges of offsets of a topic as files of JSON lines. The only module that knows the client.
+"""Kafka capture: ranges of offsets of a topic as files of JSON lines.
 
 Partitions are assigned by hand and nothing is ever committed, so that no consumer group notices. The end of a range is
 a position, not a record: the last offsets may be markers of transactions, which no consumer sees.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,43 +20,27 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets.capture.errors import (
     CreatedAgain,
-    NoStream,
     NothingCaptured,
     NothingWhole,
     OtherTopic,
     RangeExpired,
-    ReadFailed,
-    StreamAway,
-    StreamDenied,
 )
+from backfill_assets.capture.json_members import members_of, quoted, text_or_base64
+from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
 from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Tombstones, Written, cut
-from backfill_assets.core.errors import PackageMissing
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
-    from confluent_kafka.admin import AdminClient
 
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
-
+TOMBSTONE = "kafka_tombstone"
+"""The member of a landed record that had no value."""
 _SAMPLED = 100
 """So many records of a partition say about how long the others are."""
 _LEVEL = 3
 _PINNED = ("cleanup.policy", "retention.ms", "message.timestamp.type")
 _TIMESTAMP_TYPES = {1: "create", 2: "append"}
-_DENIED = frozenset(
-    [
-        "_AUTHENTICATION",
-        "_SSL",
-        "SASL_AUTHENTICATION_FAILED",
-        "ILLEGAL_SASL_STATE",
-        "UNSUPPORTED_SASL_MECHANISM",
-        "TOPIC_AUTHORIZATION_FAILED",
-        "GROUP_AUTHORIZATION_FAILED",
-        "CLUSTER_AUTHORIZATION_FAILED",
-    ]
-)
 
 
 class KafkaStream:
@@ -75,14 +58,12 @@ class KafkaStream:
         self, declared: KafkaTopic, *, secret: Mapping[str, str], tombstones: Tombstones | None = None
     ) -> None:
         self._declared = declared
-        self._secret = secret
         self._tombstones = tombstones
-        self._trouble: list[KafkaError] = []
-        self._kafka = _client()
+        self._client = KafkaClient(declared, declared.topic, secret=secret, what="a capture from Kafka")
 
     @property
     def name(self) -> str:
-        return f"the topic {self._declared.topic}"
+        return self._client.name
 
     def close(self) -> None:
         if "_consumer" in self.__dict__:
@@ -93,45 +74,35 @@ class KafkaStream:
     def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
         if period.is_whole:
             raise NothingWhole(name=self.name)
-        cluster, topic_id, partitions = self._identity()
-        pinned = self._configuration()
-        spans = tuple(self._resolved(partition, period, captured, pinned) for partition in partitions)
+        topic, configured = self._identity(), self._client.configuration()
+        pinned = {name: configured[name] for name in _PINNED}
+        spans = tuple(self._resolved(partition, period, captured, pinned) for partition in topic.partitions)
         if period.start is None and not captured:
             raise NothingCaptured(source=self._declared.topic)
         return Resolution(
             family=str(Family.KAFKA),
             name=self._declared.topic,
-            stream=f"{cluster}/{topic_id}",
-            pinned={**pinned, "isolation.level": str(FIXED["isolation.level"]), "partitions": str(len(partitions))},
+            stream=f"{topic.cluster}/{topic.topic_id}",
+            pinned={
+                **pinned,
+                "isolation.level": str(FIXED["isolation.level"]),
+                "partitions": str(len(topic.partitions)),
+            },
             is_compacted="compact" in pinned["cleanup.policy"],
             spans=spans,
         )
 
     def require_same(self, stream: str) -> None:
-        cluster, topic_id, _ = self._identity()
-        found = f"{cluster}/{topic_id}"
+        topic = self._identity()
+        found = f"{topic.cluster}/{topic.topic_id}"
         if found != stream and not self._declared.topic_id:
             raise CreatedAgain(name=self.name, expected=stream, found=found)
 
-    def _identity(self) -> tuple[str, str, tuple[int, ...]]:
-        """The ids of cluster and topic, and its partitions."""
-        topics = self._kafka.TopicCollection([self._declared.topic])
-        cluster = self._answer(self._admin.describe_cluster(request_timeout=self._seconds))
-        (answered,) = self._admin.describe_topics(topics, request_timeout=self._seconds).values()
-        topic = self._answer(answered)
-        # The id's own text is Base64 with characters that no file name should have.
-        topic_id = str(topic.topic_id).translate(str.maketrans("+/", "-_")).rstrip("=")
-        if self._declared.topic_id not in ("", topic_id):
-            raise OtherTopic(name=self.name, expected=self._declared.topic_id, found=topic_id)
-        return str(cluster.cluster_id), topic_id, tuple(sorted(each.id for each in topic.partitions))
-
-    def _configuration(self) -> dict[str, str]:
-        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]  # documented
-
-        asked = ConfigResource(ResourceType.TOPIC, self._declared.topic)
-        (answered,) = self._admin.describe_configs([asked], request_timeout=self._seconds).values()
-        found = self._answer(answered)
-        return {name: str(found[name].value) for name in _PINNED}
+    def _identity(self) -> TopicIdentity:
+        found = self._client.identity()
+        if self._declared.topic_id not in ("", found.topic_id):
+            raise OtherTopic(name=self.name, expected=self._declared.topic_id, found=found.topic_id)
+        return found
 
     def _resolved(
         self, partition: int, period: Period, captured: Sequence[Captured], pinned: Mapping[str, str]
@@ -180,15 +151,15 @@ class KafkaStream:
         return _time_of(sampled[0]) if sampled else None
 
     def _watermarks(self, partition: int) -> tuple[int, int]:
-        with self._asking():
-            low, high = self._consumer.get_watermark_offsets(self._at(partition), timeout=self._seconds)
+        with self._client.asking():
+            low, high = self._consumer.get_watermark_offsets(self._client.at(partition), timeout=self._client.seconds)
         return low, high
 
     def _offset_at(self, partition: int, at: datetime, high: int) -> int:
         """The first offset with a timestamp at or after an instant; the end where there is none."""
-        asked = self._at(partition, int(at.timestamp() * 1000))
-        with self._asking():
-            (found,) = self._consumer.offsets_for_times([asked], timeout=self._seconds)
+        asked = self._client.at(partition, int(at.timestamp() * 1000))
+        with self._client.asking():
+            (found,) = self._consumer.offsets_for_times([asked], timeout=self._client.seconds)
         if found.error is not None:
             raise self._failure(found.error)
         return high if found.offset < 0 else found.offset
@@ -234,7 +205,7 @@ class KafkaStream:
         if start >= end:
             return
         consumer, topic = self._consumer, self._declared.topic
-        consumer.assign([self._at(partition, start)])
+        consumer.assign([self._client.at(partition, start)])
         try:
             at, heard = start, time.monotonic()
             while at < end:
@@ -261,22 +232,17 @@ class KafkaStream:
                 consumer.unassign()
 
     def _require_heard(self, heard: float) -> None:
-        self._require_allowed()
-        if time.monotonic() - heard > self._seconds:
-            raise StreamAway(name=self.name, seconds=self._seconds, why=self._last_trouble)
-
-    def _require_allowed(self) -> None:
-        denied = next((error for error in self._trouble if error.name() in _DENIED), None)
-        if denied is not None:
-            raise self._failure(denied)
+        self._client.require_allowed()
+        if time.monotonic() - heard > self._client.seconds:
+            raise self._client.away()
 
     def _line(self, message: Message) -> bytes:
         """One landed record: what Kafka says of it, and the members of the value as they were written."""
         value, said = message.value(), _kafka_members(message)
         if value is None:
-            deleted = _quoted(self._deleted(message))[1:-1]
-            return f"{{{said}{deleted and ', '}{deleted}}}\n".encode()
-        members = _members_of(value)
+            deleted = quoted(self._deleted(message))[1:-1]
+            return f'{{{said}, "{TOMBSTONE}": true{deleted and ", "}{deleted}}}\n'.encode()
+        members = members_of(value, "kafka_")
         if members is None:
             return f'{{{said}, "kafka_value": "{base64.b64encode(value).decode()}"}}\n'.encode()
         return b"{%b%b%b}\n" % (said.encode(), members and b", ", members)
@@ -303,115 +269,19 @@ class KafkaStream:
 
     # ------------------------------------------------------------------------------------------------- the connection
 
-    @property
-    def _seconds(self) -> float:
-        return max(0.1, self._declared.answers_within / timedelta(seconds=1))
-
-    @property
-    def _usual(self) -> dict[str, Any]:
-        return {
-            **self._declared.settings,
-            **self._secret,
-            "bootstrap.servers": self._declared.servers,
-            "error_cb": self._trouble.append,
-            # What the client says besides is on standard error, where it cannot be told apart from our own words.
-            "log_level": 0,
-        }
-
-    @cached_property
-    def _admin(self) -> AdminClient:
-        from confluent_kafka.admin import AdminClient
-
-        return AdminClient(self._usual)
-
     @cached_property
     def _consumer(self) -> Consumer:
         group = f"backfill-capture-{secrets.token_hex(8)}"  # required, and never created: nothing is committed
         most = {"queued.max.messages.kbytes": 32_768, "fetch.queue.backoff.ms": 10}
-        consumer: Consumer = self._kafka.Consumer({**self._usual, **most, **FIXED, "group.id": group})
+        consumer: Consumer = self._client.kafka.Consumer({**self._client.usual, **most, **FIXED, "group.id": group})
         return consumer
-
-    def _at(self, partition: int, offset: int = -1001) -> Any:
-        return self._kafka.TopicPartition(self._declared.topic, partition, offset)
-
-    def _answer(self, answered: Any) -> Any:
-        until = time.monotonic() + self._seconds
-        while not answered.done() and time.monotonic() < until:
-            self._admin.poll(0.05)  # only then does the client say what troubles it
-            self._require_allowed()
-        with self._asking():
-            return answered.result(timeout=0)
-
-    def _asking(self) -> _Asking:
-        return _Asking(self)
-
-    @property
-    def _last_trouble(self) -> str:
-        return f" ({_plain(self._trouble[-1].str())})" if self._trouble else ""
 
     def _failure(self, error: KafkaError, *, partition: int | None = None) -> Exception:
         """What an error of the client means."""
-        denied = next((each for each in (error, *self._trouble) if each.name() in _DENIED), None)
-        if denied is not None:
-            return StreamDenied(name=self.name, why=_plain(denied.str()))
-        match error.name():
-            case "UNKNOWN_TOPIC_OR_PART" | "_UNKNOWN_TOPIC" | "_UNKNOWN_PARTITION":
-                return NoStream(name=self.name.removeprefix("the "), servers=self._declared.servers)
-            case "_TIMED_OUT" | "_TRANSPORT" | "_ALL_BROKERS_DOWN" | "REQUEST_TIMED_OUT" | "_RESOLVE":
-                return StreamAway(name=self.name, seconds=self._seconds, why=self._last_trouble)
-            case "OFFSET_OUT_OF_RANGE" | "_AUTO_OFFSET_RESET" if partition is not None:
-                low, high = self._watermarks(partition)
-                return self._expired(partition, low, high, expected=None)
-        return ReadFailed(name=self.name, why=_plain(error.str()))
-
-
-class _Asking:
-    """Turns errors of the client into ours."""
-
-    def __init__(self, stream: KafkaStream) -> None:
-        self._stream = stream
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        from confluent_kafka import KafkaException
-
-        if isinstance(error, KafkaException):
-            raise self._stream._failure(error.args[0]) from None
-        if isinstance(error, TimeoutError):
-            why = self._stream._last_trouble
-            raise StreamAway(name=self._stream.name, seconds=self._stream._seconds, why=why) from None
-
-
-def _client() -> Any:
-    try:
-        import confluent_kafka
-    except ImportError:
-        raise PackageMissing(what="a capture from Kafka", package="confluent-kafka", extra="kafka") from None
-    return confluent_kafka
-
-
-def _members_of(value: bytes) -> bytes | None:
-    """The members of a JSON object, as they were written, on one line; None when the value is none."""
-    try:
-        text = value.decode()
-    except UnicodeDecodeError:
-        return None
-    value = value.strip(b" \t\r\n")
-    if not (value.startswith(b"{") and value.endswith(b"}")):
-        return None
-    members = value[1:-1].strip(b" \t\r\n")
-    # Otherwise what is no object does not become one by our own members: then landing says of the record what is wrong.
-    if b'"kafka_' in members or b"\n" in members or b"\r" in members or not members:
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-        if not isinstance(found, dict) or any(name.startswith("kafka_") for name in found):
-            return None
-    # Line breaks of a JSON object are between its members: within a text they are escaped.
-    return members.replace(b"\r", b" ").replace(b"\n", b" ")
+        if error.name() in ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET") and partition is not None:
+            low, high = self._watermarks(partition)
+            return self._expired(partition, low, high, expected=None)
+        return self._client.failure(error)
 
 
 def _kafka_members(message: Message) -> str:
@@ -422,24 +292,17 @@ def _kafka_members(message: Message) -> str:
         said += f', "kafka_timestamp": "{iso}", "kafka_timestamp_type": "{_TIMESTAMP_TYPES[kind]}"'
     key, headers = message.key(), message.headers()
     if key is not None:
-        ((name, text),) = _text_or_base64("kafka_key", key).items()
-        said += f', "{name}": {_quoted(text)}'
+        ((name, text),) = text_or_base64("kafka_key", key).items()
+        said += f', "{name}": {quoted(text)}'
     if headers:
         assert isinstance(headers, list)
-        said += f', "kafka_headers": {_quoted(_quoted([_header(name, value) for name, value in headers]))}'
+        said += f', "kafka_headers": {quoted(quoted([_header(name, value) for name, value in headers]))}'
     return said
 
 
 def _header(name: str, value: str | bytes | None) -> Mapping[str, str | None]:
     held = value.encode() if isinstance(value, str) else value
-    return {"name": name, **({"value": None} if held is None else _text_or_base64("value", held))}
-
-
-def _text_or_base64(name: str, value: bytes) -> Mapping[str, str]:
-    try:
-        return {name: value.decode()}
-    except UnicodeDecodeError:
-        return {f"{name}_base64": base64.b64encode(value).decode()}
+    return {"name": name, **({"value": None} if held is None else text_or_base64("value", held))}
 
 
 def _size_of(message: Message) -> int:
@@ -497,8 +360,3 @@ def _covers(captured: Iterable[Captured], low: int, start: datetime) -> bool:
         if begins <= complete_to or is_from_start:
             complete_to = max(complete_to, int(each.range_to))
     return complete_to >= low
-
-
-def _plain(text: str) -> str:
-    """What the client says, without its own addresses and counts."""
-    return re.sub(r"^.*?: (?=[A-Z])", "", text).strip().rstrip(".")

@@ -1,4 +1,4 @@
-"""Kafka topic: how an author declares that a source is captured from one. The client is in `kafka`.
+"""Kafka topics: how an author declares that a source is captured from one, or a table is replayed to some.
 
 A declaration is code, and what is in it may be read by many: secrets are named in it, and read when they are used.
 """
@@ -6,7 +6,7 @@ A declaration is code, and what is in it may be read by many: secrets are named 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
@@ -32,7 +32,48 @@ _OF_THE_CAPTURE = frozenset({*FIXED, "bootstrap.servers", "group.id", "group.ins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaTopic:
+class KafkaCluster:
+    """A cluster, as an author declares how it is reached.
+
+    Attributes:
+        servers: Where the cluster is first asked, such as `broker-1:9092,broker-2:9092`.
+        answers_within: How long the cluster may say nothing before a command stops.
+        settings: Further settings of librdkafka, such as `security.protocol`; none of them is secret.
+        secrets: Settings of librdkafka that are secret, such as `sasl.password`, each with a name. Its value is in the
+            environment variable of that name, or in the file that the variable with `_FILE` behind the name names.
+    """
+
+    servers: str
+    answers_within: timedelta = timedelta(seconds=30)
+    settings: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def mistakes_in(self, what: str, kept: Collection[str]) -> Iterator[str]:
+        """What is wrong with how the cluster is reached.
+
+        Args:
+            what: What the cluster is for, `capture` or `replay`.
+            kept: The settings that it sets itself.
+        """
+        if not isinstance(self.servers, str) or not re.fullmatch(r"[^\s,/@]+:[0-9]+(,[^\s,/@]+:[0-9]+)*", self.servers):
+            yield f"its servers are {self.servers!r:.60}, and have to be like 'broker-1:9092,broker-2:9092'"
+        if not isinstance(self.answers_within, timedelta) or self.answers_within < timedelta(0):
+            value = f"{self.answers_within!r:.60}"
+            yield f"answers_within of its {what} is {value}, and has to be a timedelta of at least nothing"
+        for name in (*self.settings, *self.secrets):
+            if name in kept:
+                yield f"its {what} sets {name}, which a {what} sets itself"
+        for name in self.settings:
+            if _SECRET.search(name):
+                yield f"its {what} has {name} among its settings: name it among its secrets"
+        for name, secret in self.secrets.items():
+            if not isinstance(secret, str) or not _NAME.fullmatch(secret):
+                # Whatever was written there may be the secret itself.
+                yield f"the secret {name} of its {what} is named by an environment variable, such as KAFKA_PASSWORD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTopic(KafkaCluster):
     """A topic of which a source captures ranges of offsets.
 
     The value of a record is a JSON object with the columns of the contract. Landed records have its members as they
@@ -41,50 +82,69 @@ class KafkaTopic:
 
     Attributes:
         topic: Its name.
-        servers: Where the cluster is first asked, such as `broker-1:9092,broker-2:9092`.
         lateness: How much later than its timestamp a record may be in its partition: the end of a period is looked for
             so much later.
         chunk: The most offsets of one landed file.
         key_format: What the key of a record without a value, which deletes, is: the text of the one column of the
             source's key, or a JSON object with all of them.
         topic_id: The id of the topic, where one of this name was created again: earlier captures then do not count.
-        answers_within: How long the cluster may say nothing before a capture stops.
-        settings: Further settings of librdkafka, such as `security.protocol`; none of them is secret.
-        secrets: Settings of librdkafka that are secret, such as `sasl.password`, each with a name. Its value is in the
-            environment variable of that name, or in the file that the variable with `_FILE` behind the name names.
     """
 
     topic: str
-    servers: str
     lateness: timedelta = timedelta(0)
     chunk: int = 100_000
     key_format: KeyFormat = "text"
     topic_id: str = ""
-    answers_within: timedelta = timedelta(seconds=30)
-    settings: Mapping[str, str] = field(default_factory=dict)
-    secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the declaration, for a sentence that names its table."""
-        if not isinstance(self.topic, str) or not TOPIC.fullmatch(self.topic) or self.topic in (".", ".."):
+        if not is_topic(self.topic):
             yield f"it is captured from {self.topic!r:.60}, which is no name of a topic"
-        if not isinstance(self.servers, str) or not re.fullmatch(r"[^\s,/@]+:[0-9]+(,[^\s,/@]+:[0-9]+)*", self.servers):
-            yield f"its servers are {self.servers!r:.60}, and have to be like 'broker-1:9092,broker-2:9092'"
         if isinstance(self.chunk, bool) or not isinstance(self.chunk, int) or self.chunk < 1:
             yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a number of offsets"
-        for name in ("lateness", "answers_within"):
-            value = getattr(self, name)
-            if not isinstance(value, timedelta) or value < timedelta(0):
-                yield f"{name} of its capture is {value!r:.60}, and has to be a timedelta of at least nothing"
+        if not isinstance(self.lateness, timedelta) or self.lateness < timedelta(0):
+            yield f"lateness of its capture is {self.lateness!r:.60}, and has to be a timedelta of at least nothing"
         if self.key_format not in ("text", "json"):
             yield f"the key_format of its capture is {self.key_format!r:.60}, and has to be 'text' or 'json'"
-        for name in (*self.settings, *self.secrets):
-            if name in _OF_THE_CAPTURE:
-                yield f"its capture sets {name}, which a capture sets itself"
-        for name in self.settings:
-            if _SECRET.search(name):
-                yield f"its capture has {name} among its settings: name it among its secrets"
-        for name, secret in self.secrets.items():
-            if not isinstance(secret, str) or not _NAME.fullmatch(secret):
-                # Whatever was written there may be the secret itself.
-                yield f"the secret {name} of its capture is named by an environment variable, such as KAFKA_PASSWORD"
+        yield from self.mistakes_in("capture", _OF_THE_CAPTURE)
+
+
+_OF_THE_REPLAY = frozenset(
+    {
+        *("bootstrap.servers", "transactional.id", "enable.idempotence", "acks", "partitioner", "group.id"),
+        *("isolation.level", "enable.auto.commit", "message.timestamp.type"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaReplay(KafkaCluster):
+    """Allows that a table is replayed to temporary topics of a cluster; without it nothing of the table leaves.
+
+    Attributes:
+        partitions: How many partitions such a topic has. A topic of records that were captured from a topic has as many
+            as that, and each record has its partition of there.
+        key_format: What the key of a record is: the text of the one column of the table's key, or a JSON object with
+            all of them. Records that were captured from a topic keep their own.
+        live_topics: Topics that are there already and may be replayed to as well, each time with the approval of
+            another person than the requester.
+    """
+
+    partitions: int = 1
+    key_format: KeyFormat = "json"
+    live_topics: tuple[str, ...] = ()
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the declaration, for a sentence that names its table."""
+        if isinstance(self.partitions, bool) or not isinstance(self.partitions, int) or self.partitions < 1:
+            yield f"its replay has {self.partitions!r:.60} partitions, and has to have a number of them"
+        if self.key_format not in ("text", "json"):
+            yield f"the key_format of its replay is {self.key_format!r:.60}, and has to be 'text' or 'json'"
+        if not isinstance(self.live_topics, tuple) or not all(map(is_topic, self.live_topics)):
+            yield f"its replay allows {self.live_topics!r:.60}, which is no tuple of names of topics"
+        yield from self.mistakes_in("replay", _OF_THE_REPLAY)
+
+
+def is_topic(name: object) -> bool:
+    """Whether a topic can have this name."""
+    return isinstance(name, str) and bool(TOPIC.fullmatch(name)) and name not in (".", "..")

@@ -30,6 +30,7 @@ class Family(StrEnum):
     POSTGRES = "postgresql"
     HTTP = "http"
     LAKE = "lake"
+    KINESIS = "kinesis"
 
 
 class Format(StrEnum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -94,10 +95,21 @@ class StreamCapture:
             Refused: It is not what was captured.
             UnreadableFile: It cannot be read as records of its source.
         """
-        with place.scratch() as copy:
-            with place.files.open(self.file.stored_path) as stored, copy.open("wb") as written:
-                shutil.copyfileobj(stored, written, 1 << 20)
-            if sha256_of_file(copy) != self.file.sha256:
-                raise NotAsCaptured(path=self.file.stored_path)
+        with copied(place, self.file.stored_path, self.file.sha256) as copy:
             checked = check(copy, self.file.kind)
         yield self.file, checked
+
+
+@contextmanager
+def copied(place: LandingPlace, stored_path: str, sha256: str) -> Iterator[Path]:
+    """A copy of a landed file on this machine while the block lasts.
+
+    Raises:
+        Refused: It is not what was captured.
+    """
+    with place.scratch() as copy:
+        with place.files.open(stored_path) as stored, copy.open("wb") as written:
+            shutil.copyfileobj(stored, written, 1 << 20)
+        if sha256_of_file(copy) != sha256:
+            raise NotAsCaptured(path=stored_path)
+        yield copy

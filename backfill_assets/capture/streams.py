@@ -179,7 +179,7 @@ class Operated:
 
 @dataclass(slots=True)
 class Pace:
-    """Holds a capture to so many records and bytes a minute.
+    """Holds a capture or a replay to so many records and bytes a minute.
 
     Attributes:
         records_per_minute: At most so many records; None for no limit.
@@ -197,7 +197,7 @@ class Pace:
     _bytes: int = field(default=0, init=False)
 
     def took(self, records: int, size_bytes: int) -> None:
-        """Waits until so much more may have been read."""
+        """Waits until so much more may have been moved."""
         self._began = self.now() if self._began is None else self._began
         self._records += records
         self._bytes += size_bytes
@@ -213,6 +213,11 @@ class Pace:
     def most_at_once(self) -> int:
         """How many records may be read before the next look at the clock: a second of them."""
         return max(1, min(5_000, (self.records_per_minute or 300_000) // 60))
+
+    @property
+    def bytes_at_once(self) -> int:
+        """How many bytes may be moved before the next look at the clock: a second of them."""
+        return max(1, min(8_000_000, (self.bytes_per_minute or 480_000_000) // 60))
 
 
 def cut(span: Span, captured: Sequence[Span], chunk: int, position: Callable[[str], int]) -> Iterator[tuple[int, int]]:

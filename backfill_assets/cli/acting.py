@@ -40,13 +40,18 @@ def approve(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Agree to exactly this manifest, capture, or every run of a set, as another person than the requester."""
+    """Agree to exactly this manifest, capture, replay, or every run of a set, as another person than the requester."""
     with answering(as_json) as console:
         with opened() as session:
             if run.startswith("cap-"):
                 from backfill_assets.application.capture import approve as approve_capture
 
                 answer(console, approve_capture(session.ws, run, by=person(by), note=note), as_json=as_json)
+                return
+            if run.startswith("rep-"):
+                from backfill_assets.application.replay import approve as approve_replay
+
+                answer(console, approve_replay(session.ws, run, by=person(by), note=note), as_json=as_json)
                 return
             document = session.subject(run).approve(by=person(by), note=note)
         answer(console, document, as_json=as_json)

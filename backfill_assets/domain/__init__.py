@@ -9,7 +9,8 @@ not examined by commands that only look.
 from __future__ import annotations
 
 from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeWindow, Token
-from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.core.errors import InvalidReference
@@ -77,7 +78,9 @@ __all__ = [
     "IdRange",
     "Input",
     "InvalidReference",
+    "KafkaReplay",
     "KafkaTopic",
+    "KinesisStream",
     "LakeTable",
     "Lateness",
     "Lift",

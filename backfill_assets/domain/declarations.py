@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pyspark.sql.types import DataType, StringType, StructType
 
+from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
@@ -120,6 +121,17 @@ def check_table(table: Declared, *, partition: str | None = None) -> None:
         raise wrong(table, "it has no key")
     require_columns(table, table.key, "key column")
     check_identifying(table.name, table.schema, table.key, "key column")
+
+
+REPLAY = Kind(words="KafkaReplay(...)", test=lambda value: value is None or isinstance(value, KafkaReplay))
+
+
+def check_replay(table: Declared, replay: KafkaReplay | None) -> None:
+    """Refuses a replay that cannot be carried out as it is declared."""
+    for mistake in () if replay is None else replay.mistakes():
+        raise wrong(table, mistake)
+    if replay is not None and replay.key_format == "text" and len(table.key) > 1:
+        raise wrong(table, "records of its replay have a text as key, and its own key has several columns")
 
 
 def check_policy(table: Declared, policy: Policy) -> None:

@@ -10,7 +10,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from backfill_assets.capture.http_api import HttpApi
-from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.streams import Operated, Tombstones
@@ -20,10 +21,12 @@ from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
+    REPLAY,
     Kind,
     Partitioning,
     a,
     check_policy,
+    check_replay,
     check_table,
     complete_gates,
     require_columns,
@@ -52,7 +55,7 @@ def _is_zone(value: object) -> bool:
 FILE_NAME, ROW_NUMBER = "file_name", "row_number"
 """What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
 
-DeclaredStream = KafkaTopic | PostgresTable | HttpApi | LakeTable
+DeclaredStream = KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable
 """The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
 
 OF_A_SOURCE = {
@@ -69,9 +72,10 @@ OF_A_SOURCE = {
     "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
     "capture": Kind(
-        words="KafkaTopic(...), PostgresTable(...), HttpApi(...) or LakeTable(...)",
+        words="KafkaTopic(...), KinesisStream(...), PostgresTable(...), HttpApi(...) or LakeTable(...)",
         test=lambda value: value is None or isinstance(value, DeclaredStream),
     ),
+    "replay": REPLAY,
     "most_withdrawn_percent": Kind(
         words="a number from 0 to 100",
         test=lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100,
@@ -112,6 +116,7 @@ class SourceTable:
         operation: How records name what they do to their key. Without it each record is a state of its key.
         most_withdrawn_percent: The share of keys that a complete extract may withdraw without a person's confirmation.
         capture: The stream that its files are captured from; files of people can land beside it.
+        replay: Allows that its records are replayed to topics, and says to which.
     """
 
     name: str
@@ -130,6 +135,7 @@ class SourceTable:
     operation: Operations | None = None
     most_withdrawn_percent: float = 20
     capture: DeclaredStream | None = None
+    replay: KafkaReplay | None = None
     description: str = ""
     policy: Policy = SOURCE_POLICY
     gates: tuple[Gate, ...] = ()
@@ -153,6 +159,7 @@ class SourceTable:
         self._check_row_number()
         self._check_changes()
         self._check_capture()
+        check_replay(self, self.replay)
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
         check_breakdown(self, None, partition=self.partition.column)
         object.__setattr__(self, "lift", normalized(self.lift))
@@ -255,11 +262,10 @@ class SourceTable:
             raise wrong(self, mistake)
         if self.row_number:
             raise wrong(self, "it is captured, and its records are known by the number in their file: name their key")
+        is_text = isinstance(self.capture, KafkaTopic) and self.capture.key_format == "text"
         if isinstance(self.capture, PostgresTable):
             self._check_changes_of_a_table()
-        elif not isinstance(self.capture, KafkaTopic):
-            return
-        elif self.capture.key_format == "text" and self.tombstones is not None and len(self.key) > 1:
+        elif is_text and self.tombstones is not None and len(self.key) > 1:
             raise wrong(
                 self, "the key of its topic is a text, and its own key has several columns: use key_format='json'"
             )

@@ -11,17 +11,20 @@ from typing import Any, Literal, get_args
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, DateType, StructField, StructType
 
+from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import Breakdown, check_breakdown
 from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
+    REPLAY,
     VERSION,
     Declared,
     Kind,
     Partitioning,
     a,
     check_policy,
+    check_replay,
     check_table,
     complete_gates,
     require_columns,
@@ -157,6 +160,7 @@ OF_A_DERIVED_TABLE = {
     "publish": a(PublishMode, "replace(), append() or merge(on=...)"),
     "reference_window": REFERENCE_WINDOW,
     "references": several(str, "names of references"),
+    "replay": REPLAY,
     "lineage": Kind(words="'run' or 'full'", test=lambda value: isinstance(value, str) and value in get_args(Lineage)),
     "breakdown": Kind(
         words="a Breakdown, such as Breakdown(by=('country',))",
@@ -186,6 +190,7 @@ class DerivedTable:
         publish: How its rows become the content of partitions.
         lineage: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
         state: The argument that is given the earlier state of the table itself; None for a table without state.
+        replay: Allows that its rows are replayed to topics, and says to which.
     """
 
     name: str
@@ -206,12 +211,14 @@ class DerivedTable:
     publish: PublishMode = REPLACE
     lineage: Lineage = "run"
     state: str | None = None
+    replay: KafkaReplay | None = None
     description: str = ""
 
     def __post_init__(self) -> None:
         require_types(self, {**OF_EVERY_TABLE, **OF_A_DERIVED_TABLE})
         check_table(self)
         check_policy(self, self.policy)
+        check_replay(self, self.replay)
         require_columns(self, (self.partition.column,), "the partition column")
         if not isinstance(self.schema[self.partition.column].dataType, DateType):
             raise wrong(self, f"its partition column {self.partition.column!r} is not a date")
@@ -367,6 +374,7 @@ def derived_table(
     breakdown: Breakdown | None = None,
     publish: PublishMode = REPLACE,
     lineage: Lineage = "run",
+    replay: KafkaReplay | None = None,
     earlier: Mapping[str, Transform] | None = None,
 ) -> Callable[[Transform], DerivedTable]:
     """Turns a function of input DataFrames and a TransformContext into a derived table.
@@ -392,6 +400,7 @@ def derived_table(
             only added; `merge(on=...)` when the function returns changes by key.
         lineage: What a row says of its origin. With `run` its run, and the table `lineage.runs` says the rest; with
             `full` all of it, for readers who cannot join, which makes writing the rows dearer.
+        replay: Allows that its rows are replayed to topics, and says to which.
         earlier: Earlier releases that can still be run, by version.
 
     Raises:
@@ -433,6 +442,7 @@ def derived_table(
             breakdown=breakdown,
             publish=publish,
             lineage=lineage,
+            replay=replay,
             state=states[0] if states else None,
             description=inspect.getdoc(function) or "",
         )

@@ -10,9 +10,14 @@ What is computed, measured and compared is read by Spark (`snapshot`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from base64 import b64encode
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from functools import reduce
+from json import JSONEncoder
+from math import isfinite
 from operator import and_, or_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -146,6 +151,70 @@ def _plain(values: pa.ChunkedArray) -> Sequence[Any]:
 
 def _texts_of(found: pa.Table) -> Sequence[Texts]:
     return [texts(row, found.column_names) for row in found.to_pylist()]
+
+
+def json_rows(lake: Lake, table: str, files: FileSet, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:
+    """The rows of these files in their order, file by file: by column, the value as JSON.
+
+    Args:
+        lake: Where tables are.
+        table: The table the files belong to.
+        files: The file set of one version of a partition.
+        columns: What is read; what a file does not have is null.
+
+    Raises:
+        MissingInput: A file does not exist any more, or is not what was recorded.
+        UnreadableTable: A file is damaged.
+    """
+    with lake.reading(table):
+        for path in sorted(files.paths):
+            found = _dataset(lake, table, FileSet.of(each for each in files.files if each.path == path))
+            assert found is not None, "a file of a set is a dataset"
+            inside = [name for name in columns if name in found.schema.names]
+            absent = dict.fromkeys(set(columns) - set(inside), "null")
+            # In one thread: the same rows have to come in the same order whenever they are read.
+            for batch in found.scanner(columns=inside, use_threads=False).to_batches():
+                for row in json_rows_of(batch):
+                    yield {**row, **absent}
+
+
+def json_rows_of(batch: pa.RecordBatch) -> Iterator[Mapping[str, str]]:
+    """Rows of Arrow: by column, the value as JSON."""
+    import pyarrow as pa
+
+    for row in rows_of_arrow(pa.Table.from_batches([batch])):
+        yield {name: json_of(value) for name, value in row.items()}
+
+
+def json_of(value: object) -> str:
+    """A value as JSON: numbers with all their digits, instants in UTC, bytes as Base64."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return repr(value) if isfinite(value) else f'"{value}"'
+        case Decimal():
+            return format(value, "f")
+        case datetime():
+            in_utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
+            return f'"{in_utc.isoformat()}Z"'
+        case date():
+            return f'"{value.isoformat()}"'
+        case bytes():
+            return f'"{b64encode(value).decode()}"'
+        case dict():
+            return f"{{{', '.join(f'{_quoted(str(name))}: {json_of(each)}' for name, each in value.items())}}}"
+        case list() | tuple():
+            return f"[{', '.join(map(json_of, value))}]"
+        case _:
+            return _quoted(str(value))
+
+
+_quoted = JSONEncoder(ensure_ascii=False).encode
 
 
 def rows_by_import(lake: Lake, table: str, files: FileSet) -> Mapping[str, int]:

@@ -231,7 +231,7 @@ class CaptureWrites(CaptureReads):
         agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
         changed = self._log.write(update(captures).where(can_be).values(**agreed), of=[capture_id])
         if changed.rowcount != 1:
-            raise NoApprovalAwaited(capture_id=capture_id)
+            raise NoApprovalAwaited(kind="capture", name=capture_id)
         payload = {"note": storable_text("the note", note)}
         self._log.append(Event("capture", capture_id, "capture_approved", actor=by, payload=payload))
 

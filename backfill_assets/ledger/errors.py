@@ -132,9 +132,18 @@ class NotInLedger(_Named, errors.UnknownName):
 
 @sentence
 class NoApprovalAwaited(errors.IllegalTransition):
-    """capture {capture_id} waits for no approval: it is approved already, or needs none."""
+    """{kind} {name} waits for no approval: it is approved already, or needs none."""
 
-    capture_id: str
+    kind: str
+    name: str
+
+
+@sentence
+class TargetTaken(errors.Refused):
+    """{target} is the topic of replay {replay_id}, which is not closed."""
+
+    target: str
+    replay_id: str
 
 
 @sentence

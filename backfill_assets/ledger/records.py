@@ -18,12 +18,14 @@ from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
     PublicationState,
+    ReplayState,
     RunState,
     SetState,
     VersionState,
 )
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import SetManifest, is_set
 
 
@@ -424,3 +426,101 @@ class EventRecord:
     digests: Mapping[str, Mapping[str, Sequence[str]]]
     previous_hash: str
     hash: str
+
+
+class PartKind(StrEnum):
+    """What a replay reads: an immutable file, or a version of a partition."""
+
+    CAPTURED = "captured"
+    LANDED = "landed"
+    PARTITION = "partition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayPart:
+    """One input of a replay, which never changes.
+
+    Attributes:
+        kind: What it is.
+        name: The path of the file relative to the landing place, or the first day of the partition.
+        digest: The sha256 of the file; of a partition, the digest of its file set.
+        records: How many records it has, as far as that is known.
+        size_bytes: How large its files are.
+        stream: Of a captured file, what people call its stream; else empty.
+        stream_partition: Of a captured file, the partition of its stream; else empty.
+        version: Of a partition, its version; else 0.
+        replaces: Of a partition that a run published, the version before it, whose keys that are gone are deleted in
+            the topic; else 0.
+    """
+
+    kind: PartKind
+    name: str
+    digest: str
+    records: int
+    size_bytes: int
+    stream: str = ""
+    stream_partition: str = ""
+    version: int = 0
+    replaces: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRecord:
+    """Something that is sent to a topic again.
+
+    Attributes:
+        replay_id: `rep-` and a number.
+        subject: What was asked for: a run, or a table.
+        table: The table.
+        period_from: Only records from then on; null for all.
+        period_to: Only records before; null for all.
+        parts: The inputs, in the order in which they are sent.
+        stream: The id of the cluster.
+        target: The topic.
+        mark: What a topic that was created for it carries, and its transactions are called by.
+        stream_partitions: How many partitions the topic has.
+        is_live: Whether the topic was there before, so that another person has to approve it.
+        identity: The id of the topic; null before the topic is known to be there.
+        state: How far it is.
+        sent: How many records were sent; null before all are.
+        ends: The position behind the last record, by partition of the topic, when all were sent.
+        by: Who asked for it.
+        reason: Why.
+        asked_at: When.
+        policy: The policy of the table when it was asked for.
+        approved_by: Who approved it; null before, and where no approval is required.
+        approved_at: When.
+        sent_at: When all were sent.
+        closed_by: Who ended it.
+        closed_at: When.
+    """
+
+    replay_id: str
+    subject: str
+    table: str
+    period_from: datetime | None
+    period_to: datetime | None
+    parts: tuple[ReplayPart, ...]
+    stream: str
+    target: str
+    mark: str
+    stream_partitions: int
+    is_live: bool
+    identity: str | None
+    state: ReplayState
+    sent: int | None
+    ends: Mapping[str, int]
+    by: str
+    reason: str
+    asked_at: datetime
+    policy: Policy
+    approved_by: str | None = None
+    approved_at: datetime | None = None
+    sent_at: datetime | None = None
+    closed_by: str | None = None
+    closed_at: datetime | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether another person has to approve it first."""
+        return self.is_live and self.approved_by is None

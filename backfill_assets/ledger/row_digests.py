@@ -47,6 +47,7 @@ PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
     schema.freezes: ("freeze_id",),
     schema.captures: ("capture_id",),
     schema.captured_files: ("capture_id", "number"),
+    schema.replays: ("replay_id",),
     schema.imports: ("import_id",),
     schema.import_days: ("import_id",),
 }

@@ -24,9 +24,11 @@ from backfill_assets.ledger.records import (
     OutboxEntry,
     PartitionChange,
     PartitionVersion,
+    PartKind,
     PublicationHeader,
     PublicationIntent,
     PublicationRecord,
+    ReplayPart,
     RunHeader,
     RunRecord,
     SetRecord,
@@ -67,6 +69,11 @@ def _resolved_spans(documents: list[dict[str, Any]]) -> tuple[Resolved, ...]:
     )
 
 
+def _replay_parts(documents: list[dict[str, Any]]) -> tuple[ReplayPart, ...]:
+    """The inputs of a replay, as they are stored."""
+    return tuple(ReplayPart(**{**each, "kind": PartKind(each["kind"])}) for each in documents)
+
+
 _READ: Mapping[str, Callable[[Any], object]] = {
     "provenance": provenance_of,
     "partitions": dates_of,
@@ -74,6 +81,7 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "ignored_columns": tuple,
     "finding": Finding,
     "spans": _resolved_spans,
+    "parts": _replay_parts,
     "policy": Policy.parse,
 }
 _WRITTEN: Mapping[str, Callable[[Any], object]] = {"provenance": document_of, "observed": dict}

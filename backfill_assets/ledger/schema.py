@@ -1,4 +1,4 @@
-"""Schema of the ledger: its types and tables, and the constraints that the database enforces.
+"""Schema of the ledger: its tables, and the constraints that the database enforces.
 
 The Alembic revisions under `migrations/` build exactly this and the `partial_indexes`; a test compares them on both
 databases. Instants come back aware and in UTC, documents as canonical JSON text, file sets with every file in them.
@@ -7,8 +7,6 @@ databases. Instants come back aware and in UTC, documents as canonical JSON text
 
 from __future__ import annotations
 
-import json
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -19,8 +17,6 @@ from sqlalchemy import (
     Column,
     Connection,
     Date,
-    DateTime,
-    Dialect,
     Enum,
     ForeignKey,
     ForeignKeyConstraint,
@@ -33,9 +29,8 @@ from sqlalchemy import (
     and_,
     event,
 )
-from sqlalchemy.types import TypeDecorator
 
-from backfill_assets.core.identity import DataFile, FileSet, canonical_json
+from backfill_assets.ledger.column_types import CanonicalJson, FileSetText, UtcDateTime
 from backfill_assets.ledger.findings import SampleKind
 from backfill_assets.ledger.records import Action, Consumer
 from backfill_assets.ledger.states import (
@@ -43,67 +38,12 @@ from backfill_assets.ledger.states import (
     ChunkState,
     ImportState,
     PublicationState,
+    ReplayState,
     RunState,
     SetState,
     VersionState,
 )
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """An aware instant. PostgreSQL keeps it as such; SQLite has no such type and keeps its UTC wall time."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """The instant as the database keeps it; a naive one could mean any of 24 hours and is a mistake."""
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"an instant without a time zone cannot be kept: {value!r}")
-        in_utc = value.astimezone(UTC)
-        return in_utc.replace(tzinfo=None) if dialect.name == "sqlite" else in_utc
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        """The instant, aware and in UTC whatever the time zone of the database session is."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class CanonicalJson(TypeDecorator[Any]):
-    """A document as its one canonical text, so that what is stored is also what is digested."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: Any | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        return None if value is None else canonical_json(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        return None if value is None else json.loads(value)
-
-
-class FileSetText(TypeDecorator[FileSet]):
-    """A file set, one `[path, size, rows, sha256, stamp]` per file, in the order of paths."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: FileSet | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        if value is None:
-            return None
-        return canonical_json([[f.path, f.size_bytes, f.rows, f.sha256, f.stamp] for f in value.files])
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> FileSet | None:  # noqa: ARG002 - the signature is SQLAlchemy's
-        if value is None:
-            return None
-        return FileSet.of(
-            DataFile(path=path, size_bytes=size, rows=rows, sha256=sha256, stamp=stamp)
-            for path, size, rows, sha256, stamp in json.loads(value)
-        )
-
 
 MANIFEST_IS_FINAL = "a manifest never changes: a correction is a new manifest"
 EVENT_IS_FINAL = "an event never changes: what happened has happened"
@@ -510,6 +450,39 @@ captured_files = Table(
     Column("captured_at", UtcDateTime, nullable=False),
 )
 """Files that hold positions of a stream, from when they are durable; `imports` has what landed of them."""
+
+replays = Table(
+    "replays",
+    metadata,
+    Column("replay_id", Text, primary_key=True),
+    Column("number", Integer, nullable=False, unique=True),
+    Column("subject", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("period_from", UtcDateTime),
+    Column("period_to", UtcDateTime),
+    Column("parts", CanonicalJson, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("target", Text, nullable=False),
+    Column("mark", Text, nullable=False),
+    Column("stream_partitions", Integer, nullable=False),
+    Column("is_live", Boolean, nullable=False),
+    Column("identity", Text),
+    Column("state", _one_of(ReplayState, "replay_state"), nullable=False),
+    Column("sent", BigInteger),
+    Column("ends", CanonicalJson, nullable=False),
+    Column("asked_by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("asked_at", UtcDateTime, nullable=False),
+    Column("policy", CanonicalJson, nullable=False),
+    Column("approved_by", Text),
+    Column("approved_at", UtcDateTime),
+    Column("sent_at", UtcDateTime),
+    Column("closed_by", Text),
+    Column("closed_at", UtcDateTime),
+    Index("replays_by_state", "state", "stream", "target"),
+)
+"""What is sent to a topic again, and what became of it. `parts` are its inputs in the order in which they are sent; how
+far the sending is, the topic's own cluster knows, in the transactions that have the records."""
 
 imports = Table(
     "imports",

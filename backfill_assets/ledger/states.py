@@ -118,7 +118,16 @@ class ChunkState(_State):
     DONE = "DONE"
 
 
-State = RunState | ApprovalState | PublicationState | VersionState | ImportState | ChunkState | SetState
+class ReplayState(_State):
+    """How far a replay is: agreed, begun in its topic, all of it sent, and ended."""
+
+    ASKED = "ASKED"
+    SENDING = "SENDING"
+    SENT = "SENT"
+    CLOSED = "CLOSED"
+
+
+State = RunState | ApprovalState | PublicationState | VersionState | ImportState | ChunkState | SetState | ReplayState
 
 OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK)
 """The states of sets that are not finished."""
@@ -172,6 +181,10 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     SetState.ROLLING_BACK: frozenset({SetState.ROLLED_BACK, SetState.PUBLISHING}),
     SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING, SetState.CANCELLED}),
     SetState.CANCELLED: frozenset(),
+    ReplayState.ASKED: frozenset({ReplayState.SENDING, ReplayState.CLOSED}),
+    ReplayState.SENDING: frozenset({ReplayState.SENT, ReplayState.CLOSED}),
+    ReplayState.SENT: frozenset({ReplayState.CLOSED}),
+    ReplayState.CLOSED: frozenset(),
 }
 
 

@@ -20,6 +20,7 @@ from backfill_assets.ledger.imports import ImportReads, ImportWrites
 from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
 from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps, OutboxWrites, StuckReads, StuckWrites
 from backfill_assets.ledger.publications import PublicationReads
+from backfill_assets.ledger.replays import ReplayReads, ReplayWrites
 from backfill_assets.ledger.row_digests import RowChecks
 from backfill_assets.ledger.runs import RunReads, RunSteps, RunWrites
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
@@ -46,6 +47,7 @@ class ReadTransaction:
         stuck: What sensors have given up.
         freezes: Partitions over which runs wait.
         captures: Periods of streams that were captured, and the files that hold them.
+        replays: What was sent to topics again.
         imports: Landed files.
         events: What happened, as a chain.
         chain_checks: Whether the chain of events is as it was written.
@@ -67,6 +69,7 @@ class ReadTransaction:
         self.stuck = StuckReads(connection)
         self.freezes = FreezeReads(connection)
         self.captures = CaptureReads(connection)
+        self.replays = ReplayReads(connection)
         self.imports = ImportReads(connection)
         self.events = EventReads(connection)
         self.chain_checks = ChainChecks(connection)
@@ -93,6 +96,7 @@ class WriteTransaction(ReadTransaction):
     stuck: StuckWrites
     freezes: FreezeWrites
     captures: CaptureWrites
+    replays: ReplayWrites
     imports: ImportWrites
     events: EventWrites
 
@@ -115,6 +119,7 @@ class WriteTransaction(ReadTransaction):
         self.stuck = StuckWrites(log, outbox_steps)
         self.freezes = FreezeWrites(log)
         self.captures = CaptureWrites(log)
+        self.replays = ReplayWrites(log)
         self.imports = ImportWrites(log, leases)
         self.turns = TurnWrites(log, leases)
         self.events = EventWrites(log)

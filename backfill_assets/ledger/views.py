@@ -11,8 +11,9 @@ from enum import StrEnum
 
 from sqlalchemy import BigInteger, Column, Connection, Date, Integer, MetaData, Table, Text, event, or_, select
 
+from backfill_assets.ledger.column_types import UtcDateTime
 from backfill_assets.ledger.queries import Queries
-from backfill_assets.ledger.schema import UtcDateTime, metadata
+from backfill_assets.ledger.schema import metadata
 
 _metadata = MetaData()
 

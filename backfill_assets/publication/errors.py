@@ -181,19 +181,21 @@ class RefusedButNotRecorded(errors.OutcomeUnknown):
 
 @sentence
 class OfSubject(errors.NotApproved):
-    """What is approved: a capture, or with a run the set that it belongs to, or the run alone."""
+    """What is approved: a capture, a replay, or with a run the set that it belongs to, or the run alone."""
 
     run_id: str | None = None
     set_id: str | None = None
     capture_id: str | None = None
+    replay_id: str | None = None
 
     @property
     def subject(self) -> str:
-        return self.capture_id or self.set_id or self.run_id or ""
+        return self.capture_id or self.replay_id or self.set_id or self.run_id or ""
 
     @property
     def kind(self) -> str:
-        return "capture" if self.capture_id else "set" if self.set_id else "run"
+        named = {"capture": self.capture_id, "replay": self.replay_id, "set": self.set_id}
+        return next((kind for kind, name in named.items() if name), "run")
 
     @property
     def what(self) -> str:
@@ -227,7 +229,7 @@ class MayNotRollBack(NotAmongApprovers):
 
 
 @sentence
-class MayNotApproveCapture(NotAmongApprovers):
+class MayNotApproveMove(NotAmongApprovers):
     """{what} of {table} is approved by a member {whom}, and {person} is none: {file} (version {version})."""
 
 

@@ -25,6 +25,7 @@ class Act(StrEnum):
     """What can be asked for."""
 
     CAPTURE = "capture"
+    REPLAY = "replay"
     LAND = "land"
     WITHDRAW = "withdraw"
     RESTORE = "restore"

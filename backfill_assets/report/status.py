@@ -15,6 +15,7 @@ from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
 from backfill_assets.report.frozen import FreezeDocument, freezes
 from backfill_assets.report.proposed import OpenProposal, open_proposals
+from backfill_assets.report.replayed import OpenReplay, open_replays
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.server import ServerDocument, server_document
 from backfill_assets.report.sets import SetDocument, described_set
@@ -55,6 +56,7 @@ class StatusDocument:
         proposals: The proposed restatements that are open, the last one first.
         imports: The latest landed files, the newest last.
         captured: How far the captures of sources are.
+        replays: The replays that are not closed.
         to_follow: The publications that their dependents have not followed.
         frozen: The partitions that are frozen, and the runs that wait for that.
         stuck: What sensors have given up until a person clears it.
@@ -69,6 +71,7 @@ class StatusDocument:
     proposals: tuple[OpenProposal, ...]
     imports: tuple[ImportRecord, ...]
     captured: tuple[CapturedSource, ...]
+    replays: tuple[OpenReplay, ...]
     to_follow: tuple[WaitingPublication, ...]
     frozen: tuple[FreezeDocument, ...]
     stuck: tuple[StuckDocument, ...]
@@ -84,6 +87,7 @@ def status(ws: Workspace) -> StatusDocument:
         runs = tuple(run_summary(ws, tx, run) for run in tx.runs.records(limit=_NEWEST, unreadable=problems.refused))
         imports = tx.imports.records(limit=_NEWEST)
         captured = captured_sources(tx, ws.domain.sources, as_of=ws.clock())
+        replays = open_replays(tx)
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
         proposals = open_proposals(tx, problems.refused)
@@ -101,6 +105,7 @@ def status(ws: Workspace) -> StatusDocument:
         proposals=proposals,
         imports=imports,
         captured=captured,
+        replays=replays,
         to_follow=waiting,
         frozen=frozen,
         stuck=tuple(map(stuck_document, stuck)),

@@ -21,7 +21,7 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
-from backfill_assets.domain import Domain, KafkaTopic, SourceTable
+from backfill_assets.domain import Domain, KafkaReplay, KafkaTopic, SourceTable
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 from backfill_assets.report.captured import CapturePlan, CaptureReport
@@ -164,10 +164,12 @@ class CapturedShop(StreamShop):
     Attributes:
         broker: Where the topic is.
         topic: Its name.
+        live_topics: The topics that were there before and may be replayed to.
     """
 
     broker: Broker
     topic: str
+    live_topics: tuple[str, ...] = ()
 
     def environment(self) -> Mapping[str, str]:
         return {
@@ -175,13 +177,15 @@ class CapturedShop(StreamShop):
             "BACKFILL_DOMAIN": "backfill_assets_tests.domains.captured",
             "TEST_KAFKA_SERVERS": self.broker.servers,
             "TEST_KAFKA_TOPIC": self.topic,
+            "TEST_KAFKA_LIVE": " ".join(self.live_topics),
             "TEST_KAFKA_CHUNK": str(self.declared.get("chunk", 1000)),
         }
 
     def source(self) -> SourceTable:
         usual = {"topic": self.topic, "servers": self.broker.servers, "chunk": 1000}
         topic = KafkaTopic(**{**usual, "answers_within": timedelta(seconds=10), **self.declared})
-        return replace(captured.sales, capture=topic, policy=self.policy)
+        allowed = KafkaReplay(servers=self.broker.servers, key_format="text", live_topics=self.live_topics)
+        return replace(captured.sales, capture=topic, policy=self.policy, replay=allowed)
 
 
 def finished(process: subprocess.Popen[str]) -> tuple[int, str]:

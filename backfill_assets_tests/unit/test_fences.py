@@ -83,7 +83,7 @@ FLOORS = (
     ("workspace",),
     ("candidates", "staleness"),
     ("publication",),
-    ("restatements", "upkeep"),
+    ("deliver", "restatements", "upkeep"),
     ("report",),
     ("application",),
     ("cli", "desk", "orchestration"),
@@ -138,7 +138,7 @@ def test_rooms_import_only_rooms_of_lower_floors() -> None:
 
 ACTING = (
     *("landing", "transforms", "gates", "lake", "candidates", "staleness"),
-    *("publication", "restatements", "upkeep"),
+    *("publication", "deliver", "restatements", "upkeep"),
 )
 """Rooms that act: command line and Dagster ask `application` for what they do, and know only the types of answers."""
 

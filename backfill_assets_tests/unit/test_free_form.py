@@ -72,7 +72,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "examples/enforcement_sla/sla_clocks.py days_that_a_row_needs",
     ),
     "the document of a command: every command has its own": ("cli/demo.py DemoStep.answer",),
-    "what a library takes: options of SQLAlchemy; resources, configuration and metadata of Dagster": (
+    "what a library takes: options of SQLAlchemy and librdkafka; resources, configuration and metadata of Dagster": (
+        "capture/kafka_client.py KafkaClient.usual",
         "ledger/connection.py READ",
         "ledger/connection.py UPGRADE",
         "ledger/connection.py WRITE",

@@ -15,6 +15,7 @@ def next_step_of(error: BackfillError) -> NextStep | None:
     from backfill_assets.report.advice.candidates import of_candidates
     from backfill_assets.report.advice.capture import of_capture
     from backfill_assets.report.advice.core import of_core
+    from backfill_assets.report.advice.deliver import of_deliver
     from backfill_assets.report.advice.domain import of_domain
     from backfill_assets.report.advice.lake import of_lake
     from backfill_assets.report.advice.landing import of_landing
@@ -25,7 +26,8 @@ def next_step_of(error: BackfillError) -> NextStep | None:
     from backfill_assets.report.advice.transforms import of_transforms
     from backfill_assets.report.advice.upkeep import of_upkeep
 
-    for advice_of in (of_capture, of_core, of_domain, of_lake, of_ledger, of_planning, of_transforms, of_upkeep):
+    of_rooms = (of_capture, of_core, of_deliver, of_domain, of_lake, of_ledger, of_planning, of_transforms, of_upkeep)
+    for advice_of in of_rooms:
         if found := advice_of(error):
             return step(found)
     for advice_on in (of_candidates, of_landing, of_publication, of_restatements):

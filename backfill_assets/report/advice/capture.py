@@ -6,7 +6,7 @@ from backfill_assets.capture import errors
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.report.requests import Advice, Option, step
 
-_AGAIN = "give the same command again: it goes on behind what was captured"
+_AGAIN = "give the same command again: it goes on where it stopped"
 
 
 def of_capture(error: BackfillError) -> Advice | None:
@@ -30,7 +30,7 @@ def of_capture(error: BackfillError) -> Advice | None:
             return "declare another source for it: its versions begin anew"
         case errors.CreatedAgain():
             new = error.found.rpartition("/")[2]
-            return f"if it is meant to be captured as well, declare topic_id={new!r}"
+            return f"if it is meant to be captured as well, declare {error.declare}={new!r}"
         case errors.OtherTopic():
             return "declare the topic that is meant"
         case errors.OtherBytes():

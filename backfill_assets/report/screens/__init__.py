@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.proposals import ProposeReport
     from backfill_assets.report.publications import PublicationDocument, RollbackDocument
     from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
+    from backfill_assets.report.replayed import ReplayApproval, ReplayClosed, ReplayPlan, ReplayReport
     from backfill_assets.report.report import RunReport
     from backfill_assets.report.runs import RunSummary
     from backfill_assets.report.server import ServerDown, ServerUp
@@ -41,9 +42,21 @@ if TYPE_CHECKING:
     OfLanding = (
         CaptureApproval | CapturePlan | CaptureReport | LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
     )
+    OfReplay = ReplayApproval | ReplayClosed | ReplayPlan | ReplayReport
     OfUpkeep = CheckReport | DoctorReport | AuditReport | ReproductionReport | VacuumDocument
     OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
-    Document = StatusDocument | ServerUp | ServerDown | OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep
+    Document = (
+        StatusDocument
+        | ServerUp
+        | ServerDown
+        | OfRunOrSet
+        | OfHistory
+        | OfPlan
+        | OfWork
+        | OfLanding
+        | OfReplay
+        | OfUpkeep
+    )
     """What commands answer."""
 
 
@@ -69,7 +82,7 @@ def page_of(document: Document) -> Page:
             return _of_run_or_set(document)
 
 
-def _of_run_or_set(document: OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
+def _of_run_or_set(document: OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
     from backfill_assets.report.publications import PublicationDocument, RollbackDocument
     from backfill_assets.report.report import RunReport
     from backfill_assets.report.runs import RunSummary
@@ -96,7 +109,7 @@ def _of_run_or_set(document: OfRunOrSet | OfHistory | OfPlan | OfWork | OfLandin
             return _of_history(document)
 
 
-def _of_history(document: OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
+def _of_history(document: OfHistory | OfPlan | OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.partition import PartitionHistory
     from backfill_assets.report.screens.history import history_page, partition_page
@@ -114,7 +127,7 @@ def _of_history(document: OfHistory | OfPlan | OfWork | OfLanding | OfUpkeep) ->
             return _of_plan(document)
 
 
-def _of_plan(document: OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
+def _of_plan(document: OfPlan | OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
     from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
     from backfill_assets.report.proposals import ProposeReport
     from backfill_assets.report.screens.plan import nothing_planned_page, plan_page, set_plan_page
@@ -137,7 +150,7 @@ def _of_plan(document: OfPlan | OfWork | OfLanding | OfUpkeep) -> Page:
             return _of_work(document)
 
 
-def _of_work(document: OfWork | OfLanding | OfUpkeep) -> Page:
+def _of_work(document: OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
     from backfill_assets.report.follow import FollowCancellation, FollowReport
     from backfill_assets.report.frozen import FreezeDocument, Unfrozen
     from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
@@ -163,7 +176,7 @@ def _of_work(document: OfWork | OfLanding | OfUpkeep) -> Page:
             return _of_landing(document)
 
 
-def _of_landing(document: OfLanding | OfUpkeep) -> Page:
+def _of_landing(document: OfLanding | OfReplay | OfUpkeep) -> Page:
     from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport
     from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedPeriod
@@ -184,6 +197,23 @@ def _of_landing(document: OfLanding | OfUpkeep) -> Page:
             return landing.extract_page(document)
         case LocatedPeriod():
             return landing.period_page(document)
+        case _:
+            return _of_replay(document)
+
+
+def _of_replay(document: OfReplay | OfUpkeep) -> Page:
+    from backfill_assets.report.replayed import ReplayApproval, ReplayClosed, ReplayPlan, ReplayReport
+    from backfill_assets.report.screens import replays
+
+    match document:
+        case ReplayApproval():
+            return replays.approved_page(document)
+        case ReplayClosed():
+            return replays.closed_page(document)
+        case ReplayPlan():
+            return replays.plan_page(document)
+        case ReplayReport():
+            return replays.replayed_page(document)
         case _:
             return _of_upkeep(document)
 

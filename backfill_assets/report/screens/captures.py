@@ -57,13 +57,13 @@ def _facts(plan: CapturePlan) -> tuple[tuple[str, str | int | None], ...]:
     if plan.is_whole:
         begins = "everything that the source holds now"
     ends = "everything that is there" if plan.to is None else f"before {plan.to:%Y-%m-%d %H:%M} UTC"
-    size = None if plan.size_bytes is None else f"about {plan.size_bytes:,} bytes"
-    many = (
+    size = "of a size that is not known" if plan.size_bytes is None else f"about {plan.size_bytes:,} bytes"
+    records = (
         "records that can only be counted as they are read"
         if plan.records is None
         else f"at most {plan.records:,} records"
     )
-    left = "nothing is left to read" if not plan.files else ", ".join(filter(None, (many, size)))
+    left = f"{records}, {size}" if plan.files else "nothing is left to read"
     return (
         ("source", plan.source),
         (plan.family, f"{plan.name} ({plan.stream})"),

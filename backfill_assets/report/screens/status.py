@@ -25,6 +25,7 @@ from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import captured_table, imports_table
+from backfill_assets.report.screens.replays import open_replays_table
 from backfill_assets.report.screens.runs import problem_notes, state, state_of
 from backfill_assets.report.screens.server import server_line
 from backfill_assets.report.sets import SetDocument
@@ -48,6 +49,7 @@ def status_page(status: StatusDocument) -> Page:
         section("Next", Items(items=tuple(_next(status)))),
         _listed("Proposed restatements that are open", map(open_proposal_words, status.proposals)),
         section("Captures", captured_table(status.captured)),
+        section("Replays that are not closed", open_replays_table(status.replays)),
         section("Landed files", imports_table(status.imports)),
         _listed(
             "Publications that are not followed by their dependents yet",

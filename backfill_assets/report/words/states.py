@@ -1,4 +1,4 @@
-"""Words of the states of runs, approvals, publications, versions, imports, chunks and sets."""
+"""Words of the states of runs, approvals, publications, versions, imports, chunks, sets and replays."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from backfill_assets.ledger.states import (
     ChunkState,
     ImportState,
     PublicationState,
+    ReplayState,
     RunState,
     SetState,
     State,
@@ -52,4 +53,8 @@ MEANING: Mapping[State, str] = {
     SetState.ROLLING_BACK: "its tables are being brought back one after the other; recovery goes on with it",
     SetState.ROLLED_BACK: "every table of it is as it was before",
     SetState.CANCELLED: "it was decided against, and so was each of its runs: readers see nothing of it and will not",
+    ReplayState.ASKED: "its inputs are recorded; nothing was sent",
+    ReplayState.SENDING: "its topic is there, whose cluster knows how far it is",
+    ReplayState.SENT: "all of its records are in the topic",
+    ReplayState.CLOSED: "it is ended; a topic that was created for it is deleted",
 }

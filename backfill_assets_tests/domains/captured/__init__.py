@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from backfill_assets.domain import Domain, KafkaTopic, Operations
+from backfill_assets.domain import Domain, KafkaReplay, KafkaTopic, Operations
 from backfill_assets_tests.domains import example as example_domain
 
 sales = replace(
@@ -37,6 +37,12 @@ sales = replace(
             else {}
         ),
         secrets={"sasl.password": "TEST_KAFKA_PASSWORD"} if os.environ.get("TEST_KAFKA_SECURED") else {},
+    ),
+    replay=KafkaReplay(
+        servers=os.environ.get("TEST_KAFKA_SERVERS", "127.0.0.1:9"),
+        key_format="text",
+        live_topics=tuple(os.environ.get("TEST_KAFKA_LIVE", "").split()),
+        answers_within=timedelta(seconds=10),
     ),
 )
 

@@ -15,9 +15,10 @@ from backfill_assets.capture.streams import Resolution, Resolved, Written
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
+from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
 from backfill_assets.ledger.row_digests import PROTECTED, UNPROTECTED
 from backfill_assets.ledger.schema import metadata, runs
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import ReplayState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
 from backfill_assets.planning.partitions import Grain
@@ -91,6 +92,12 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.captures.approve(captured.capture_id, by="ben", note="")
         times = Written(records=5, first_at=NOON, last_at=NOON)
         writer.captures.add(captured.capture_id, "0", an_offered_file(), times, by="ann")
+        replayed = writer.replays.begin(a_replay()).replay_id
+        writer.replays.approve(replayed, by="ben", note="")
+        writer.replays.identify(replayed, "topic", by="ann")
+        writer.replays.sending(replayed, by="ann")
+        writer.replays.sent(replayed, 5, {"0": 7}, by="ann")
+        writer.replays.close(replayed, by="ann", reason="it is done", deleted=True)
         cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=(standing,))
         follow_up = a_manifest("follow", table="gold.example", cause=cause)
         assert writer.outbox.add_follow_up(follow_up, actor="dependents")
@@ -115,6 +122,31 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             connection.execute(f"DROP TRIGGER {trigger}")
         connection.commit()
     return file
+
+
+def a_replay() -> ReplayRecord:
+    part = ReplayPart(kind=PartKind.LANDED, name="events/a.jsonl", digest="0" * 64, records=5, size_bytes=9)
+    return ReplayRecord(
+        replay_id="",
+        subject="bronze.events",
+        table="bronze.events",
+        period_from=NOON,
+        period_to=NOON,
+        parts=(part,),
+        stream="cluster",
+        target="events.backfill",
+        mark="7",
+        stream_partitions=1,
+        is_live=True,
+        identity=None,
+        state=ReplayState.ASKED,
+        sent=None,
+        ends={},
+        by="ann",
+        reason="the index is new",
+        asked_at=NOON,
+        policy=Policy(),
+    )
 
 
 def a_resolution() -> Resolution:

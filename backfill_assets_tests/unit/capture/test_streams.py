@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 
 from backfill_assets.capture.errors import NoSecret, SecretInHome
 from backfill_assets.capture.kafka import KafkaStream
-from backfill_assets.capture.kafka_topic import KafkaTopic
+from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kinesis import Shard, covers, in_order, order_of
+from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.secrets_by_name import secrets_named
-from backfill_assets.capture.streams import Pace, Span
+from backfill_assets.capture.streams import Captured, Pace, Span
 from backfill_assets.core.errors import InvalidDeclaration, PackageMissing
 from backfill_assets.domain import Operations, SourceTable
 from backfill_assets.report.command_line import explained
@@ -50,8 +53,67 @@ def test_a_topic_that_cannot_be_captured_is_refused_when_it_is_declared(changed:
     assert "hidden-word" not in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"stream": "a stream"}, "is no name of a stream"),
+        ({"region": "here"}, "has to be like 'eu-central-1'"),
+        ({"endpoint": "http://user:hidden-word@here"}, "the endpoint of its capture"),
+        ({"lateness": 3}, "has to be a timedelta"),
+        ({"chunk": timedelta(0)}, "at least a second"),
+        ({"secrets": {"profile": "NAME"}}, "which is none of aws_access_key_id"),
+        ({"secrets": {"aws_secret_access_key": "hidden-word"}}, "is named by an environment variable"),
+    ],
+)
+def test_a_stream_that_cannot_be_captured_is_refused_when_it_is_declared(changed: dict[str, Any], said: str) -> None:
+    stream = KinesisStream(stream="sales", region="eu-central-1")
+    with pytest.raises(InvalidDeclaration, match=r"bronze\.sales: ") as refused:
+        replace(captured.sales, capture=replace(stream, **changed))
+    assert said in refused.value.message
+    assert changed.get("secrets") is None or "hidden-word" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"partitions": 0}, "has to have a number of them"),
+        ({"key_format": "avro"}, "has to be 'text' or 'json'"),
+        ({"live_topics": ("a topic",)}, "no tuple of names of topics"),
+        ({"settings": {"transactional.id": "mine"}}, "which a replay sets itself"),
+        ({"secrets": {"sasl.password": "hidden-word"}}, "is named by an environment variable"),
+    ],
+)
+def test_a_replay_that_cannot_be_carried_out_is_refused_when_it_is_declared(changed: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidDeclaration, match=r"bronze\.sales: ") as refused:
+        replace(captured.sales, replay=replace(KafkaReplay(servers="broker:9092"), **changed))
+    assert said in refused.value.message
+    assert "hidden-word" not in refused.value.message
+
+
+def test_shards_come_after_their_parents_and_positions_in_the_order_of_their_numbers() -> None:
+    shards = [
+        Shard(name="shardId-4", parents=("shardId-2", "shardId-9")),
+        Shard(name="shardId-2", parents=("shardId-expired",)),
+        Shard(name="shardId-9"),
+    ]
+    order = [each.name for each in in_order(shards)]
+    assert order.index("shardId-4") > max(order.index("shardId-2"), order.index("shardId-9"))
+    assert sorted(["100+", "99+", "100", "101"], key=order_of) == ["99+", "100", "100+", "101"]
+
+
+def test_captures_make_up_for_what_has_expired_only_where_positions_prove_that_nothing_is_between_them() -> None:
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    first = Captured(partition="s", range_from="10", range_to="20+", since=start)
+    following = Captured(partition="s", range_from="20+", range_to="30+")
+    later = Captured(partition="s", range_from="21", range_to="30+", since=start + timedelta(days=1))
+    assert covers([following, first], "25", start)
+    assert not covers([first], "25", start)
+    assert not covers([first, later], "25", start)
+    assert not covers([first, following], "25", start - timedelta(days=1))
+
+
 def test_a_text_is_no_key_of_several_columns() -> None:
-    two: Any = {"key": ("sale_id", "sold_at")}
+    two: Any = {"key": ("sale_id", "sold_at"), "replay": None}
     operation = Operations(column="op", update="u", delete="d")
     with pytest.raises(InvalidDeclaration, match="use key_format='json'"):
         replace(captured.sales, capture=TOPIC, operation=operation, **two)

@@ -56,6 +56,7 @@ STATUS = StatusDocument(
     proposals=(),
     imports=(),
     captured=(),
+    replays=(),
     to_follow=(),
     frozen=(),
     stuck=(),

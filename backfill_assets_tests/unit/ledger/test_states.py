@@ -8,13 +8,14 @@ from backfill_assets.ledger.states import (
     ChunkState,
     ImportState,
     PublicationState,
+    ReplayState,
     RunState,
     SetState,
     VersionState,
     may_follow,
 )
 
-KINDS = (RunState, ApprovalState, PublicationState, VersionState, ImportState, ChunkState, SetState)
+KINDS = (RunState, ApprovalState, PublicationState, VersionState, ImportState, ChunkState, SetState, ReplayState)
 EVERY = [state for kind in KINDS for state in kind]
 
 

@@ -1,0 +1,77 @@
+"""The command that sends records to a topic again, and ends that."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from backfill_assets.cli.answers import By, Json, MaybeFrom, MaybeTo, answer, answering, app, one_line
+from backfill_assets.cli.session import given_reason, opened, person
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.errors import NotGiven, NotTogether
+
+CLOSE = "close"
+
+
+@app.command()
+def replay(
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN|SOURCE|TABLE|close", callback=one_line, help="What is sent; or `close`, to end a replay."
+        ),
+    ],
+    replay_id: Annotated[
+        str, typer.Argument(metavar="[REPLAY]", callback=one_line, help="With `close`: the replay.")
+    ] = "",
+    into: Annotated[str, typer.Option(metavar="TOPIC", callback=one_line, help="The topic, which is created.")] = "",
+    first: MaybeFrom = None,
+    last: MaybeTo = None,
+    by: By = "",
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and write nothing.")] = False,
+    records_per_minute: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Send at most so many records a minute.")
+    ] = None,
+    bytes_per_minute: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Send at most so many bytes a minute.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Send captured, landed or published records to a topic of their own, each once; `close` deletes the topic."""
+    with answering(as_json) as console:
+        from backfill_assets.application import replay as replays
+
+        if subject == CLOSE:
+            if not replay_id:
+                raise NotGiven(why="it is not stated which replay is closed", add="its id, such as rep-000001")
+            with opened(quiet=as_json, looks=True) as session:
+                closed = replays.close_replay(session.ws, replay_id, by=person(by), reason=given_reason(reason))
+            answer(console, closed, as_json=as_json)
+            return
+        if replay_id:
+            raise NotTogether(why=f"{replay_id!r} follows {subject!r}", leave="the second word", instead="write close")
+        if not into:
+            raise NotGiven(why="it is not stated where the records go", add="--into TOPIC")
+        if (first is None) != (last is None):
+            raise NotGiven(why="only one end of the days is stated", add="--from DAY and --to DAY")
+        days = None if first is None or last is None else DayRange.inclusive(first, last)
+        asked = replays.ReplayAsked(subject=subject, into=into, days=days)
+        with opened(quiet=as_json, looks=True) as session:
+            if dry_run:
+                answer(console, replays.plan_replay(session.ws, asked), as_json=as_json)
+                return
+            from backfill_assets.capture.streams import Pace
+
+            pace = Pace(records_per_minute=records_per_minute, bytes_per_minute=bytes_per_minute)
+            why, acting = given_reason(reason), session.acting(person(by), on=subject)
+            report = replays.replay(
+                session.ws,
+                asked,
+                acting,
+                reason=why,
+                pace=pace,
+                planned=lambda plan: None if as_json else answer(console, plan, as_json=False),
+            )
+        answer(console, report, as_json=as_json)

@@ -1,0 +1,283 @@
+"""Outgoing records: what is read of captured files, landed files and published partitions, always in the same order.
+
+Who goes on with a replay reads everything again and leaves out what is in the topic already: so nothing here may depend
+on anything but the inputs of the replay.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import IO, Any, cast
+from zoneinfo import ZoneInfo
+
+from backfill_assets.capture.kafka import TOMBSTONE
+from backfill_assets.capture.kafka_topic import KafkaReplay
+from backfill_assets.capture.landed_files import FileKind, Format, landing_place
+from backfill_assets.capture.stream_files import copied
+from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.deliver.kafka_out import Outgoing
+from backfill_assets.domain import DerivedTable, Operation, SourceTable
+from backfill_assets.domain.operations import ENDED_BY, OPERATION
+from backfill_assets.lake.row_values import json_rows, json_rows_of
+from backfill_assets.ledger.records import PartitionVersion, PartKind, ReplayPart, ReplayRecord
+from backfill_assets.workspace import Workspace
+
+Headers = list[tuple[str, str | bytes | None]]
+MODE = "REPLAY"
+_MILLISECOND = timedelta(milliseconds=1)
+_scan = json.JSONDecoder().raw_decode
+_quoted = json.JSONEncoder(ensure_ascii=False).encode
+_OWN = ("x-replay-id", "x-run-id", "x-processing-mode", "x-transform-version", "x-input-snapshot", "x-source")
+
+
+@dataclass(slots=True, kw_only=True)
+class OutgoingRecords:
+    """The records of a replay.
+
+    Attributes:
+        ws: Where its inputs are.
+        replay: The replay.
+        table: Its table.
+        left_out: How many records of files were left out, as far as they were read: they have no key or no time.
+    """
+
+    ws: Workspace
+    replay: ReplayRecord
+    table: SourceTable | DerivedTable
+    left_out: int = 0
+    _versions: dict[str, str] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Outgoing]:
+        # Before any row: a key that moved to another partition is deleted where it was, and then there.
+        for part in self.replay.parts:
+            if part.replaces:
+                yield from self._removed(part)
+        for part in self.replay.parts:
+            match part.kind:
+                case PartKind.CAPTURED:
+                    yield from filter(self._is_within, self._captured(part))
+                case PartKind.LANDED:
+                    yield from filter(self._is_within, self._landed(part))
+                case PartKind.PARTITION:
+                    yield from self._published(part)
+
+    def _is_within(self, record: Outgoing) -> bool:
+        begins, ends = self.replay.period_from, self.replay.period_to
+        if begins is None or ends is None:
+            return True
+        return _milliseconds(begins) <= record.at < _milliseconds(ends)
+
+    def _headers(self, run_id: str, version: str, snapshot: str) -> Headers:
+        values = (self.replay.replay_id, run_id, MODE, version, snapshot)
+        return [(name, value.encode()) for name, value in zip(_OWN, values, strict=False)]
+
+    # ----------------------------------------------------------------------------------------------- files as they came
+
+    def _captured(self, part: ReplayPart) -> Iterator[Outgoing]:
+        """What was in the topic: keys, headers, times, tombstones and partitions, and values as they were written."""
+        headers = self._of_file(part)
+        place = landing_place(self.ws.settings, self.table.name)
+        with copied(place, part.name, part.digest) as copy, gzip.open(copy, "rt", encoding="utf-8", newline="\n") as f:
+            for line in f:
+                said, value = _of_the_topic(line.rstrip("\n"))
+                source = f"{part.stream}/{part.stream_partition}@{said['kafka_offset']}".encode()
+                theirs = [(name, each) for name, each in _headers_said(said) if name not in _OWN]
+                yield Outgoing(
+                    key=_bytes_said(said, "kafka_key"),
+                    value=value,
+                    headers=[*theirs, *headers, ("x-source", source)],
+                    at=_milliseconds(datetime.fromisoformat(said["kafka_timestamp"]))
+                    if "kafka_timestamp" in said
+                    else 0,
+                    partition=-1 if self.replay.is_live else int(part.stream_partition),
+                )
+
+    def _landed(self, part: ReplayPart) -> Iterator[Outgoing]:
+        """The records of a file of a person; those without key or time are left out."""
+        table = cast(SourceTable, self.table)
+        headers = self._of_file(part)
+        place = landing_place(self.ws.settings, table.name)
+        with copied(place, part.name, part.digest) as copy:
+            for number, (value, record) in enumerate(_records_of(copy, _kind_of(part.name)), 1):
+                at = None if record is None else _instant(record.get(table.event_time), table.timezone)
+                key = None if record is None else _key(record, table.key, self._declared)
+                if at is None or key is None:
+                    self.left_out += 1
+                    continue
+                source = f"{Path(part.name).name}#{number}".encode()
+                yield Outgoing(key=key, value=value, headers=[*headers, ("x-source", source)], at=_milliseconds(at))
+
+    def _of_file(self, part: ReplayPart) -> Headers:
+        version = str(cast(SourceTable, self.table).contract_version)
+        return self._headers(self.replay.replay_id, version, f"sha256:{part.digest}")
+
+    @property
+    def _declared(self) -> KafkaReplay:
+        assert self.table.replay is not None
+        return self.table.replay
+
+    # --------------------------------------------------------------------------------------------- published partitions
+
+    def _published(self, part: ReplayPart) -> Iterator[Outgoing]:
+        """The rows of a partition, without what the project writes beside them; a deleted key has no value."""
+        version = self._version(part, part.version)
+        headers, at = self._of_version(version), _midnight(date.fromisoformat(part.name))
+        for key, row in self._rows(version):
+            if row is None:
+                yield Outgoing(key=key, value=None, headers=headers, at=at)
+                continue
+            event = row[self.table.event_time] if isinstance(self.table, SourceTable) else "null"
+            when = _instant(json.loads(event), "UTC")
+            value = f"{{{', '.join(f'{_quoted(name)}: {text}' for name, text in row.items())}}}".encode()
+            yield Outgoing(key=key, value=value, headers=headers, at=at if when is None else _milliseconds(when))
+
+    def _removed(self, part: ReplayPart) -> Iterator[Outgoing]:
+        """The keys that a partition had before, and has no more: each as a record without a value."""
+        version = self._version(part, part.version)
+        before = {key for key, row in self._rows(self._version(part, part.replaces)) if row is not None}
+        before -= {key for key, _ in self._rows(version)}
+        headers, at = self._of_version(version), _midnight(date.fromisoformat(part.name))
+        for key in sorted(before):
+            yield Outgoing(key=key, value=None, headers=headers, at=at)
+
+    def _rows(self, version: PartitionVersion) -> Iterator[tuple[bytes, Mapping[str, str] | None]]:
+        """The current rows of a partition: their key and, unless it is deleted, their columns."""
+        table, column = self.table, self.table.partition.column
+        names = table.schema.fieldNames()
+        has_changes = isinstance(table, SourceTable) and table.operation is not None
+        more = [OPERATION, ENDED_BY] if has_changes else []
+        wanted = [name for name in (*names, *more) if name != column]
+        day = f'"{version.partition.isoformat()}"'
+        for row in json_rows(self.ws.lake, table.name, version.files or EMPTY_FILE_SET, wanted):
+            if has_changes and row[ENDED_BY] != "null":
+                continue
+            whole = {name: day if name == column else row[name] for name in names}
+            key = _key({name: json.loads(whole[name]) for name in table.key}, table.key, self._declared)
+            assert key is not None, f"a row of {table.name} has no key"
+            yield key, None if has_changes and row[OPERATION] == f'"{Operation.DELETE}"' else whole
+
+    def _version(self, part: ReplayPart, version: int) -> PartitionVersion:
+        with self.ws.ledger.read() as tx:
+            return tx.versions.pinned(self.table.name, [(date.fromisoformat(part.name), version)])[
+                date.fromisoformat(part.name)
+            ]
+
+    def _of_version(self, version: PartitionVersion) -> Headers:
+        if version.run_id not in self._versions:
+            with self.ws.ledger.read() as tx:
+                self._versions[version.run_id] = tx.runs.get(version.run_id).manifest.transform_version
+        snapshot = f"{self.table.name}@{version.delta_version}"
+        return self._headers(version.run_id, self._versions[version.run_id], snapshot)
+
+
+def _of_the_topic(line: str) -> tuple[Mapping[str, Any], bytes | None]:
+    """What Kafka said of a captured record, and its value as it was written."""
+    said: dict[str, Any] = {}
+    at = 1
+    # What Kafka said comes first, and no value with such members is kept as members.
+    while line.startswith('"kafka_', at):
+        name, end = _scan(line, at)
+        said[name], end = _scan(line, end + len(": "))
+        at = end + len(", ") if line.startswith(", ", end) else end
+    if TOMBSTONE in said:
+        return said, None
+    if "kafka_value" in said:
+        return said, base64.b64decode(said["kafka_value"])
+    return said, f"{{{line[at:]}".encode()
+
+
+def _bytes_said(said: Mapping[str, Any], name: str) -> bytes | None:
+    if f"{name}_base64" in said:
+        return base64.b64decode(said[f"{name}_base64"])
+    return None if said.get(name) is None else str(said[name]).encode()
+
+
+def _headers_said(said: Mapping[str, Any]) -> Headers:
+    return [(each["name"], _bytes_said(each, "value")) for each in json.loads(said.get("kafka_headers", "[]"))]
+
+
+def _kind_of(path: str) -> FileKind:
+    """What a landed file is written in, by the end of its name, which landing gave it."""
+    name = path.removesuffix(".gz")
+    return FileKind(format=Format(name.rpartition(".")[2]), compression="gzip" if name != path else "")
+
+
+def _records_of(copy: Path, kind: FileKind) -> Iterator[tuple[bytes, Mapping[str, Any] | None]]:
+    """The records of a landed file: each as it was written or, of a format with columns, as JSON; and what it holds."""
+    match kind.format:
+        case Format.PARQUET:
+            yield from _of_parquet(copy)
+        case Format.CSV:
+            yield from _of_csv(_opened(copy, kind))
+        case Format.JSONL:
+            with _opened(copy, kind) as file:
+                yield from ((line.strip(), _object(line)) for line in file if line.strip())
+
+
+def _opened(copy: Path, kind: FileKind) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(copy) if kind.compression else copy.open("rb"))
+
+
+def _object(line: bytes) -> Mapping[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _of_csv(file: IO[bytes]) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
+    with file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+        rows = csv.reader(text)
+        columns = next(rows, [])
+        for row in rows:
+            record = {name: value or None for name, value in zip(columns, row, strict=False)}
+            yield json.dumps(record, ensure_ascii=False).encode(), record
+
+
+def _of_parquet(copy: Path) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(copy) as file:
+        for batch in file.iter_batches():
+            for row in json_rows_of(batch):
+                value = f"{{{', '.join(f'{_quoted(name)}: {text}' for name, text in row.items())}}}"
+                yield value.encode(), json.loads(value)
+
+
+def _key(record: Mapping[str, Any], columns: Sequence[str], declared: KafkaReplay) -> bytes | None:
+    if any(record.get(name) is None for name in columns):
+        return None
+    if declared.key_format == "text":
+        found = record[columns[0]]
+        return (found if isinstance(found, str) else _quoted(found)).encode()
+    return _quoted({name: record[name] for name in columns}).encode()
+
+
+def _instant(value: object, timezone: str) -> datetime | None:
+    """An instant as records write it; None for what is none."""
+    if not isinstance(value, str):
+        return None
+    try:
+        found = datetime.fromisoformat(value.strip())
+    except ValueError:
+        return None
+    if found.tzinfo is None:
+        return found.replace(tzinfo=ZoneInfo(timezone)) if timezone else None
+    return found
+
+
+def _midnight(day: date) -> int:
+    return _milliseconds(datetime.combine(day, time(), tzinfo=UTC))
+
+
+def _milliseconds(at: datetime) -> int:
+    return (at - datetime(1970, 1, 1, tzinfo=UTC)) // _MILLISECOND

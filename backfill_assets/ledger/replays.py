@@ -1,0 +1,197 @@
+"""Replays: what is sent to topics again on purpose, who agreed to it, and what became of it.
+
+How far the sending is, only the cluster of the topic knows: it is part of the transactions that have the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import insert, select, update
+
+from backfill_assets.core.identity import plain
+from backfill_assets.ledger.errors import NoApprovalAwaited, TargetTaken
+from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
+from backfill_assets.ledger.records import ReplayRecord
+from backfill_assets.ledger.rows import read_as, row_of
+from backfill_assets.ledger.schema import replays
+from backfill_assets.ledger.states import ReplayState
+
+_replay = read_as(ReplayRecord)
+
+
+class ReplayReads(Queries):
+    """Replays."""
+
+    def records(self, *, is_open: bool | None = None, limit: int | None = None) -> tuple[ReplayRecord, ...]:
+        """Replays in their order.
+
+        Cost: one row per replay, with its inputs.
+
+        Args:
+            is_open: Only those that are closed, or are not.
+            limit: At most this many, the last ones.
+        """
+        chosen = select(replays).order_by(replays.c.number.desc()).limit(limit)
+        if is_open is not None:
+            closed = replays.c.state == ReplayState.CLOSED
+            chosen = chosen.where(~closed if is_open else closed)
+        return tuple(_replay(row) for row in reversed(self._rows(chosen)))
+
+    def get(self, replay_id: str) -> ReplayRecord:
+        """One replay.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is none of this id.
+        """
+        chosen = select(replays).where(replays.c.replay_id == replay_id)
+        return _replay(self._only_row(chosen, kind="replay", name=replay_id))
+
+    def open_in(self, stream: str, target: str) -> ReplayRecord | None:
+        """The replay that has a topic; None when none has.
+
+        Cost: one index lookup.
+
+        Args:
+            stream: The id of the cluster.
+            target: The topic.
+        """
+        is_it = (replays.c.stream == stream) & (replays.c.target == target) & (replays.c.state != ReplayState.CLOSED)
+        row = self._row(select(replays).where(is_it))
+        return None if row is None else _replay(row)
+
+
+class ReplayWrites(ReplayReads):
+    """Replays, step by step."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._log = log
+
+    def begin(self, asked: ReplayRecord) -> ReplayRecord:
+        """Records what is to be sent where, before anything is.
+
+        Cost: one row and one event.
+
+        Args:
+            asked: The replay, without id and times.
+
+        Raises:
+            Refused: Another one has the topic.
+        """
+        held = self.open_in(asked.stream, asked.target)
+        if held is not None:
+            raise TargetTaken(target=asked.target, replay_id=held.replay_id)
+        number = self._highest(replays.c.number) + 1
+        record = replace(
+            asked,
+            replay_id=f"rep-{number:06d}",
+            by=one_line("the actor", asked.by),
+            reason=required_text("the reason", asked.reason),
+            asked_at=self._log.now,
+        )
+        parts = plain(record.parts)
+        row = row_of(record, number=number, parts=parts, policy=plain(record.policy), ends={})
+        self._log.write(insert(replays).values(row), of=[record.replay_id])
+        payload = {
+            "subject": record.subject,
+            "table": record.table,
+            "target": record.target,
+            "stream": record.stream,
+            "is_live": record.is_live,
+            "parts": parts,
+            "reason": record.reason,
+        }
+        self._append(record, "replay_asked", by=record.by, payload=payload, to_state=record.state)
+        return record
+
+    def approve(self, replay_id: str, *, by: str, note: str) -> None:
+        """Another person agrees that exactly these inputs are sent to a topic that was there before.
+
+        Cost: one row and one event.
+
+        Raises:
+            IllegalTransition: It is approved already, or needs no approval.
+        """
+        is_it = replays.c.replay_id == replay_id
+        can_be = is_it & replays.c.is_live & replays.c.approved_by.is_(None) & (replays.c.state == ReplayState.ASKED)
+        agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
+        changed = self._log.write(update(replays).where(can_be).values(**agreed), of=[replay_id])
+        if changed.rowcount != 1:
+            raise NoApprovalAwaited(kind="replay", name=replay_id)
+        self._append(self.get(replay_id), "replay_approved", by=by, payload={"note": storable_text("the note", note)})
+
+    def identify(self, replay_id: str, identity: str, *, by: str) -> None:
+        """Records which topic it is, once that is there.
+
+        Cost: one row and one event.
+        """
+        is_it = (replays.c.replay_id == replay_id) & replays.c.identity.is_(None)
+        changed = self._log.write(update(replays).where(is_it).values(identity=identity), of=[replay_id])
+        if changed.rowcount == 1:
+            self._append(self.get(replay_id), "replay_topic_known", by=by, payload={"identity": identity})
+        elif self.get(replay_id).identity != identity:
+            raise TargetTaken(target=self.get(replay_id).target, replay_id=replay_id)
+
+    def sending(self, replay_id: str, *, by: str) -> None:
+        """The topic's cluster knows from here on how far it is.
+
+        Cost: one row and one event.
+
+        Raises:
+            IllegalTransition: It was closed meanwhile.
+        """
+        self._step(replay_id, ReplayState.ASKED, ReplayState.SENDING, by=by)
+
+    def sent(self, replay_id: str, records: int, ends: Mapping[str, int], *, by: str) -> None:
+        """All of it is in the topic.
+
+        Cost: one row and one event.
+
+        Args:
+            replay_id: The replay.
+            records: How many records were sent.
+            ends: The position behind the last record, by partition of the topic.
+            by: Who sent it.
+        """
+        values = {"sent": records, "ends": dict(ends), "sent_at": self._log.now}
+        payload = {"sent": records, "ends": dict(ends)}
+        self._step(replay_id, ReplayState.SENDING, ReplayState.SENT, by=by, also=values, payload=payload)
+
+    def close(self, replay_id: str, *, by: str, reason: str, deleted: bool) -> None:
+        """Ends a replay, when its topic is deleted if it was created for it.
+
+        Cost: one row and one event.
+
+        Raises:
+            IllegalTransition: It is closed already.
+        """
+        values = {"closed_by": one_line("the actor", by), "closed_at": self._log.now}
+        stated = {"reason": required_text("the reason", reason), "deleted": deleted}
+        found = self.get(replay_id).state
+        self._step(replay_id, found, ReplayState.CLOSED, by=by, also=values, payload=stated)
+
+    def _step(
+        self,
+        replay_id: str,
+        begins: ReplayState,
+        ends: ReplayState,
+        *,
+        by: str,
+        also: Mapping[str, Any] | None = None,
+        payload: Mapping[str, Any] | None = None,
+    ) -> None:
+        step = Step(table=replays, key={"replay_id": replay_id}, name=f"replay {replay_id}", begins=begins, ends=ends)
+        event = Event("replay", replay_id, f"replay_{ends.lower()}", actor=by, payload=payload or {})
+        self._log.change(step, event, also=also)
+
+    def _append(
+        self, record: ReplayRecord, action: str, *, by: str, payload: Mapping[str, Any], to_state: str = ""
+    ) -> None:
+        self._log.append(Event("replay", record.replay_id, action, actor=by, payload=payload, to_state=str(to_state)))

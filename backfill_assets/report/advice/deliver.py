@@ -1,0 +1,34 @@
+"""What to do about errors of replays."""
+
+from __future__ import annotations
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.deliver import errors
+from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, Option, do, step
+
+
+def of_deliver(error: BackfillError) -> Advice | None:
+    """What to do about an error of a replay; None when it is none, or there is nothing."""
+    match error:
+        case errors.NotReplayable():
+            return "declare replay=KafkaReplay(servers=...) if its records may be sent to topics"
+        case errors.RunNotReplayable():
+            return do(Act.REPORT, error.run_id)
+        case errors.LiveTopic():
+            return step(
+                "name a topic that is not there yet with ",
+                Option("into", "TOPIC"),
+                f"; if this one is meant, declare live_topics=({error.topic!r},)",
+            )
+        case errors.TopicGone() | errors.ProgressLost():
+            return step("end it, and replay again: ", _close(error.replay_id))
+        case errors.TooLarge():
+            return "raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic"
+        case errors.WriteFailed():
+            return "give the same command again: it goes on where it stopped"
+        case _:
+            return None
+
+
+def _close(replay_id: str) -> Invocation:
+    return do(Act.REPLAY, "close", replay_id, by=NAME, reason=WHY)

@@ -1,0 +1,160 @@
+"""Where does a server of Kinesis for the tests come from?
+
+From `tools/setup.sh kinesis`, which fetches kinesalite through npm into a cache of this user. It keeps its streams in
+memory, accepts any credentials, and takes a moment to divide shards. Asked for records from a time on behind which
+there are none, it never answers (3.3.3); the service gives an iterator that waits for them, and so does `_MENDED`.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import boto3
+from botocore.exceptions import BotoCoreError
+
+from backfill_assets_tests.support.s3_server import cache
+from backfill_assets_tests.support.servers import free_port
+
+VERSION = "3.3.3"
+CREDENTIALS = {"aws_access_key_id": "a-key", "aws_secret_access_key": "a-secret-that-nothing-may-show"}
+STARTS_WITHIN_S = 60
+
+
+_MENDED = """
+const path = process.argv[1].replace(/cli[.]js$/, 'actions/getShardIterator.js')
+const asked = require(path)
+require.cache[require.resolve(path)].exports = function(store, data, cb) {
+  let isAnswered = false
+  const once = (error, found) => { if (!isAnswered) { isAnswered = true; cb(error, found) } }
+  asked(store, data, once)
+  if (data.ShardIteratorType === 'AT_TIMESTAMP') {
+    const latest = Object.assign({}, data, {ShardIteratorType: 'LATEST', Timestamp: undefined})
+    setTimeout(() => { if (!isAnswered) asked(store, latest, once) }, 250)
+  }
+}
+"""
+
+
+class NoKinesis(Exception):
+    """There is no server on this machine, or it cannot be started; the message says which."""
+
+
+@dataclass(kw_only=True)
+class KinesisServer:
+    """A running server.
+
+    Attributes:
+        port: Where it answers.
+        process: What was started.
+    """
+
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @cached_property
+    def client(self) -> Any:
+        return boto3.client("kinesis", region_name="eu-central-1", endpoint_url=self.endpoint, **CREDENTIALS)
+
+    def create(self, stream: str, *, shards: int = 1) -> None:
+        self.client.create_stream(StreamName=stream, ShardCount=shards)
+        self.await_active(stream)
+
+    def await_active(self, stream: str) -> None:
+        until = time.monotonic() + 30
+        while self._status(stream) != "ACTIVE":
+            assert time.monotonic() < until, f"{stream} did not become active within 30 s"
+            time.sleep(0.05)
+
+    def _status(self, stream: str) -> str:
+        return str(self.client.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]["StreamStatus"])
+
+    def write(self, stream: str, records: Sequence[tuple[str, bytes]]) -> None:
+        """Writes records: their partition key, and their data; in order, as far as shards have one."""
+        for start in range(0, len(records), 500):
+            batch = [{"PartitionKey": key, "Data": value} for key, value in records[start : start + 500]]
+            assert self.client.put_records(StreamName=stream, Records=batch)["FailedRecordCount"] == 0
+
+    def shards(self, stream: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.client.list_shards(StreamName=stream)["Shards"]
+        return found
+
+    def split(self, stream: str, shard: str) -> None:
+        (found,) = (each["HashKeyRange"] for each in self.shards(stream) if each["ShardId"] == shard)
+        middle = (int(found["StartingHashKey"]) + int(found["EndingHashKey"])) // 2
+        self.client.split_shard(StreamName=stream, ShardToSplit=shard, NewStartingHashKey=str(middle))
+        self.await_active(stream)
+
+    def merge(self, stream: str, shard: str, other: str) -> None:
+        self.client.merge_shards(StreamName=stream, ShardToMerge=shard, AdjacentShardToMerge=other)
+        self.await_active(stream)
+
+    def delete(self, stream: str) -> None:
+        self.client.delete_stream(StreamName=stream)
+        until = time.monotonic() + 30
+        while stream in self.client.list_streams()["StreamNames"]:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+    def created_at(self, stream: str) -> datetime:
+        found = self.client.describe_stream_summary(StreamName=stream)["StreamDescriptionSummary"]
+        at: datetime = found["StreamCreationTimestamp"]
+        return at
+
+    def stop(self) -> None:
+        """Kills it."""
+        self.process.kill()
+        self.process.wait()
+
+
+@contextmanager
+def running_kinesis() -> Iterator[KinesisServer]:
+    """A server without streams while the block lasts.
+
+    Raises:
+        NoKinesis: It is not there, or does not start.
+    """
+    program = cache() / f"kinesalite-{VERSION}" / "node_modules" / "kinesalite" / "cli.js"
+    node = shutil.which("node")
+    if node is None or not program.exists():
+        raise NoKinesis(f"there is no kinesalite in {program.parent}: run tools/setup.sh kinesis")
+    port = free_port()
+    quick = ("--createStreamMs", "20", "--updateStreamMs", "20", "--deleteStreamMs", "20")
+    with tempfile.TemporaryDirectory(prefix="kinesis-") as folder:
+        mended = Path(folder, "mended.js")
+        mended.write_text(_MENDED, encoding="utf-8")
+        process = subprocess.Popen(
+            [node, "--require", str(mended), str(program), "--port", str(port), *quick],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ},
+        )
+        server = KinesisServer(port=port, process=process)
+        try:
+            until = time.monotonic() + STARTS_WITHIN_S
+            while True:
+                if process.poll() is not None or time.monotonic() > until:
+                    raise NoKinesis("kinesalite ended, or did not answer")
+                try:
+                    server.client.list_streams()
+                    break
+                except BotoCoreError:
+                    time.sleep(0.1)
+            yield server
+        finally:
+            server.stop()
