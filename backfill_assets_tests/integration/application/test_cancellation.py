@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from rich.console import Console
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, TakenOver
 from backfill_assets.core.progress import Progress
+from backfill_assets.ledger.records import VerifiedPartition
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -30,6 +32,7 @@ from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.lakes import folder_of
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
+    TABLE,
     carry_out,
     gate,
     make_publishable,
@@ -66,8 +69,11 @@ def in_state(ledger: Ledger, state: RunState) -> None:
             make_publishable(ledger, "bf-2")
             publish(ledger, "bf-2", at=2)
         return
+    if state is RunState.VERIFIED:
+        make_publishable(ledger, "bf-0")
+        publish(ledger, "bf-0")
     plan(ledger, "bf-1")
-    if state in (RunState.STAGED, RunState.GATING, RunState.PASSED, RunState.BLOCKED):
+    if state in (RunState.STAGED, RunState.GATING, RunState.PASSED, RunState.BLOCKED, RunState.VERIFIED):
         stage(ledger, "bf-1")
     with ledger.write() as writer:
         if state in (RunState.STAGING, RunState.FAILED):
@@ -78,14 +84,23 @@ def in_state(ledger: Ledger, state: RunState) -> None:
             writer.runs.take("bf-1", RunState.GATING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
         if state is RunState.BLOCKED:
             writer.runs.move("bf-1", RunState.BLOCKED, actor="ann", attempt="a1")
-    if state is RunState.PASSED:
+    if state in (RunState.PASSED, RunState.VERIFIED):
         gate(ledger, "bf-1")
+    if state is RunState.VERIFIED:
+        with ledger.write() as writer:
+            equal = tuple(
+                VerifiedPartition(partition=day, version=version.version, files=version.files)
+                for day, version in writer.versions.accepted(TABLE).items()
+            )
+            intent = replace(publication_of(writer, "bf-1"), changes=(), verified=equal)
+            writer.publications.verify(intent, delta_version=1, actor="Bob")
 
 
 WHAT_FOLLOWS = {
     RunState.PUBLISHING: "backfill recover",
     RunState.PUBLISHED: "backfill rollback bf-1",
     RunState.SUPERSEDED: "backfill status bf-1",
+    RunState.VERIFIED: "backfill status bf-1",
 }
 
 

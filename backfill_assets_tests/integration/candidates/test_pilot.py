@@ -67,8 +67,9 @@ class Meter:
 
     def published(self, days: Sequence[date], *, scope: Scope | None = None, version: str | None = None) -> str:
         run_id = self.planned(days, scope=scope, version=version)
-        assert self.gated(run_id) is RunState.PASSED
+        # Approved before it is measured, it waits for its publication even where it would change nothing.
         operations.approve(self.ws, run_id, by="ben")
+        assert self.gated(run_id) is RunState.PASSED
         operations.publish(self.ws, run_id, by="ben")
         return run_id
 
