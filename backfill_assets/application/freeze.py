@@ -20,7 +20,9 @@ def freeze(
     Args:
         only: The one run or set that may be published meanwhile; it needs everything that it needs without a freeze.
     """
-    grain = ws.domain.table(table).partition.grain
+    declared = ws.domain.table(table)
+    # A person may leave its layer out; the ledger knows it by its whole name alone.
+    table, grain = declared.name, declared.partition.grain
     partitions = partitions_over(grain, days)
     with ws.ledger.write() as tx:
         asked = f"{tx.now.isoformat()}|{table}|{days}|{by}|{reason}"

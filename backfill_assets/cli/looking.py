@@ -125,7 +125,7 @@ def history(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def trace(
     table: TableName,
     partition: Annotated[DayRange, typer.Argument(parser=days_of_one, metavar="DAY", help="A day, or a month.")],

@@ -49,7 +49,7 @@ def desk(
             surroundings().serving(session.ws, port, ready)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def export(
     what: Annotated[Literal["runs", "publications"], typer.Argument(metavar="WHAT", help="runs or publications.")],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A .csv, .jsonl or .parquet file, which is replaced.")],

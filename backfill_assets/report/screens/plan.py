@@ -112,7 +112,8 @@ def set_plan_page(plan: SetPlan) -> Page:
         _stages(planned.stages),
         facts(("open runs here", ", ".join(conflicts))),
         _left_out(plan.left_out),
-        _next(manifest.set_id, planned.stages),
+        # Phases that are approved one by one are approved when each has been measured.
+        _next(manifest.set_id, () if manifest.phases and manifest.phases.each else planned.stages),
     )
 
 

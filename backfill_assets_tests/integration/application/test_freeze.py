@@ -242,3 +242,8 @@ def test_whatever_is_published_undone_and_frozen_nothing_moves_while_it_is_and_n
     assert hand.total() == sum(row["amount"] for row in days)
     assert (status(hand.ws).to_follow, unplanned_or_waiting()) == ((), [])
     assert audit(hand.ws).problems == ()
+
+
+def test_a_table_is_frozen_by_its_short_name_as_well(hand: Hand) -> None:
+    made = frozen(hand, GOLD.partition(".")[2])
+    assert made.freeze.table == GOLD

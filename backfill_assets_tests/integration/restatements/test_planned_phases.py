@@ -81,6 +81,10 @@ def test_the_commands_print_phases_and_refuse_what_is_none(shop: Shop, monkeypat
     said = " ".join(shown.output.split())
     assert "one after the other, each 24 hours after the one before it; approved one by one" in said
     assert f"wait 24 hours after the phase before it of {RECENT} has landed" in said
+    next_step = said.rpartition("next: ")[2]
+    assert next_step.startswith("backfill run set.") and "approve" not in next_step, (
+        "the set is not approved as a whole"
+    )
     document = json.loads(runner.invoke(app, [*plan, "--phases", "2", "--json"]).output)
     assert (document["phases"], len(document["runs"])) == ({"hold_s": 0, "each": False}, 2)
     assert [each["stage"] for each in document["stages"]].count("agree") == 1
