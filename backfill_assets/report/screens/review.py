@@ -149,9 +149,12 @@ def _why(found: RunReport) -> str:
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
     named = references_described(run.manifest.references)
     references = f". References {named}" if named else ""
+    rows, scope = "The rows", run.manifest.publish.scope
+    if scope is not None:
+        rows, replaced = f"The rows of {scope}", "; all others stay exactly as they are accepted"
     return as_sentence(
         f"{run.record.kind}, requested by {run.manifest.requested_by}: {run.manifest.reason}. "
-        f"The rows come from {run.manifest.transform}, release {run.manifest.transform_version}{replaced}{references}"
+        f"{rows} come from {run.manifest.transform}, release {run.manifest.transform_version}{replaced}{references}"
     )
 
 

@@ -24,6 +24,8 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.report import run_report
+from backfill_assets.report.screens.review import review_of
 from backfill_assets.report.words.plans import publish_words
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
@@ -128,6 +130,8 @@ def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_fin
         publish_words(run.manifest.publish) == "only rows of tenant=acme; all others stay exactly as they are accepted"
     )
     assert Manifest.parse(run.manifest.text) == run.manifest
+    why = review_of(run_report(meter.ws, pilot)).why
+    assert "The rows of tenant=acme come from " in why and "all others stay exactly as they are accepted" in why
     assert {verdict_words(each) for each in results if each.gate == "outside_scope"} == {
         "1 row of tenant=acme; all others are the accepted ones"
     }
