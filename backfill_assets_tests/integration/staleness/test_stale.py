@@ -92,8 +92,9 @@ def test_an_older_run_that_is_published_late_and_found_equal_leaves_a_fresh_part
     shop.published()
     fifth = DayRange.inclusive(january(5), january(5))
     replay = PlanRequest(table=RECENT, days=fifth, reason="replay", by="ana", mode=Mode.REPLAY)
-    late = shop.staged(operations.plan(shop.ws, replay).manifest.run_id)
+    late = operations.plan(shop.ws, replay).manifest.run_id
     operations.approve(shop.ws, late, by="ben")
+    shop.staged(late)
     shop.land("nothing.jsonl", [sale(january(6), amount=0, sale_id="free")])
     assert [each[1:3] for each in stale(shop)] == [(5, 8)]
     shop.published()
