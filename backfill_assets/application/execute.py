@@ -63,7 +63,7 @@ def execute(
 ) -> Executed:
     """Executes parts of a run. If a gate blocks the run, no later stage is executed.
 
-    A run that is measured and would change nothing is verified: it waits for nobody.
+    A run that is measured and would change nothing is verified: it needs no approval.
 
     Args:
         parts: Which parts of its stages; they are executed in the order of the plan.

@@ -1,4 +1,4 @@
-"""Delta capture: versions of a Delta table of somebody else as Parquet files. Nothing is ever written to it.
+"""Delta capture: versions of a Delta table that others write, as Parquet files. Nothing is ever written to it.
 
 A position is a version that was not read yet. The first capture is a snapshot of the newest version, group by group of
 its data files (`8@20`: of version 7, twenty files are read). What follows are the changes of later versions as
@@ -187,7 +187,7 @@ class DeltaStream:
             return self._write(rows, self._schema(version), copy, pace)
 
     def recorded(self, piece: Span) -> None:
-        """A table is not told what was read of it."""
+        """Nothing is acknowledged to a table."""
 
     def _write(self, rows: Iterator[pa.RecordBatch], schema: pa.Schema, copy: Path, pace: Pace) -> Written:
         count, first, last = 0, None, None

@@ -46,7 +46,7 @@ class HttpStream:
 
     Args:
         declared: The API as its source declares it.
-        secret: What it is told that nobody may read.
+        secret: Its secrets.
         event_time: The member of a record that is its time.
         as_of: The present; nothing later is asked for.
     """

@@ -40,7 +40,7 @@ _SHORTEST = 6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpSecrets:
-    """What an API is told that nobody may read.
+    """The secrets that are sent to an API.
 
     Attributes:
         parameters: Values by parameter.
@@ -67,7 +67,7 @@ class Asking:
 
     Args:
         declared: The API as its source declares it.
-        secret: What it is told that nobody may read.
+        secret: Its secrets.
         name: What errors call it.
     """
 

@@ -1,4 +1,4 @@
-"""Lake table: how an author declares that a source is captured from a Delta table of somebody else.
+"""Lake table: how an author declares that a source is captured from a Delta table that others write.
 
 What reads it is in `delta_changes`. Secrets are named in a declaration, and read when they are used.
 """

@@ -262,6 +262,6 @@ class Sender:
 
 
 def require_not_live(topic: ReplayTopic, name: str, table: str, *, mark: str) -> None:
-    """Refuses a topic that was created by somebody else between the plan and now."""
+    """Refuses a topic that another client created between the plan and now."""
     if topic.mark != mark:
         raise LiveTopic(topic=name, table=table)

@@ -37,7 +37,7 @@ class CostDocument:
         proving_seconds: Of these, how long the proof of the window took, or null.
         publishing_seconds: How long its last publication took; null before it.
         expected_seconds: How long computing and gates were expected to take when it was planned; null where no earlier
-            run told.
+            run of the table has been measured.
         spent: What computing and gates have cost.
     """
 

@@ -1,4 +1,4 @@
-"""Captures of a Delta table of somebody else: after every one, bronze has the rows of the version that was captured."""
+"""Captures of a Delta table that others write: after each, bronze has the rows of the version that was captured."""
 
 from __future__ import annotations
 

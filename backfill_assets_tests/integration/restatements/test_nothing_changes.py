@@ -1,4 +1,4 @@
-"""What would change nothing waits for nobody: nothing is published, and what was found is recorded."""
+"""What would change nothing needs no approval: nothing is published, and what was found is recorded."""
 
 from __future__ import annotations
 
