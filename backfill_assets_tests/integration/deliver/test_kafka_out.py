@@ -153,7 +153,7 @@ def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_
 ) -> None:
     records = [*sale_records(1_500), ("s000007", None, at_noon(FIRST)), (None, b"no json \xff", at_noon(FIRST) + 1)]
     shop = shop_of(records, partitions=2)
-    before = [said(each) for each in committed(broker, shop.topic)]
+    before = Counter(said(each) for each in committed(broker, shop.topic))
     into = f"{shop.topic}.backfill"
     with closing(shop.open()) as ws:
         plan = plan_replay(ws, ReplayAsked(subject="sales", into=into))
@@ -176,7 +176,7 @@ def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_
     assert 0 < len(seen) <= done < 1_502
 
     found = committed(broker, into)
-    assert Counter(map(said, found)) == Counter(before)
+    assert Counter(map(said, found)) == before
     first = next(each for each in found if each.key() == b"s000000")
     assert (header(first, "x-replay-id"), header(first, "x-run-id")) == ("rep-000001", "rep-000001")
     assert (header(first, "x-processing-mode"), header(first, "x-transform-version")) == ("REPLAY", "1")
@@ -184,8 +184,8 @@ def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_
     sources = {header(each, "x-source") for each in found}
     assert len(sources) == 1_502
     assert all(each.startswith(f"{shop.topic}/") for each in sources)
-    # Nobody who reads the source's topic sees any of it.
-    assert [said(each) for each in committed(broker, shop.topic)] == before
+    # Who reads the source's topic sees nothing of it.
+    assert Counter(said(each) for each in committed(broker, shop.topic)) == before
 
     again = send(shop, into)
     assert (again.replay_id, again.sent, again.sent_now) == ("rep-000001", 1_502, 0)
