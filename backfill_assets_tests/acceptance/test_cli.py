@@ -135,6 +135,7 @@ def test_what_a_person_reads_names_the_next_command(terminal: Terminal) -> None:
         assert shown.stdout.strip()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -46,6 +46,7 @@ def released(checkout: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([script], env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.long
 def test_a_release_is_an_sdist_a_wheel_and_their_checksums_and_has_the_same_bytes_again(checkout: Path) -> None:
     git(checkout, "tag", f"v{__version__}")
     first = released(checkout)

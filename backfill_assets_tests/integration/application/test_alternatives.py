@@ -50,6 +50,7 @@ def test_what_is_stale_as_a_whole_has_no_alternative(hand: Hand) -> None:
     assert instead(hand) == ()
 
 
+@pytest.mark.long
 def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
     tmp_path: Path, published_home: Path, spark: SparkSession
 ) -> None:

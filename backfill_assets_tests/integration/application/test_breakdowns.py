@@ -107,6 +107,7 @@ def by_plain_reading(rows: Sequence[Row], new: set[date]) -> dict[tuple[str, boo
     return {key: tuple(total) for key, total in found.items()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_measures_equal_a_plain_reading(spark: SparkSession, seed: int) -> None:
     chance = random.Random(seed)
@@ -177,6 +178,7 @@ def test_a_measure_that_is_no_number_is_named(spark: SparkSession) -> None:
         break_down(frame(spark, []), None, table, new=())
 
 
+@pytest.mark.long
 def test_rows_are_ranked_by_the_measure_or_by_the_columns_that_change(spark: SparkSession) -> None:
     old = frame(spark, [(FIRST, "far", "a", 1, 0.5), (FIRST, "wide", "a", 1, 0.5), (FIRST, "one", "a", 1, 0.5)])
     new = frame(spark, [(FIRST, "far", "a", 99, 0.5), (FIRST, "wide", "b", 2, 0.7), (FIRST, "one", "b", 1, 0.5)])
@@ -360,6 +362,7 @@ def test_a_breakdown_is_kept_with_its_run_and_can_be_erased(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_accepted_rows_are_read_for_the_breakdown_only_where_their_cells_are_gone(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

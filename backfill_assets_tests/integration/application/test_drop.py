@@ -78,6 +78,7 @@ def folder(tmp_path: Path, spark: SparkSession) -> Iterator[Folder]:
     ws.close()
 
 
+@pytest.mark.long
 def test_a_file_lands_when_it_is_no_longer_written_is_put_aside_and_its_days_are_built(folder: Folder) -> None:
     path = folder.put("one.jsonl", sale(NEW_YEAR))
     folder.put(".hidden.jsonl", sale(NEW_YEAR, amount=99))

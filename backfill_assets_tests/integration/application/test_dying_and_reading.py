@@ -81,6 +81,7 @@ def state_of(shop: Shop, run_id: str) -> RunState:
     return operations.run_named(shop.ws, run_id).state
 
 
+@pytest.mark.long
 def test_a_kill_between_the_commit_and_the_ledger_is_finished_by_recover(shop: Shop) -> None:
     run_id = shop.ready(MIDDLE)
     killed(shop, f"publish(ws, '{run_id}', by='ben')", DIE_AFTER)
@@ -93,6 +94,7 @@ def test_a_kill_between_the_commit_and_the_ledger_is_finished_by_recover(shop: S
     assert operations.recover(shop.ws, by="ops") == ()
 
 
+@pytest.mark.long
 def test_a_kill_before_the_commit_changed_nothing_and_the_run_can_be_published_after_recover(shop: Shop) -> None:
     run_id, before = shop.ready(MIDDLE), shop.live_paths()
     killed(shop, f"publish(ws, '{run_id}', by='ben')", DIE_BEFORE)
@@ -160,6 +162,7 @@ def test_a_run_whose_process_died_while_staging_is_failed_by_recover_and_can_run
     assert state_of(shop, run_id) is RunState.PASSED
 
 
+@pytest.mark.long
 def test_work_of_a_killed_process_of_this_machine_is_ended_at_once_and_its_lease_is_not_waited_for(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
     killed(shop, f"stage(ws, '{run_id}', actor='ana')", "staging._stage_rows")

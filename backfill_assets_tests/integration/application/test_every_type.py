@@ -208,6 +208,7 @@ def test_every_type_is_landed_published_and_compared(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_load_that_a_gate_blocks_is_not_called_built(shop: Shop) -> None:
     guarded = replace(things, gates=(expression("small", "whole < 0"),))
     domain = Domain(name="example", package="backfill_assets_tests.domains.example", sources=(guarded,), derived=())

@@ -66,6 +66,7 @@ def test_a_commit_that_landed_and_was_reported_as_failed_is_found_by_recover(
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_commit_that_was_lost_on_the_way_is_found_by_recover(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id, before = shop.ready(MIDDLE), shop.amounts()
     with monkeypatch.context() as broken:

@@ -202,6 +202,7 @@ def test_what_is_no_freeze_is_refused_and_nothing_is_written(hand: Hand) -> None
     assert status(hand.ws).frozen == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_is_published_undone_and_frozen_nothing_moves_while_it_is_and_nothing_is_lost(
     hand: Hand, seed: int

@@ -218,6 +218,7 @@ def test_who_takes_over_says_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "it is not stated who takes the work over" in result.stderr and "add --by NAME" in result.stderr
 
 
+@pytest.mark.long
 def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_over(shop: Shop) -> None:
     run_id, outcomes = shop.planned(OUTPUT), list[Recovered]()
 

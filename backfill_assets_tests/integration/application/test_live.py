@@ -123,6 +123,7 @@ def test_where_the_policy_asks_for_a_person_the_run_waits_and_nothing_is_planned
     assert newest(asking).manifest.partitions == (date(2026, 1, 13),)
 
 
+@pytest.mark.long
 def test_frozen_days_wait_with_what_comes_after_them_and_are_built_and_published_when_they_are_frozen_no_longer(
     shop: Shop,
 ) -> None:

@@ -34,6 +34,7 @@ def located(shop: Shop, first: int, last: int) -> LocatedPeriod:
     return locate(shop.ws, SALES, DayRange.inclusive(january(first), january(last)))
 
 
+@pytest.mark.long
 def test_a_period_is_in_the_files_that_hold_records_of_it_with_how_late_they_came(shop: Shop) -> None:
     late = land_only(shop, "late.jsonl", sale(january(6), sale_id="x"), sale(january(6), sale_id="y"))
     found = located(shop, 5, 6)
@@ -73,6 +74,7 @@ def test_a_restatement_of_a_part_stands_for_its_partitions(shop: Shop) -> None:
     assert {each.transform_version for each in found.partitions if each.run_id == run_id} == {"1.0.0"}
 
 
+@pytest.mark.long
 def test_what_rests_on_what_rests_on_a_period_rests_on_it_too(month: Shop) -> None:
     found = locate(month.ws, SALES, DayRange.inclusive(CARNIVAL, CARNIVAL))
     silver, gold = [each for each in found.partitions if each.table != SALES]

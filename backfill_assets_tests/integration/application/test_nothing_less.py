@@ -99,6 +99,7 @@ def test_without_days_what_was_never_built_is_listed_with_what_it_lacks(shop: Sh
     assert (gold["set_id"], left_out(gold)) == (None, [])
 
 
+@pytest.mark.long
 def test_a_month_that_was_never_built_says_which_days_of_silver_it_lacks(shop: Shop) -> None:
     shop.land("rest.jsonl", [sale(january(day)) for day in (*range(11, 15), *range(18, 32))])
     document = planned("--stale", TOTALS)

@@ -95,6 +95,7 @@ def one_more(shop: Shop, name: str, day: date, *, by: str = "ana", **how: int) -
     shop.land(f"{name}.jsonl", [sale(day, sale_id=name, **how)], by=by)
 
 
+@pytest.mark.long
 def test_a_late_sale_is_proposed_once_with_the_reason_in_words(shop: Shop) -> None:
     assert worded(step_after_landing(shop.ws)).startswith("backfill propose plans the restatement")
     found = propose(shop)

@@ -321,6 +321,7 @@ def test_of_two_processes_that_gate_a_run_the_earlier_one_is_refused(
     assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
 
 
+@pytest.mark.long
 def test_a_run_that_costs_more_than_its_requester_allows_stops_before_its_next_chunk(shop: Shop) -> None:
     """Each look at the clock is 20 s later; a chunk takes at least one, and the limit is 30 s of one core."""
     shop.staged(shop.planned())
@@ -341,6 +342,7 @@ def test_a_run_that_costs_more_than_its_requester_allows_stops_before_its_next_c
     assert operations.run_named(shop.ws, manifest.run_id).state is RunState.FAILED
 
 
+@pytest.mark.long
 def test_a_report_says_what_a_run_was_expected_to_take_and_took(shop: Shop) -> None:
     first, second = shop.staged(shop.planned()), shop.planned(reason="again")
     shop.staged(second)

@@ -105,6 +105,7 @@ def words_of_processes() -> bytes:
     return b"".join(found)
 
 
+@pytest.mark.long
 def test_two_that_start_it_at_once_have_one_server_whose_token_nobody_sees_and_which_ends(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     both = [home.begin("up", "--json") for _ in range(2)]

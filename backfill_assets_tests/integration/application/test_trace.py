@@ -53,6 +53,7 @@ def test_more_rows_are_followed_where_more_are_asked_for(month: Shop) -> None:
     assert "--rows" not in shown_of(found)
 
 
+@pytest.mark.long
 def test_a_row_of_a_source_leads_to_its_file_and_record(late: Shop) -> None:
     found = traced(late, SALES, CARNIVAL, {"sale_id": "late"})
     (record,) = found.records

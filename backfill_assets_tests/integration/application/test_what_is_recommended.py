@@ -54,6 +54,7 @@ def undoing(hand: Hand, run_id: str, day: date) -> set[str]:
     return {worded(version.undo), *(each.removeprefix("to undo it: ") for each in next_steps)}
 
 
+@pytest.mark.long
 def test_a_rollback_is_recommended_when_no_later_publication_has_replaced_some_of_it(hand: Hand) -> None:
     first = hand.silver({FIFTH: 15, SIXTH: 16})
     hand.publish(first)

@@ -34,6 +34,7 @@ def logged(text: str) -> list[Mapping[str, Any]]:
     return lines
 
 
+@pytest.mark.long
 def test_every_step_of_a_run_is_a_line_with_what_it_works_on(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run_id = shop.planned()
     operations.approve(shop.ws, run_id, by="ben")

@@ -103,6 +103,7 @@ def test_merged_rows_are_those_of_a_model_for_many_seeds(spark: SparkSession, ta
     assert 20 < sum(refused) < 180
 
 
+@pytest.mark.long
 def test_a_row_that_no_change_names_and_that_differs_is_found(spark: SparkSession) -> None:
     for seed in range(20):
         merge, by_hand = merging(spark, seed, accounts)

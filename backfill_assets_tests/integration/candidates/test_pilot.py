@@ -150,6 +150,7 @@ def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_fin
     assert audit(meter.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_pilot_is_planned_again_when_other_rows_were_published_since(meter: Meter) -> None:
     planned = meter.planned(DAYS[:1], scope=ACME)
     assert meter.gated(planned) is RunState.PASSED
@@ -160,6 +161,7 @@ def test_a_pilot_is_planned_again_when_other_rows_were_published_since(meter: Me
     assert meter.seen() == used({DAYS[0]: LATE, DAYS[1]: EARLY, DAYS[2]: EARLY})
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("table", "scope", "days", "says"),
     [

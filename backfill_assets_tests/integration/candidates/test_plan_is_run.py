@@ -35,6 +35,7 @@ def redeclared(shop: Shop, **changed: object) -> Shop:
     return replace(shop, ws=replace(shop.ws, domain=domain))
 
 
+@pytest.mark.long
 def test_staging_computes_the_chunks_of_the_printed_list_from_its_reads(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -132,6 +132,7 @@ def test_a_status_without_anything_to_follow_knows_nothing_of_follow_ups_and_oth
     assert answer(home, "status").imported(plans) == set()
 
 
+@pytest.mark.long
 def test_with_nothing_to_follow_neither_spark_nor_dagster_is_started(home: Path) -> None:
     followed = answer(home, "follow", "--json")
     assert json.loads(followed.out)["followed"] == []
@@ -139,6 +140,7 @@ def test_with_nothing_to_follow_neither_spark_nor_dagster_is_started(home: Path)
     assert not followed.has_session
 
 
+@pytest.mark.long
 def test_the_ledger_of_a_new_home_is_made_by_its_migrations(tmp_path: Path) -> None:
     """What the others leave out is imported where it is needed: the test above can fail."""
     (tmp_path / "home").mkdir()

@@ -52,6 +52,7 @@ def cells(text: str, name: str) -> list[str]:
     ]
 
 
+@pytest.mark.long
 def test_a_row_is_shown_in_every_version_with_what_is_behind_each(published_shop: Shop) -> None:
     shop = published_shop
     later = shop.published(version="1.0.0", reason="sales were doubled")
@@ -78,6 +79,7 @@ def test_a_rollback_is_in_the_history_of_the_row(published_shop: Shop) -> None:
     assert page.words.index("ROLLED_BACK") < page.words.index("ACCEPTED")
 
 
+@pytest.mark.long
 def test_a_number_leads_to_its_request_and_to_landed_records_and_can_be_asked_for_as_it_was(
     published_shop: Shop,
 ) -> None:
@@ -189,6 +191,7 @@ def test_a_late_file_shows_in_the_calendar_at_once(published_shop: Shop) -> None
     assert f"{SALES} changed: {DAY}" in page.words
 
 
+@pytest.mark.long
 def test_the_verdict_of_the_last_audit_is_kept_and_held_against_the_chain(published_shop: Shop) -> None:
     shop = published_shop
     desk = desk_of(shop)
@@ -216,6 +219,7 @@ def test_the_verdict_of_the_last_audit_is_kept_and_held_against_the_chain(publis
     assert "No audit of this home was recorded." in get(desk, "/audit").words
 
 
+@pytest.mark.long
 def test_the_command_serves_on_loopback_until_ctrl_c(tmp_path: Path, published_home: Path) -> None:
     home = copy_home(published_home, tmp_path / "home")
     environment = {**os.environ, **shop_environment(home), "PYTHONUNBUFFERED": "1"}

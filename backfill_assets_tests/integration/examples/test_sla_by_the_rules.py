@@ -201,6 +201,7 @@ def same_rows(found: Iterable[SlaRow], expected: Iterable[SlaRow]) -> bool:
     return sorted(found, key=str) == sorted(expected, key=str)
 
 
+@pytest.mark.long
 def test_random_cases_give_the_rows_of_a_second_reading_of_the_rules(whole: list[SlaRow]) -> None:
     expected = expected_rows(AWKWARD, CALENDAR, POLICY, "3.1.0", EVERY_DAY)
     assert same_rows(whole, expected)
@@ -223,6 +224,7 @@ def test_the_two_releases_differ_where_the_dates_differ_and_nowhere_else(told: T
     assert told("a night", version="3.1.0")[0][4] == october(8)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "output",
     [
@@ -332,6 +334,7 @@ def test_a_jurisdiction_without_clocks_makes_no_rows(spark: SparkSession) -> Non
     assert computed(spark, story_events("a day", "IDLE")) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_an_event_of_an_unknown_jurisdiction_fails_the_run_and_is_named(spark: SparkSession, version: str) -> None:
     stray = Event("e99", "case", "ATLANTIS", "N", at("10-08 09:00"))

@@ -84,6 +84,7 @@ def test_values_differ_where_spark_says_so(
     assert found.changed + found.unchanged == len(pairs)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.simpleString())
 def test_every_value_of_a_type_equals_itself_alone(spark: SparkSession, kind: t.DataType) -> None:
     """Each value against each: NaN and NaN, zeros of either sign, null and null."""
@@ -149,6 +150,7 @@ def as_arrow(rows: Rows) -> pa.Table:
     return pa.table(arrays, names=SCHEMA.fieldNames())
 
 
+@pytest.mark.long
 @given(new=ROWS, old=ROWS)
 @settings(max_examples=40, deadline=None)
 def test_keys_of_one_or_several_rows_are_counted_as_a_plain_reading_does(new: Rows, old: Rows) -> None:
@@ -173,6 +175,7 @@ def test_a_key_that_thousands_of_rows_share_is_not_joined_with_each_of_them() ->
     assert len(here(new, old, sampling(shape, 20))) == 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("is_ranked", [False, True])
 def test_sparks_workers_find_what_one_process_finds(spark: SparkSession, is_ranked: bool) -> None:
     days = [FIRST + timedelta(days=place) for place in range(5)]

@@ -164,6 +164,7 @@ def test_a_partition_that_lost_all_rows_is_all_removed(spark: SparkSession) -> N
     assert found.checksum == NO_ROWS
 
 
+@pytest.mark.long
 def test_the_checksum_depends_on_the_rows_and_not_on_their_order(spark: SparkSession) -> None:
     rows = random_rows(random.Random(7), doubled=False)
     shuffled = random.Random(8).sample(rows, len(rows))
@@ -185,6 +186,7 @@ def test_rows_that_differ_have_other_checksums(spark: SparkSession, left: Value,
     assert one.checksum != other.checksum
 
 
+@pytest.mark.long
 def test_a_row_and_its_double_are_not_the_same_as_none(spark: SparkSession) -> None:
     # An exclusive or alone would let two equal rows vanish.
     row: Value = (FIRST, "a", "open", 1, None)
@@ -294,6 +296,7 @@ def test_accepted_rows_that_would_disappear_are_named_too(spark: SparkSession) -
     assert len({row.key["id"] for row in found}) == 5
 
 
+@pytest.mark.long
 def test_columns_of_any_name_are_compared_and_shown(spark: SparkSession) -> None:
     """A key of columns that are called like what the comparison adds to rows."""
     names = ("place", "kind", "gate", "nth", "before", "after", "rows", "low")

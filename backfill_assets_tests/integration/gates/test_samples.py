@@ -55,6 +55,7 @@ def test_the_same_rows_have_another_digest_every_time(ledger: Ledger) -> None:
     assert len(salts) == 4, "or a digest of values that can be guessed would prove them"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("statement", "found"),
     [

@@ -60,6 +60,7 @@ def test_a_window_that_is_long_enough_passes_and_says_what_it_was_compared_with(
     assert found == dict.fromkeys(range(5, 10), "the same 1 row with 2 more days back")
 
 
+@pytest.mark.long
 def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
     short = redeclared(shop, window=Window(days_back=1, days_ahead=1))
     run_id = short.staged(short.planned(LATE))
@@ -106,6 +107,7 @@ def test_an_author_can_opt_out_or_only_be_warned(shop: Shop) -> None:
     assert not proofs(told.ws, run_id)[date(2026, 1, 5)].passed
 
 
+@pytest.mark.long
 def test_where_no_earlier_day_is_accepted_only_the_look_ahead_is_longer(shop: Shop) -> None:
     one = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
     found = proofs(shop.ws, shop.staged(shop.planned(one)))

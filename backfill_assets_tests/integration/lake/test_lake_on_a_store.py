@@ -86,6 +86,7 @@ def _nothing_shows_a_secret(shop: Shop) -> None:
         assert SECRET_KEY.encode() not in text and ACCESS_KEY.encode() not in text
 
 
+@pytest.mark.long
 def test_a_store_that_lets_two_writers_win_is_refused_before_anything_is_written(careless_store: Store) -> None:
     bucket = careless_store.make_bucket("no-lake")
     lake = Lake(root=StoreUrl(bucket, "lake"), access=StoreAccess.of(careless_store.environment))
@@ -94,6 +95,7 @@ def test_a_store_that_lets_two_writers_win_is_refused_before_anything_is_written
     assert [path for path in (careless_store.folder / bucket).rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.long
 def test_a_store_that_passed_is_not_asked_again_by_the_next_process(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_store_that_passed_is_not_asked_again_by_the_next_process(
     lake.ensure("silver.sales", ONE_DAY, "day")
 
 
+@pytest.mark.long
 def test_a_wrong_key_and_a_missing_bucket_are_no_damaged_table(store: Store) -> None:
     lake = Lake(root=StoreUrl(store.make_bucket("known"), "lake"), access=StoreAccess.of(store.environment))
     lake.ensure("silver.sales", ONE_DAY, "day")

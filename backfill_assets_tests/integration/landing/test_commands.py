@@ -36,6 +36,7 @@ def without_offset(day: int) -> Mapping[str, object]:
     return {"sale_id": f"local-{day}", "sold_at": f"2026-01-{day:02}T12:00:00", "amount": 1}
 
 
+@pytest.mark.long
 def test_a_file_most_of_whose_records_are_rejected_ends_with_1_and_its_other_records_land(
     shop: Shop, types: Types
 ) -> None:
@@ -69,6 +70,7 @@ def january(*numbers: int) -> set[date]:
     return {date(2026, 1, number) for number in numbers}
 
 
+@pytest.mark.long
 def test_days_of_a_short_gap_that_are_built_without_events_are_said(shop: Shop, types: Types) -> None:
     path = written(shop, "gap.jsonl", [sale(day) for day in sorted(january(11, 14, 15))])
     said = types("land", "sales", path, "--by", "ana")
@@ -83,6 +85,7 @@ def test_days_of_a_short_gap_that_are_built_without_events_are_said(shop: Shop, 
     assert "without events" not in types("land", "sales", last, "--by", "ana").stdout
 
 
+@pytest.mark.long
 def test_gaps_between_files_are_asked_about_in_one_line_and_one_command_declares_them(shop: Shop, types: Types) -> None:
     files = [written(shop, f"{day}.jsonl", [sale(day)]) for day in sorted(january(13, 15, 18))]
     said = types("land", "sales", *files, "--by", "ana")

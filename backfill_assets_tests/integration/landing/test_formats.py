@@ -167,6 +167,7 @@ def test_csv_rows_that_are_not_utf8_are_rejected(room: LandingRoom) -> None:
     assert reasons(room.judge(content.decode("latin-1").encode(), "b.csv")) == [None, None]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_values_of_a_csv_are_what_was_written_whatever_ends_its_rows(room: LandingRoom, end: str) -> None:
     chance = random.Random(end)
@@ -229,6 +230,7 @@ def test_a_header_alone_is_a_file_without_records(room: LandingRoom) -> None:
 # --------------------------------------------------------------------------------------------------------- Parquet
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("column", "options"),
     [
@@ -359,6 +361,7 @@ odd = st.builds(
 )
 
 
+@pytest.mark.long
 @hypothesis_settings(
     max_examples=3,
     deadline=None,

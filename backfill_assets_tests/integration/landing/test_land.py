@@ -120,6 +120,7 @@ def test_a_key_that_left_a_day_is_gone_from_it_even_when_no_other_record_of_the_
     assert [row["event_id"] for row in room.bronze([MAY_2])] == ["a"]
 
 
+@pytest.mark.long
 def test_the_same_content_again_is_ignored_and_remembered(room: LandingRoom) -> None:
     first = room.land(json_lines(on(1, "a")), "a.jsonl")
     again = room.land(json_lines(on(1, "a")), "b.jsonl")
@@ -269,6 +270,7 @@ def test_a_long_gap_of_a_file_is_asked_about_though_another_file_has_most_of_its
     assert [str(gap) for gap in pending.asked] == ["2024-05-08..2024-05-08"]
 
 
+@pytest.mark.long
 def test_pending_days_are_those_that_landed_files_touch_and_the_gaps_between(room: LandingRoom) -> None:
     def pending(source: SourceTable = EVENTS) -> tuple[date, ...]:
         with room.ledger.read() as reader:
@@ -325,6 +327,7 @@ class Positions:
             yield landed, checked
 
 
+@pytest.mark.long
 def test_a_capture_of_positions_lands_a_file_for_each_part_and_the_same_range_again_changes_nothing(
     room: LandingRoom,
 ) -> None:

@@ -46,6 +46,7 @@ def skipped(name: str, zone: str, text: str) -> str:
     return f"{name} is a time that clocks in {zone} skip: '{text}'"
 
 
+@pytest.mark.long
 def test_a_time_without_offset_is_the_local_time_of_the_zone_and_one_with_an_offset_keeps_it(opened: Opened) -> None:
     cases: list[tuple[str, Any, Any]] = [
         ("at", "2024-01-31T10:00:00", AT.replace(month=1, day=31, hour=9)),
@@ -111,6 +112,7 @@ def test_local_times_are_what_python_takes_them_for(opened: Opened, name: str) -
     assert [each for each in zip(texts, expected, values, strict=True) if each[1] != each[2]] == []
 
 
+@pytest.mark.long
 def test_local_times_of_parquet_are_taken_and_refused_where_no_zone_is_declared(opened: Opened) -> None:
     times = [datetime(2024, 7, 31, 10, 0), datetime.fromisoformat(SKIPPED)]  # noqa: DTZ001
     with opened(AMSTERDAM) as room:
@@ -126,6 +128,7 @@ def test_local_times_of_parquet_are_taken_and_refused_where_no_zone_is_declared(
     assert "timezone='Europe/Amsterdam'" in advised(error.value)
 
 
+@pytest.mark.long
 def test_the_day_of_a_record_is_that_of_utc_and_a_file_from_before_the_declaration_is_read_again(
     spark: SparkSession, settings: Settings, clock: Clock
 ) -> None:
@@ -138,6 +141,7 @@ def test_the_day_of_a_record_is_that_of_utc_and_a_file_from_before_the_declarati
         assert [row["event_id"] for row in local.bronze([date(2024, 5, 1)])] == ["a"]
 
 
+@pytest.mark.long
 def test_a_key_that_is_a_local_time_is_withdrawn_as_it_is_written_in_the_files(
     spark: SparkSession, settings: Settings, clock: Clock
 ) -> None:

@@ -59,6 +59,7 @@ LONG_ENDS = 2.0**63
 TINY = Decimal("0." + "0" * 36 + "1")
 
 
+@pytest.mark.long
 def test_numbers_of_parquet_are_taken_exactly_or_not_at_all(room: LandingRoom) -> None:
     cases: list[Case] = [
         ("money", pa.decimal128(12, 3), Decimal("0.004"), unfit("money", MONEY, "0.004")),
@@ -140,6 +141,7 @@ def int96(nanoseconds: int, *, nested: bool) -> bytes:
     return parquet(column, use_deprecated_int96_timestamps=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("nested", [False, True])
 def test_digits_that_the_earlier_form_of_timestamps_would_lose_refuse_the_file(
     room: LandingRoom, rounding: LandingRoom, nested: bool

@@ -214,6 +214,7 @@ def touched(room: LandingRoom, landed: Landed) -> list[tuple[date, int, int]]:
         return [(d.event_date, d.withdrawn, d.restored) for d in tx.imports.days([landed.record.import_id])]
 
 
+@pytest.mark.long
 def test_a_key_that_is_none_is_refused(room: LandingRoom) -> None:
     room.land(content(on(1)))
     with pytest.raises(Refused, match=r"k9 of bronze\.events never landed") as unknown:

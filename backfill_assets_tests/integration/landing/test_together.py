@@ -154,6 +154,7 @@ def test_files_of_one_call_are_what_they_are_one_after_the_other(
     assert in_one_call == one_by_one
 
 
+@pytest.mark.long
 def test_a_file_that_cannot_be_read_stops_those_after_it_and_none_before_it(
     spark: SparkSession, settings: Settings, clock: Clock
 ) -> None:
@@ -216,6 +217,7 @@ def test_batches_hold_files_in_their_order_up_to_a_number_and_a_size(
     assert found == [[0, 1, 2], [3], [4], [5], [6, 7]]
 
 
+@pytest.mark.long
 def test_files_whose_rows_end_in_different_ways_land_in_one_batch(
     spark: SparkSession, settings: Settings, clock: Clock
 ) -> None:

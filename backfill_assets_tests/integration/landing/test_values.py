@@ -65,6 +65,7 @@ def line(*members: str) -> str:
 # ------------------------------------------------------------------------------------------------------- JSON numbers
 
 
+@pytest.mark.long
 def test_a_json_number_keeps_its_digits(room: LandingRoom) -> None:
     cases: list[tuple[str, str, Any]] = [
         ("precise", "0.0005", Decimal("0.0005")),
@@ -94,6 +95,7 @@ def test_a_json_number_keeps_its_digits(room: LandingRoom) -> None:
     assert found(rows, [name for name, _, _ in cases]) == [value for _, _, value in cases]
 
 
+@pytest.mark.long
 def test_keys_that_differ_behind_the_point_are_two_keys(room: LandingRoom) -> None:
     ids = ("12345678901234567.5", "12345678901234567.9")
     content = "\n".join(f'{{"event_id": {key}, "event_time": "2024-05-01T10:00:00Z"}}' for key in ids)
@@ -102,6 +104,7 @@ def test_keys_that_differ_behind_the_point_are_two_keys(room: LandingRoom) -> No
     assert [row["event_id"] for row in room.bronze([date(2024, 5, 1)])] == [*ids]
 
 
+@pytest.mark.long
 def test_what_json_does_not_call_a_value_is_no_line_of_json(room: LandingRoom) -> None:
     numbers = (
         "01",
@@ -130,6 +133,7 @@ def test_what_json_does_not_call_a_value_is_no_line_of_json(room: LandingRoom) -
     assert reasons(rows) == expected
 
 
+@pytest.mark.long
 def test_half_of_a_surrogate_pair_is_no_character(room: LandingRoom) -> None:
     half, mark = "the line holds half of a surrogate pair", "the line holds U+FDD0, which is no character"
     cases = [
@@ -152,6 +156,7 @@ def test_half_of_a_surrogate_pair_is_no_character(room: LandingRoom) -> None:
     assert [row["note"] for row in rows if row["_reason"] is None] == ["\\ud800", "😀", "\\ufdd0"]
 
 
+@pytest.mark.long
 def test_keys_of_half_a_surrogate_pair_are_not_one_key(room: LandingRoom) -> None:
     content = "\n".join(
         f'{{"event_id": {key}, "event_time": "2024-05-01T10:00:00Z"}}' for key in ('"\\ud800"', '"\\ud801"', '"?"')
@@ -311,6 +316,7 @@ def test_a_text_is_a_value_of_its_type_or_the_reason_names_it(room: LandingRoom,
     assert wrong == []
 
 
+@pytest.mark.long
 def test_objects_and_arrays_of_json_lines_are_structs_and_arrays(room: LandingRoom) -> None:
     nested = [(name, text, value) for name, text, value in TEXTS if name in ("numbers", "amounts", "line")]
     proper = [each for each in nested if "JSON" not in str(each[2]) and each[1].strip() and "ud800" not in each[1]]
@@ -322,6 +328,7 @@ def test_objects_and_arrays_of_json_lines_are_structs_and_arrays(room: LandingRo
     assert [v.replace(": ", ":").replace(", ", ",") if isinstance(v, str) else v for v in values] == compact
 
 
+@pytest.mark.long
 def test_a_source_that_rounds_drops_digits_and_nothing_else(rounding: LandingRoom) -> None:
     cases: list[tuple[str, str, Any]] = [
         ("money", "1.239", Decimal("1.24")),
@@ -425,6 +432,7 @@ def some_text(chance: random.Random, kind: DataType, *, nullable: bool) -> tuple
             )
 
 
+@pytest.mark.long
 def test_nested_values_are_what_a_reading_leaf_by_leaf_gives(opened: Any) -> None:
     chance = random.Random(9)
     cases = [some_text(chance, PARCEL, nullable=True) for _ in range(400)]

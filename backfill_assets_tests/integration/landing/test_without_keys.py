@@ -64,6 +64,7 @@ def extract(room: LandingRoom, path: Path, *days: date, **where: str) -> LandedE
     return land_extract(room.work(), [FileCapture(path)], scope)
 
 
+@pytest.mark.long
 def test_every_record_of_every_file_is_kept_and_equal_ones_too(room: LandingRoom) -> None:
     files = {
         "a.jsonl": visits("home", "home") + b"\nno json\n" + visits("shop"),
@@ -94,6 +95,7 @@ def test_columns_of_a_file_with_these_names_are_left_out_and_named(room: Landing
     assert kept(room) == [("a.csv", 1, "home"), ("b.jsonl", 1, "shop")]
 
 
+@pytest.mark.long
 def test_another_file_of_a_name_that_has_landed_is_refused_and_replaces_its_days_where_that_is_stated(
     room: LandingRoom,
 ) -> None:
@@ -117,6 +119,7 @@ def test_another_file_of_a_name_that_has_landed_is_refused_and_replaces_its_days
     assert sum((record.keys for record in room.imports()), KeyCounts()) == KeyCounts(current=2, withdrawn=1)
 
 
+@pytest.mark.long
 def test_two_files_of_one_name_do_not_land_in_one_call(room: LandingRoom) -> None:
     paths = []
     for number, folder in enumerate(("one", "two", "three")):

@@ -143,6 +143,7 @@ def test_what_happened_is_still_there_after_reopening(ledger: Ledger, ledger_url
     again.close()
 
 
+@pytest.mark.long
 def test_processes_that_open_and_write_at_once_make_one_chain(ledger_url: str, clock: Clock) -> None:
     spawning = multiprocessing.get_context("spawn")
     processes = [spawning.Process(target=write_events, args=(ledger_url, f"p{n}", 25)) for n in range(3)]

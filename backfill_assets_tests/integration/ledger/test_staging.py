@@ -154,6 +154,7 @@ def every_step_of_staging() -> list[Callable[[WriteTransaction], None]]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("found", ["clear", "running", "done", "gating", "passed", "given up", "cleared"])
 @pytest.mark.parametrize("step", range(4))
 def test_a_zombie_cannot_touch_the_run_that_another_process_has(ledger: Ledger, found: str, step: int) -> None:

@@ -83,6 +83,7 @@ def launchpad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launchpad]:
     teller.ws.close()
 
 
+@pytest.mark.long
 def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launchpad: Launchpad) -> None:
     planned = launchpad.launch("plan_turnover", **PLAN)
     assert planned.success
@@ -243,12 +244,14 @@ def blocked(launchpad: Launchpad) -> tuple[str, RunRecord]:
     return launchpad.refusal("plan_turnover", **{**PLAN, "first_day": day, "last_day": day}), launchpad.newest()
 
 
+@pytest.mark.long
 def test_a_blocked_run_fails_the_job_and_names_the_report(launchpad: Launchpad) -> None:
     said, run = blocked(launchpad)
     assert run.state is RunState.BLOCKED
     assert said.strip().endswith(f"{run.run_id} is blocked by a gate. Next: backfill report {run.run_id}")
 
 
+@pytest.mark.long
 def test_a_reviewer_reads_numbers_the_worst_partitions_and_the_report_at_the_validation(launchpad: Launchpad) -> None:
     instance, day = launchpad.painter.instance, DAYS[4].isoformat()
     _, run = blocked(launchpad)

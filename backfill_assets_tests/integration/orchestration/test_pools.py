@@ -45,6 +45,7 @@ def _claims_and_is_killed(home: Path, run_id: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_the_place_of_a_process_that_was_killed_is_free_for_the_next_run(
     instance: DagsterInstance, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def newest_run(made: Bench) -> RunRecord:
         return reader.runs.records(table="silver.recent_sales", limit=1)[0]
 
 
+@pytest.mark.long
 def test_a_load_reports_each_day_and_each_gate(loaded: Bench) -> None:
     assert loaded.materialized(BRONZE) == keys(FIRST, LAST)
     summary = loaded.instance.event_log_storage.get_latest_asset_check_execution_by_key(
@@ -123,6 +124,7 @@ def test_a_missing_day_of_warm_up_is_refused_in_words_before_anything_is_staged(
     assert "Next:" in failures(result)[0]
 
 
+@pytest.mark.long
 def test_what_is_launched_in_the_ui_is_staged_and_gated_but_never_published_without_approval(loaded: Bench) -> None:
     result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], *FEBRUARY, by="uma", reason="from the UI")
     run = newest_run(loaded)
@@ -138,6 +140,7 @@ def test_what_is_launched_in_the_ui_is_staged_and_gated_but_never_published_with
     assert not loaded.materialized(PUBLISHED) & keys(*FEBRUARY)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("asset", [BRONZE, CANDIDATE, VALIDATION, PUBLISHED])
 def test_a_launch_that_does_not_say_who_asks_is_refused_before_anything_is_planned(
     loaded: Bench, asset: AssetKey
@@ -149,6 +152,7 @@ def test_a_launch_that_does_not_say_who_asks_is_refused_before_anything_is_plann
     assert events(loaded) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "by", ["sensor", "unspecified", "policy:follow", "policy:live runs", "follow", "Publish", "publish\u200b", "LIVE"]
 )
@@ -212,6 +216,7 @@ def every_gate_has_a_status_for_every_partition_of_the_blocked_run(loaded: Bench
     assert set(statuses.values()) == {"FAILED", "SUCCEEDED"}
 
 
+@pytest.mark.long
 def test_a_failed_blocking_gate_shows_on_its_partitions_and_leaves_the_published_asset_unexecuted_in_any_run(
     loaded: Bench,
 ) -> None:

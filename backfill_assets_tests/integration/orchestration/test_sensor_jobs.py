@@ -84,6 +84,7 @@ def test_what_a_person_has_approved_is_published_once_in_the_name_of_no_person(h
     assert audit(hand.ws).problems == ()
 
 
+@pytest.mark.long
 def test_whoever_launches_the_job_of_a_sensor_with_whatever_tags_gets_what_the_ledger_asks_for(
     hand: Hand, ticks: Ticks
 ) -> None:

@@ -46,6 +46,7 @@ def cleaned_up_after_ten_years(scene: Scene) -> int:
     return len(entries)
 
 
+@pytest.mark.long
 def test_no_entry_of_the_log_is_removed_by_its_age(scene: Scene) -> None:
     publish_run(scene.ws, "backfill", by="ben")
     assert cleaned_up_after_ten_years(scene) > 3

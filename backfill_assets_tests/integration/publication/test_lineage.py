@@ -98,6 +98,7 @@ def test_wherever_a_publication_stops_its_lineage_is_there_once_and_explained(sh
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_run_whose_lineage_cannot_be_written_is_not_published(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*_: object, **_named: object) -> None:
         raise OSError(errno.EIO, "Input/output error")
@@ -131,6 +132,7 @@ def test_where_the_lineage_of_runs_is_damaged_nothing_is_published(shop: Shop) -
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_vacuum_brings_the_lineage_of_many_runs_together(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backfill_assets.lake.lineage.MOST_FILES", 2)
     for version in ("0.9.0", "1.0.0"):

@@ -126,6 +126,7 @@ def test_a_rolled_back_run_that_is_measured_again_shows_who_undid_it_and_whose_a
     assert run_report(shop.ws, run_id).run.withdrawn is None
 
 
+@pytest.mark.long
 def test_a_rollback_under_a_later_publication_is_refused(shop: Shop) -> None:
     first = shop.published()
     second = shop.published(MIDDLE, version="0.9.0")

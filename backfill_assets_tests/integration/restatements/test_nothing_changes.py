@@ -46,6 +46,7 @@ def test_a_run_that_changes_nothing_is_verified_when_it_is_measured_and_needs_no
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_the_assets_of_a_run_that_changes_nothing_end_without_a_failure(published_shop: Shop) -> None:
     shop = published_shop
     run_id = shop.planned(version="0.9.0")
@@ -59,6 +60,7 @@ def test_a_run_that_changes_a_row_waits_for_its_approval(published_shop: Shop) -
     assert operations.run_named(published_shop.ws, run_id).state is RunState.PASSED
 
 
+@pytest.mark.long
 def test_a_set_that_changes_nothing_is_verified_as_a_whole_and_is_not_stale_any_more(month: Shop) -> None:
     shop, before = month, versions(month)
     # A sale of nothing: bronze has a row more, and no sum is another one.
@@ -80,6 +82,7 @@ def test_a_set_that_changes_nothing_is_verified_as_a_whole_and_is_not_stale_any_
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_rows_that_were_found_equal_without_an_approval_count_for_staleness_and_not_as_an_approval(month: Shop) -> None:
     shop = month
     shop.land("nothing.jsonl", [sale(CARNIVAL, amount=0, sale_id="nothing")])

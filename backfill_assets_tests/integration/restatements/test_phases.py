@@ -224,6 +224,7 @@ POINTS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", POINTS)
 def test_wherever_the_second_phase_stops_recovery_ends_it_alone_and_the_third_can_be_published(
     hand: Hand, place: Point
@@ -243,6 +244,7 @@ def test_wherever_the_second_phase_stops_recovery_ends_it_alone_and_the_third_ca
     assert audit(hand.ws).problems == ()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", [Point.SWAP_INTENDED, Point.SWAP_COMMITTED, Point.SWAP_ACKNOWLEDGED])
 def test_wherever_the_undoing_of_a_phase_stops_the_set_is_what_its_runs_are(hand: Hand, place: Point) -> None:
     set_id = approved_set(hand)

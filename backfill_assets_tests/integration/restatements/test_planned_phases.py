@@ -46,6 +46,7 @@ def days_of(shop: Shop, set_id: str) -> list[tuple[date, ...]]:
     return [member.manifest.partitions for member in RestatementSet(shop.ws, set_id).members]
 
 
+@pytest.mark.long
 def test_phases_are_computed_together_and_published_one_by_one_and_the_days_between_stay_in_every_byte(
     shop: Shop,
 ) -> None:

@@ -71,6 +71,7 @@ def test_a_late_sale_moves_exactly_what_rests_on_it_in_both_tables(late: Shop) -
     assert audit(late.ws).problems == ()
 
 
+@pytest.mark.long
 def test_the_printed_stages_are_the_executed_ones(late: Shop) -> None:
     """One plan, two readers: what the ledger says was done is what the plan said would be done."""
     planned = planned_set(late)

@@ -123,6 +123,7 @@ def test_no_java_no_space_and_a_clock_that_is_wrong_are_each_named(
     assert re.search(r"3,(5\d\d|600) s apart", found["clock"])
 
 
+@pytest.mark.long
 def test_a_file_that_others_can_read_is_named_with_what_closes_it(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +140,7 @@ def test_a_file_that_others_can_read_is_named_with_what_closes_it(
     assert "rights of others" not in failed(examine(ws))
 
 
+@pytest.mark.long
 def test_a_ledger_that_can_only_be_read_is_named_and_nothing_is_left_of_the_try(ws: Workspace) -> None:
     only_with_sqlite("it is about that file")
     with ws.ledger.read() as tx:
@@ -155,6 +157,7 @@ def test_a_ledger_that_can_only_be_read_is_named_and_nothing_is_left_of_the_try(
     )
 
 
+@pytest.mark.long
 def test_a_lake_that_is_away_is_named_and_nothing_takes_its_place(published_shop: Shop) -> None:
     lake = published_shop.ws.settings.lake
     if not isinstance(lake, Path):

@@ -81,6 +81,7 @@ def opened_copy(tmp_path: Path, spark: SparkSession) -> Shop:
     return Shop(ws=ws, folder=tmp_path)
 
 
+@pytest.mark.long
 def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains(shop: Shop) -> None:
     small = in_chunks_of(shop, 3)
     run_id = small.published()
@@ -201,6 +202,7 @@ def test_an_input_file_that_is_gone_is_named(shop: Shop) -> None:
     assert f"backfill history {SALES} --partition {SIXTH}" in advised(refusal.value)
 
 
+@pytest.mark.long
 def test_after_a_column_more_in_a_contract_nothing_is_stale_and_earlier_runs_are_rebuilt(
     tmp_path: Path, stocked_home: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,7 @@ def problems(shop: Shop) -> str:
     return "\n".join(audit(shop.ws).problems)
 
 
+@pytest.mark.long
 def test_an_unchanged_home_has_no_problems(shop: Shop) -> None:
     found = audit(shop.ws)
     assert found.problems == ()
@@ -85,6 +86,7 @@ EDITS = {
 """Every column is edited in `integration/ledger/test_row_digests.py`; these are seen by an audit of a lake as well."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("statement", EDITS)
 def test_an_edited_row_is_found(shop: Shop, statement: str) -> None:
     tamper(shop.ws.settings.ledger_url, statement)
@@ -131,6 +133,7 @@ def test_bytes_of_a_published_file_that_changed_are_found(shop: Shop) -> None:
     assert audit(shop.ws, is_quick=True).problems == ()
 
 
+@pytest.mark.long
 def test_bytes_of_a_staged_file_that_changed_after_its_gates_are_not_published(shop: Shop) -> None:
     run_id = shop.ready(version="0.9.0")
     before = shop.live_paths()

@@ -86,6 +86,7 @@ def test_within_the_horizons_everything_stays_and_a_rollback_works(shop: Shop) -
     assert vacuumed(shop).removed.files == 0
 
 
+@pytest.mark.long
 def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop: Shop, spark: SparkSession) -> None:
     first, second = first_run(shop), shop.published(MIDDLE)
     old = later(shop, spark, PAST_ALL)
