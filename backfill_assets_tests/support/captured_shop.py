@@ -11,20 +11,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from backfill_assets.application.capture import Asked, capture, plan_capture
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.streams import Pace
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain, KafkaReplay, KafkaTopic, SourceTable
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 from backfill_assets.report.captured import CapturePlan, CaptureReport
+from backfill_assets.report.page import Page
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.domains import captured
@@ -212,3 +216,15 @@ def spans_are_complete(files: Sequence[CapturedFile], ends: Mapping[str, int]) -
         if at != end:
             return False
     return True
+
+
+def plain_text(page: Page) -> str:
+    """A page as a terminal shows it."""
+    out = StringIO()
+    show(Console(file=out, width=200), page)
+    return out.getvalue()
+
+
+def stopped(*_: object, **__: object) -> None:
+    """Takes the place of a step in which a process ends."""
+    raise RuntimeError("the process ends here")

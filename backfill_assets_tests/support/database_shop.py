@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import random
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -33,6 +35,7 @@ from backfill_assets_tests.support.shop import ticking_clock
 from backfill_assets_tests.support.source_database import PASSWORD, USER, SourceDatabase
 
 SALES = "bronze.sales"
+Record = Mapping[str, Any]
 CONFLICTS = (DeadlockDetected, UniqueViolation)
 COLUMNS = [each.name for each in database.SALES]
 TABLE = """CREATE TABLE sales (sale_id int PRIMARY KEY, sold_at timestamptz NOT NULL, amount numeric(12, 2),
@@ -195,3 +198,41 @@ def _statement(chance: random.Random) -> bytes:
         weights=(40, 30, 15, 15, 1),
     )
     return chosen[0].encode()
+
+
+ShopOf = Callable[..., DatabaseShop]
+
+
+def records_of(shop: DatabaseShop) -> list[Record]:
+    """The records of the files that count, in the order of their positions."""
+    names = [Path(each.stored_path).name for each in sorted(shop.files(), key=lambda each: each.range_from)]
+    content = shop.bytes()
+    return [json.loads(line) for name in names for line in gzip.decompress(content[name]).splitlines()]
+
+
+def replayed(records: list[Record], *, before: int | None = None) -> dict[str, Record]:
+    """The rows by key that records say there are, as far as a position."""
+    rows: dict[str, Record] = {}
+    for each in records:
+        if before is not None and each["pg_operation"] != "snapshot" and each["pg_lsn"] >= before:
+            continue
+        match each["pg_operation"]:
+            case "truncate":
+                rows.clear()
+            case "delete":
+                rows.pop(each["sale_id"], None)
+            case _:
+                rows[each["sale_id"]] = {name: each[name] for name in ("sale_id", "amount", "note")}
+    return rows
+
+
+def selected(connection: Connection[Any]) -> dict[str, Record]:
+    """The same of the table."""
+    found = connection.execute("SELECT sale_id::text, amount::text, note FROM sales").fetchall()
+    return {each[0]: dict(zip(("sale_id", "amount", "note"), each, strict=True)) for each in found}
+
+
+def slots_of(shop: DatabaseShop) -> list[str]:
+    with shop.connect() as connection:
+        query = "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() AND NOT temporary"
+        return [name for (name,) in connection.execute(query)]

@@ -156,13 +156,13 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     ),
     "41": (
         "integration/capture/test_kafka.py::test_what_was_written_is_landed_and_built_once_and_the_same_again",
-        "integration/capture/test_postgres.py"
+        "integration/capture/postgres/test_captured.py"
         "::test_a_snapshot_and_the_changes_after_it_are_the_table_and_are_captured_once",
         "integration/capture/test_http.py"
         "::test_pages_are_landed_once_with_their_answers_and_corrections_and_deletes_are_found",
         "integration/capture/test_lake_table.py"
         "::test_a_snapshot_and_then_the_changes_of_every_version_are_the_rows_of_the_table",
-        "integration/capture/test_postgres.py"
+        "integration/capture/postgres/test_captured.py"
         "::test_at_every_position_under_four_writers_captured_rows_are_the_selected_ones",
         "unit/capture/test_streams.py"
         "::test_pieces_are_what_is_not_captured_in_order_each_once_and_cut_where_every_capture_cuts",

@@ -9,14 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from io import StringIO
 from itertools import count
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from backfill_assets.application import look
 from backfill_assets.application.capture import approve
@@ -24,12 +22,10 @@ from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.errors import CreatedAgain, OtherTopic, RangeExpired, StreamAway
 from backfill_assets.capture.streams import Pace
-from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.errors import NeedsAnother, NoApprovalAwaited
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.policy import Policy
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.page import Page
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.upkeep.audit import audit
@@ -39,9 +35,11 @@ from backfill_assets_tests.support.captured_shop import (
     at_noon,
     finished,
     lines_of,
+    plain_text,
     sale_record,
     sale_records,
     spans_are_complete,
+    stopped,
 )
 from backfill_assets_tests.support.kafka_broker import PASSWORD, Broker, running_broker
 
@@ -60,13 +58,6 @@ def shop_of(broker: Broker, spark: SparkSession, tmp_path: Path) -> ShopOf:
         return CapturedShop(home=tmp_path / home, broker=broker, topic=name, spark=spark, declared=declared)
 
     return opened
-
-
-def plain_text(page: Page) -> str:
-    """A page as a terminal shows it."""
-    out = StringIO()
-    show(Console(file=out, width=200), page)
-    return out.getvalue()
 
 
 def test_what_was_written_is_landed_and_built_once_and_the_same_again(shop_of: ShopOf, broker: Broker) -> None:
@@ -312,10 +303,6 @@ def test_files_that_were_captured_land_although_the_topic_is_gone(shop_of: ShopO
     report = shop.capture(first=None)
     assert report.landed is not None
     assert (report.captured, sum(each.record.counts.landed for each in report.landed.imports)) == (10, 210)
-
-
-def stopped(*_: object, **__: object) -> None:
-    raise RuntimeError("the process ends here")
 
 
 @pytest.mark.long

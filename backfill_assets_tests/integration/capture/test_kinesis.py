@@ -36,8 +36,7 @@ from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains import captured
-from backfill_assets_tests.integration.capture.test_kafka import plain_text
-from backfill_assets_tests.support.captured_shop import FIRST, StreamShop, lines_of, sale_record
+from backfill_assets_tests.support.captured_shop import FIRST, StreamShop, lines_of, plain_text, sale_record
 from backfill_assets_tests.support.kinesis_server import CREDENTIALS, KinesisServer, NoKinesis, running_kinesis
 
 NAMES = {"aws_access_key_id": "TEST_KINESIS_KEY", "aws_secret_access_key": "TEST_KINESIS_SECRET"}

@@ -31,7 +31,6 @@ from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayRepo
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.integration.capture.test_kafka import plain_text, stopped
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.captured_shop import (
     FIRST,
@@ -40,8 +39,10 @@ from backfill_assets_tests.support.captured_shop import (
     Record,
     at_noon,
     finished,
+    plain_text,
     sale_record,
     sale_records,
+    stopped,
 )
 from backfill_assets_tests.support.kafka_broker import Broker
 from backfill_assets_tests.support.shop import Shop, sale

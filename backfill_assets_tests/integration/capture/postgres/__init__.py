@@ -1,0 +1,1 @@
+"""Tests of captures against real servers on loopback."""
