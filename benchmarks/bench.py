@@ -60,7 +60,7 @@ MOST_OF_A_SMALL_DAY = 1_000
 """Rows of a day for what is about the number of runs, not of rows."""
 
 SIZES = {
-    "small": Size(days=4, items=500, partitions=(30,), growth=(1, 3), rounds=1, stock_runs=1, cases=40),
+    "small": Size(days=4, items=500, partitions=(30,), growth=(1, 3), rounds=1, stock_runs=1, cases=50),
     "medium": Size(days=30, items=20_000, partitions=(30, 365), growth=(1, 3, 10), rounds=3, stock_runs=5, cases=400),
     "full": Size(
         days=365, items=137_000, partitions=(30, 365, 3_650), growth=(1, 3, 10, 30), rounds=3, stock_runs=10, cases=400

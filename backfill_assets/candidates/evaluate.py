@@ -41,7 +41,8 @@ from backfill_assets.gates.agreed import gates_of, require_agreed_gates
 from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by
 from backfill_assets.gates.failing import MOST_KEYS, failing_keys
 from backfill_assets.gates.judge import StateAgain, Verdict, judge
-from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
+from backfill_assets.gates.measure import compare, contents
+from backfill_assets.gates.measured import Measured, Proven, equal_partitions
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.piloted import PilotedPartition
 from backfill_assets.gates.sample import most_moved

@@ -21,7 +21,8 @@ from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import DerivedTable, Table
-from backfill_assets.gates.measure import Measured, Proven, measure
+from backfill_assets.gates.measure import measure
+from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS, joined, partition_checksums
 from backfill_assets.ledger.findings import SampledRow

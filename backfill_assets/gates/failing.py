@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import AddsOnly, ComparedWithAccepted, Table, UniqueKey
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.comparison import key_columns
-from backfill_assets.gates.measure import Proven, violations
+from backfill_assets.gates.measure import violations
+from backfill_assets.gates.measured import Proven
 from backfill_assets.lake.row_values import texts
 from backfill_assets.ledger.findings import FailingKey, GateResult, SampledRow
 

@@ -24,7 +24,7 @@ from backfill_assets.domain import (
     UniqueKey,
     WarmUpProof,
 )
-from backfill_assets.gates.measure import Measured, Proven
+from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.moves import Moves, observed
 from backfill_assets.gates.piloted import PilotedPartition

@@ -8,9 +8,8 @@ and value (`comparison`), which needs the accepted rows only of partitions whose
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import date
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -40,7 +39,7 @@ from backfill_assets.domain import (
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.gates.broken_down import MOST_DAILY_CELLS, amounts, dimensions, partition_cell
 from backfill_assets.gates.comparison import ByKey, compare_keys
-from backfill_assets.gates.moves import StateMove, added_up
+from backfill_assets.gates.measured import Measured, equal_partitions
 from backfill_assets.lake.checksums import (
     HASHES,
     NO_ROWS,
@@ -50,43 +49,6 @@ from backfill_assets.lake.checksums import (
     partition_checksums,
     sums_of,
 )
-from backfill_assets.ledger.findings import PartitionCell, SampledRow
-from backfill_assets.planning.reads import MoreDays
-from backfill_assets.planning.windows import AnyWindow
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The measurements of one staged partition. Grain: one per partition.
-
-    Attributes:
-        rows: Rows in the staged files.
-        accepted_rows: Rows in the accepted files.
-        checksum: Order-independent content checksum of the staged business columns, including the row count.
-        accepted_checksum: The same of the accepted files, as they are now.
-        surplus: Rows beyond the first of their key.
-        violations: Violating rows by gate.
-        added, removed, changed, unchanged: Keys that only the candidate has, only the accepted rows have, both have
-            with different values, both have with the same.
-        changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
-        state_moves: From which listed value to which the keys that differ have moved; empty where nothing is accepted.
-        cells: The breakdown of the staged rows, where it was measured.
-    """
-
-    partition: date
-    rows: int = 0
-    accepted_rows: int = 0
-    checksum: str = ""
-    accepted_checksum: str = ""
-    surplus: int = 0
-    violations: Mapping[str, int] = field(default_factory=dict)
-    added: int = 0
-    removed: int = 0
-    changed: int = 0
-    unchanged: int = 0
-    changed_columns: Mapping[str, int] = field(default_factory=dict)
-    state_moves: tuple[StateMove, ...] = ()
-    cells: tuple[PartitionCell, ...] = ()
 
 
 def measure(
@@ -159,11 +121,6 @@ def _contents(
     )
 
 
-def equal_partitions(found: Mapping[date, Measured], before: Mapping[date, str]) -> frozenset[date]:
-    """The partitions whose staged rows have the checksum of the accepted ones."""
-    return frozenset(partition for partition, each in found.items() if before.get(partition) == each.checksum)
-
-
 def compare(
     found: Mapping[date, Measured], before: Mapping[date, str], by_key: Mapping[date, ByKey], table: Table
 ) -> Mapping[date, Measured]:
@@ -203,59 +160,6 @@ def _with_keys(found: Measured, by_key: ByKey, *, is_equal: bool) -> Measured:
         changed_columns=by_key.changed_columns,
         state_moves=by_key.state_moves,
     )
-
-
-def total(measured: Mapping[date, Measured]) -> Measured:
-    """The sums over all partitions; its partition and checksum have no meaning."""
-    return reduce(_plus, measured.values(), Measured(partition=date.min))
-
-
-def _plus(left: Measured, right: Measured) -> Measured:
-    return Measured(
-        partition=left.partition,
-        rows=left.rows + right.rows,
-        accepted_rows=left.accepted_rows + right.accepted_rows,
-        surplus=left.surplus + right.surplus,
-        violations=_add(left.violations, right.violations),
-        added=left.added + right.added,
-        removed=left.removed + right.removed,
-        changed=left.changed + right.changed,
-        unchanged=left.unchanged + right.unchanged,
-        changed_columns=_add(left.changed_columns, right.changed_columns),
-        state_moves=added_up((*left.state_moves, *right.state_moves)),
-    )
-
-
-def _add(left: Mapping[str, int], right: Mapping[str, int]) -> Mapping[str, int]:
-    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proven:
-    """The result of recomputing some partitions of a run with another window.
-
-    Attributes:
-        partitions: Those that were recomputed.
-        windows: The declared window of each input, by argument.
-        more: At the ends of the run, how many more days of each input were read, limited to accepted partitions; empty
-            for what chunks computed of their neighbours, by the declared windows of both.
-        again: The measurements, with the recomputed rows as the new side and the staged ones as the old; `surplus`
-            counts rows that share their key on either side. If rows were not compared it has no differences.
-        differing: The partitions whose content differs.
-        examples: Some of the rows that differ in the first such partition: `before` as staged, `after` as recomputed.
-    """
-
-    partitions: tuple[date, ...]
-    windows: Mapping[str, AnyWindow]
-    more: tuple[MoreDays, ...] = ()
-    again: Mapping[date, Measured] = field(default_factory=dict)
-    differing: tuple[date, ...] = ()
-    examples: tuple[SampledRow, ...] = ()
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether there was something to compare with."""
-        return not self.more or any(each.back or each.ahead for each in self.more)
 
 
 def violation(gate: Gate, table: Table) -> Column | None:

@@ -22,7 +22,7 @@ from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates import by_values
 from backfill_assets.gates.by_values import AMOUNT, Shape
 from backfill_assets.gates.comparison import Comparing, in_spark, shape_of
-from backfill_assets.gates.measure import Measured
+from backfill_assets.gates.measured import Measured
 from backfill_assets.lake.row_values import rows_of_arrow, texts
 from backfill_assets.ledger.findings import SampledRow
 

@@ -160,7 +160,7 @@ def is_landed(lake: Lake, table: str, publication_id: str) -> bool:
         return lake.open(table).transaction_version(publication_id) == LANDED
 
 
-def fence(lake: Lake, table: str, publication_id: str) -> int | None:
+def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float], None] = time.sleep) -> int | None:
     """Decides permanently whether a publication lands.
 
     If it has not landed, an empty commit with its application transaction ensures that it never will: a process that
@@ -192,7 +192,7 @@ def fence(lake: Lake, table: str, publication_id: str) -> int | None:
                 ),
             )
         except CommitFailedError:
-            time.sleep(_FIRST_WAIT_S * 2**attempt)
+            wait(_FIRST_WAIT_S * 2**attempt)
         except Exception as error:
             raise errors.NotFencedOff(table=table, publication_id=publication_id, why=in_one_line(error)) from error
         else:

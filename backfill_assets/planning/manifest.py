@@ -13,7 +13,8 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.core.identity import canonical_json, plain, sha256_text
+from backfill_assets.core.columns import RUN_ID
+from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     CauseKind,
@@ -273,4 +274,27 @@ def _parse_pin(pin: list[Any]) -> PinnedPartition:
     day, version, digest, *rest = pin
     return PinnedPartition(
         partition=date.fromisoformat(day), version=version, digest=digest, from_run=rest[0] if rest else None
+    )
+
+
+def lineage(manifest: Manifest) -> Mapping[str, str]:
+    """Where the rows of a run come from, by column: its row of `lineage.runs`, and part of its rows where their table
+    declares so."""
+    return {
+        RUN_ID: manifest.run_id,
+        "_kind": str(manifest.kind),
+        "_mode": str(manifest.mode),
+        "_transform": manifest.transform,
+        "_transform_version": manifest.transform_version,
+        "_input_version": _input_version(manifest.inputs),
+        "_reference_versions": ";".join(f"{r.name}={r.version}" for r in manifest.references),
+        "_restatement_reason": manifest.reason,
+    }
+
+
+def _input_version(inputs: tuple[PinnedInput, ...]) -> str:
+    """A short name for the exact input versions of a run: per table, a digest of its pinned file sets."""
+    return ";".join(
+        f"{pinned.table}@{document_digest([[p.partition.isoformat(), p.digest] for p in pinned.partitions])[:16]}"
+        for pinned in inputs
     )

@@ -20,13 +20,12 @@ from backfill_assets.core.errors import (
     Retryable,
 )
 from backfill_assets.core.identity import document_digest
-from backfill_assets.lake.lineage import append_run
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
@@ -43,7 +42,6 @@ from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
 from backfill_assets.staleness.find import regressed_partitions
-from backfill_assets.transforms.apply import lineage
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -230,6 +228,9 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
     leaves it open for `recover`. If every partition was found equal there is nothing to commit, but the table still has
     to be what the candidate was compared with.
     """
+    # Imported where a table is written: what is asked of a run otherwise is answered without Arrow.
+    from backfill_assets.lake.lineage import append_run
+
     carry = swap if intent.changes else require_as_expected
     try:
         if intent.lineage_digest:

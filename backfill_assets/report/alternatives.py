@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.tariff import Cost
@@ -14,10 +15,12 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
-from backfill_assets.planning.request import Plan
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.planning.request import Plan
 
 
 class Instead(StrEnum):

@@ -12,11 +12,11 @@ from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import lineage as lineage_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.errors import NotGiven, NotOfKey
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
-from backfill_assets.transforms.apply import lineage as lineage_of
 from backfill_assets.workspace import Workspace
 
 MOST_KEYS = 25

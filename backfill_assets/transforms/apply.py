@@ -21,15 +21,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from backfill_assets.core.columns import RUN_ID, differing_columns
+from backfill_assets.core.columns import differing_columns
 from backfill_assets.core.errors import ContractBroken
-from backfill_assets.core.identity import document_digest
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.core.spark_causes import recorded_reason, spark_reason
 from backfill_assets.domain import DerivedTable, Release, Table, TransformContext
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import PinnedInput
+from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.transforms.schemas import stored_schema
 
@@ -96,29 +94,6 @@ def columns_differ(found: StructType, declared: StructType) -> str | None:
 def constant_columns(table: Table, manifest: Manifest) -> Mapping[str, str]:
     """The last columns of a run's rows as they are staged, which have one value for all of them."""
     return {name: value for name, value in lineage(manifest).items() if name in stored_schema(table).fieldNames()}
-
-
-def lineage(manifest: Manifest) -> Mapping[str, str]:
-    """Where the rows of a run come from, by column: its row of `lineage.runs`, and part of its rows where their table
-    declares so."""
-    return {
-        RUN_ID: manifest.run_id,
-        "_kind": str(manifest.kind),
-        "_mode": str(manifest.mode),
-        "_transform": manifest.transform,
-        "_transform_version": manifest.transform_version,
-        "_input_version": input_version(manifest.inputs),
-        "_reference_versions": ";".join(f"{r.name}={r.version}" for r in manifest.references),
-        "_restatement_reason": manifest.reason,
-    }
-
-
-def input_version(inputs: tuple[PinnedInput, ...]) -> str:
-    """A short name for the exact input versions of a run: per table, a digest of its pinned file sets."""
-    return ";".join(
-        f"{pinned.table}@{document_digest([[p.partition.isoformat(), p.digest] for p in pinned.partitions])[:16]}"
-        for pinned in inputs
-    )
 
 
 METHODS = (

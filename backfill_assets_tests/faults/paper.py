@@ -26,7 +26,7 @@ from backfill_assets.capture.landed_files import LandedFile, landing_files
 from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.domain import Table
 from backfill_assets.files.local import sha256_of_file
-from backfill_assets.gates.measure import Measured
+from backfill_assets.gates.measured import Measured
 from backfill_assets.lake.checksums import checksum_text
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts

@@ -52,7 +52,7 @@ def _a_release_comes_with_a_late_event(patch: pytest.MonkeyPatch) -> None:
 
 
 def _what_was_undone_follows_with_the_next_late_event(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(proposals, "_undone_last", lambda *_: {})
+    patch.setattr(proposals, "_only_a_person", lambda *_: {})
 
 
 @pytest.mark.long

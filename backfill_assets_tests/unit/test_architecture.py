@@ -31,6 +31,6 @@ def test_the_picture_shows_every_room_on_its_floor() -> None:
 
 @pytest.mark.parametrize("kind", ["unit", "integration"])
 def test_tests_are_in_folders_with_the_names_of_rooms(kind: str) -> None:
-    modules = (PROJECT_ROOT / "backfill_assets_tests" / kind).glob("*/**/test_*.py")
+    tests = PROJECT_ROOT / "backfill_assets_tests" / kind
     rooms = {path.name for path in (PROJECT_ROOT / "backfill_assets").iterdir()}
-    assert [str(module) for module in modules if module.parent.name not in rooms] == []
+    assert [str(each) for each in tests.glob("*/**/test_*.py") if each.relative_to(tests).parts[0] not in rooms] == []

@@ -38,10 +38,11 @@ from backfill_assets.report.words.plans import (
     basis_words,
     brought_along_words,
     goes_back_words,
+    phase_words,
     publish_words,
     references_described,
 )
-from backfill_assets.report.words.stages import phase_words, policy_words, proof_words, stage_words
+from backfill_assets.report.words.stages import policy_words, proof_words, stage_words
 from backfill_assets.restatements.errors import why_left_out
 
 _MOST_STAGES = 24

@@ -29,8 +29,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
-from backfill_assets.report.words.plans import references_described
-from backfill_assets.report.words.stages import phase_words
+from backfill_assets.report.words.plans import phase_words, references_described
 from backfill_assets.report.words.states import MEANING
 
 _TONES = {

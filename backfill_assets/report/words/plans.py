@@ -9,6 +9,7 @@ from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.releases import BroughtAlong, LaterRelease, LeftBehind
@@ -105,3 +106,14 @@ def references_described(references: Sequence[PinnedReference]) -> str | None:
             named = ", ".join(f"{pinned.name} {pinned.version}" for pinned in references if pinned.is_chosen)
             others = ", ".join(f"{pinned.name} {pinned.version}" for pinned in references if not pinned.is_chosen)
             return f"corrected, as named: {named}" + (f"; current: {others}" if others else "")
+
+
+def duration_words(seconds: int) -> str:
+    """How long something is held, in whole hours where it is."""
+    return count_of(seconds // 3600, "hour") if seconds % 3600 == 0 else count_of(seconds, "second")
+
+
+def phase_words(phases: Phases) -> str:
+    """How the phases of a set are published."""
+    held = f", each {duration_words(phases.hold_s)} after the one before it" if phases.hold_s else ""
+    return f"one after the other{held}; approved {'one by one' if phases.each else 'as a whole'}"

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import assert_never
 
 from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.stages import Agree, Compute, Hold, Measure, Notify, Prove, Stage, Swap, compared_by
 from backfill_assets.planning.windows import AnyWindow, Months, SinceFirstDay
 from backfill_assets.publication.errors import members
+from backfill_assets.report.words.plans import duration_words
 
 NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"
 
@@ -49,17 +49,6 @@ def stage_words(stage: Stage) -> str:
         case Notify():
             return f"ask the dependents of what changed to follow: at most {'; '.join(map(str, stage.dependents))}"
     assert_never(stage)
-
-
-def duration_words(seconds: int) -> str:
-    """How long something is held, in whole hours where it is."""
-    return count_of(seconds // 3600, "hour") if seconds % 3600 == 0 else count_of(seconds, "second")
-
-
-def phase_words(phases: Phases) -> str:
-    """How the phases of a set are published."""
-    held = f", each {duration_words(phases.hold_s)} after the one before it" if phases.hold_s else ""
-    return f"one after the other{held}; approved {'one by one' if phases.each else 'as a whole'}"
 
 
 def proof_words(stage: Prove) -> str:

@@ -29,7 +29,8 @@ from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, move
 from backfill_assets.gates import broken_down, measure
 from backfill_assets.gates.broken_down import breakdown_of
 from backfill_assets.gates.judge import moved_verdict
-from backfill_assets.gates.measure import Measured, contents
+from backfill_assets.gates.measure import contents
+from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, PartitionCells
 from backfill_assets.ledger.records import CandidatePartition

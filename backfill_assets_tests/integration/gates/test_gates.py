@@ -28,7 +28,8 @@ from backfill_assets.domain import (
 from backfill_assets.gates.comparison import compare_keys
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import Verdict, judge
-from backfill_assets.gates.measure import Measured, compare, contents, equal_partitions, measure, total
+from backfill_assets.gates.measure import compare, contents, measure
+from backfill_assets.gates.measured import Measured, equal_partitions, total
 from backfill_assets.gates.moves import NONE_OF_THESE
 from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.lake.checksums import NO_ROWS

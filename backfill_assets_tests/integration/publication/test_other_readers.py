@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.places import StoreUrl
+from backfill_assets.planning.manifest import lineage
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.transforms.apply import lineage
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import use_store

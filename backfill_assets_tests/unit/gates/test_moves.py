@@ -10,7 +10,7 @@ from datetime import date
 from backfill_assets.core.identity import EMPTY_FILE_SET, canonical_json
 from backfill_assets.domain import ComparedWithAccepted, Gate, UniqueKey, WarmUpProof
 from backfill_assets.gates.judge import judge
-from backfill_assets.gates.measure import Measured
+from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.moves import Moves, StateMove, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.records import CandidatePartition

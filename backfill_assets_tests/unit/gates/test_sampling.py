@@ -7,7 +7,7 @@ from datetime import date, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.gates.measure import Measured
+from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.moves import StateMove, added_up
 from backfill_assets.gates.sample import RowKind, most_moved, places, rows_of_kind
 

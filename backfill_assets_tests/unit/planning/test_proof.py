@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.gates.judge import warm_up_verdict
-from backfill_assets.gates.measure import Measured, Proven
+from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.ledger.findings import Finding, SampledRow
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
