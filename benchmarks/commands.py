@@ -20,6 +20,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime, timedelta
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ BACKFILL = Path(sys.executable).with_name("backfill")
 SOURCE = "case_events"
 COLD, WARM, CONNECTED = 35, 10, 3
 """The goals, in seconds: a small restatement cold and warm, and the first task on a server that stays up."""
+
+LAST_OPENED = "2025-06-26"
+"""The case of the demo that is corrected was opened before, so that days of another month are not touched."""
 
 OF_SERVER = {"BACKFILL_SPARK_MEMORY": "3g"}
 """Settings of the server that other commands do not have: these start a Spark of their own."""
@@ -115,6 +120,7 @@ def small_restatements(folder: Path, *, cases: int, rounds: int) -> Sequence[Fig
             raise RuntimeError(f"backfill {' '.join(words)}: {done.output}")
         return done.stdout
 
+    corrected = _corrected(folder)
     with _server({**environment, **OF_SERVER}):
         for number in range(rounds + 1):
             # The first warm one pays for the start of Spark, the first on the server warms that up.
@@ -122,7 +128,7 @@ def small_restatements(folder: Path, *, cases: int, rounds: int) -> Sequence[Fig
             first: Mapping[str, Run] = {"started": warm, "started on the server": served}
             for kind, run in (kinds if number else first).items():
                 with watch.on(f"{kind}: everything"):
-                    _restate(run, watch, kind, _corrected(folder, kind, number))
+                    _restate(run, watch, kind, *next(corrected))
     parts = [name for name in watch.seconds if not name.startswith("started")]
     goals = {"cold: everything": COLD, "served: everything": WARM, "warm: everything": WARM}
     return [
@@ -131,17 +137,17 @@ def small_restatements(folder: Path, *, cases: int, rounds: int) -> Sequence[Fig
     ]
 
 
-def _restate(run: Run, watch: Watch, kind: str, corrected: Path) -> None:
+def _restate(run: Run, watch: Watch, kind: str, corrected: Path, days: str) -> None:
     """Lands a corrected event and brings it through the tables."""
 
     def step(name: str, *words: str) -> Any:
         with watch.on(f"{kind}: {name}"):
             return json.loads(run(*words, "--json"))
 
-    day = json.loads(corrected.read_text(encoding="utf-8"))["event_time"][:10]
     step("land", "land", SOURCE, str(corrected), "--by", "ana")
-    because = f"bronze.{SOURCE}:{day}..{day}"
-    name = step("plan", "plan", "--because", because, "--reason", "a correction", "--by", "ana")["set_id"]
+    name = step("plan", "plan", "--because", f"bronze.{SOURCE}:{days}", "--reason", "a correction", "--by", "ana")[
+        "set_id"
+    ]
     step("run", "run", name, "--by", "ana")
     step("approve", "approve", name, "--by", "ben")
     step("publish", "publish", name, "--by", "ben")
@@ -150,16 +156,23 @@ def _restate(run: Run, watch: Watch, kind: str, corrected: Path) -> None:
     step("report", "report", name)
 
 
-def _corrected(folder: Path, kind: str, number: int) -> Path:
-    """A file with one event of the demo, which happened at another minute of its day."""
+def _corrected(folder: Path) -> Iterator[tuple[Path, str]]:
+    """Files with one event of the demo, a case that was opened on the day after or not, and the days that each touches.
+
+    Deadlines are counted in days, so that another minute of the same day would change nothing.
+    """
     (exported,) = (folder / "demo").glob("demo_files/*_2025-06.jsonl")
     records = (json.loads(line) for line in exported.read_text(encoding="utf-8").splitlines() if line.startswith("{"))
-    event = next(each for each in records if str(each.get("event_time", "")).startswith(f"2025-06-{20 + number}T"))
-    minute = {"started": 10, "warm": 20, "cold": 30, "served": 40, "started on the server": 50}[kind]
-    path = folder / f"{kind.replace(' ', '-')}-{number}.jsonl"
-    event["event_time"] = f"{event['event_time'][:11]}12:{minute}:00Z"
-    path.write_text(json.dumps(event) + "\n", encoding="utf-8")
-    return path
+    opened = [each for each in records if each.get("event_type") == "CASE_OPENED" and each.get("event_time")]
+    event = max((each for each in opened if each["event_time"] < LAST_OPENED), key=lambda each: each["event_time"])
+    own = datetime.fromisoformat(event["event_time"])
+    after = own + timedelta(days=1)
+    for number, at in enumerate(cycle((after, own))):
+        path = folder / f"corrected-{number}.jsonl"
+        # Every file has a content of its own: one that has landed before is ignored.
+        now = {**event, "event_time": (at + timedelta(seconds=number)).isoformat()}
+        path.write_text(json.dumps(now) + "\n", encoding="utf-8")
+        yield path, f"{own.date()}..{after.date()}"
 
 
 @contextmanager

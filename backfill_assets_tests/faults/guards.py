@@ -140,7 +140,7 @@ GUARDS: Mapping[str, Guard] = {
     "application-transaction": Guard(
         without="A commit does not say which publication it is, so its outcome cannot be looked up.",
         removed={Seam.COMMIT_PROPERTIES: _commit_properties(app_transactions=None)},
-        seen_by=39,
+        seen_by=11,
     ),
     "fence": Guard(
         without="A recovery only looks whether a swap landed, and does not make sure that it never will.",
@@ -150,7 +150,7 @@ GUARDS: Mapping[str, Guard] = {
     "unknown-is-not-refused": Guard(
         without="A commit that may have landed is taken for one that did not.",
         removed={Seam.SWAP_OF_PUBLICATIONS: _certain},
-        seen_by=41,
+        seen_by=87,
     ),
     "staged-files": Guard(
         without="Files may be missing, both before the intent and before the commit.",
