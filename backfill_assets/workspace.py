@@ -143,7 +143,18 @@ class Workspace:
         """The planner's view, windows resolved against the present references."""
         values = {name: loaded.value for name, loaded in self.references.items()}
         read_as = {name: versions.named() for name, versions in self.contracts.items() if versions.present > 1}
-        return self.domain.graph(values, first_day=self.settings.first_day, contracts=read_as)
+        graph = self.domain.graph(values, first_day=self.settings.first_day, contracts=read_as)
+        beside = self._beside()
+        tables = {name: replace(node, is_beside=name in beside) for name, node in graph.tables.items()}
+        return replace(graph, tables=tables) if beside else graph
+
+    def _beside(self) -> frozenset[str]:
+        """The tables that stand beside the version of a table that readers are shown."""
+        names = self.domain.names_with_versions
+        if not names:
+            return frozenset()
+        with self.ledger.read() as tx:
+            return frozenset(each for name in names for each in self.domain.family(name) if each != tx.acts.shown(name))
 
     @cached_property
     def contracts(self) -> Mapping[str, ContractVersions]:

@@ -17,14 +17,17 @@ def freeze(
 ) -> FreezeDocument:
     """Freezes partitions of a table until an instant; days that are not over yet can be among them.
 
+    Of a table with versions, what its readers are shown is frozen.
+
     Args:
         only: The one run or set that may be published meanwhile; it needs everything that it needs without a freeze.
     """
     declared = ws.domain.table(table)
     # A person may leave its layer out; the ledger knows it by its whole name alone.
-    table, grain = declared.name, declared.partition.grain
+    grain = declared.partition.grain
     partitions = partitions_over(grain, days)
     with ws.ledger.write() as tx:
+        table = tx.acts.shown(declared.name)
         asked = f"{tx.now.isoformat()}|{table}|{days}|{by}|{reason}"
         begun = Freeze(
             freeze_id=f"freeze-{tx.now:%Y%m%d}-{sha256_text(asked)[:8]}",

@@ -36,7 +36,7 @@ from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.frozen import frozen_words
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.report.what_next import is_built_since
-from backfill_assets.staleness.find import own_past
+from backfill_assets.staleness.find import own_past, stale_before
 from backfill_assets.workspace import Workspace
 
 REASON = "the newest days"
@@ -80,11 +80,14 @@ def _captured(ws: Workspace, source: SourceTable, acting: Acting) -> Advanced:
 
 
 def _derived(ws: Workspace, acting: Acting) -> Iterator[Advanced]:
-    for name in ws.graph.tables:
+    with ws.ledger.read() as tx:
+        stopped = tx.acts.stopped()
+    for name, node in ws.graph.tables.items():
         table = ws.domain.tables[name]
-        if isinstance(table, DerivedTable) and any(
-            isinstance(ws.domain.tables[edge.table], SourceTable) for edge in ws.graph.table(name).inputs
-        ):
+        is_followed = node.is_beside or any(
+            isinstance(ws.domain.tables[edge.table], SourceTable) for edge in node.inputs
+        )
+        if isinstance(table, DerivedTable) and is_followed and name not in stopped:
             yield _advanced(ws, table, acting)
     followed = follow(ws, replace(acting, by=str(Sensor.FOLLOW)))
     for each in followed.done:
@@ -94,6 +97,23 @@ def _derived(ws: Workspace, acting: Acting) -> Iterator[Advanced]:
             failed=each.error is not None or each.run.state is RunState.BLOCKED,
         )
     yield from (Advanced(sentence=explained(each.error), failed=True) for each in followed.failed)
+    if ws.domain.names_with_versions:
+        yield from _compared(ws)
+
+
+def _compared(ws: Workspace) -> Iterator[Advanced]:
+    """The comparison of every version of a table with what readers are shown, which is made every day."""
+    # Imported where a table has versions.
+    from backfill_assets.application.shadow import compared
+
+    for pair, day in compared(ws, by=LIVE):
+        named = f"{pair.version.name}: compared with {pair.shown.name}"
+        if isinstance(day, BackfillError):
+            yield Advanced(sentence=f"{named}: {explained(day)}", failed=True)
+            continue
+        other = day.differing - day.explained
+        found = f"{day.agreed:,} keys agree, {day.explained:,} differ as declared, {other:,} otherwise"
+        yield Advanced(sentence=f"{named}, {found}.")
 
 
 def _advanced(ws: Workspace, table: Table, acting: Acting) -> Advanced:
@@ -114,6 +134,9 @@ def _unfinished(ws: Workspace, table: Table) -> RunRecord | None:
         # A person may have published these days meanwhile; then it is in nobody's way.
         if isinstance(table, SourceTable):
             kept = [run for run in own if not is_built_since(ws, tx, run)]
+        elif ws.graph.table(table.name).is_beside:
+            # It restates its own days as well.
+            kept = own
         else:
             kept = [run for run in own if set(run.manifest.partitions) - tx.versions.claims(table.name).keys()]
     return kept[-1] if kept else None
@@ -172,6 +195,8 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest 
     grain, today = table.partition.grain, ws.clock().date()
     new = list(_until(next_partition(grain, max(accepted)), grain, today))
     node, state = ws.graph.table(table.name), LedgerState(tx)
+    if node.is_beside:
+        return _behind(ws, tx, table, new)
     ready, _ = complete_partitions(node, ws.graph, new, state)
     held = _held(ws, tx, table, new)
     frozen = tx.freezes.over(table.name, new, at=ws.clock())
@@ -194,6 +219,28 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest 
         return reason
     others = state.open_runs(table.name, newest)
     return _others(others) if others else _Newest(partitions=newest, reason=reason)
+
+
+def _behind(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequence[date]) -> _Newest | str:
+    """What a version beside the one that readers are shown lacks: new days, others that readers see, and stale ones.
+
+    No set and no follow-up contains it, so that nothing of the path to readers waits for it. What readers are shown and
+    is stale as well is built again after that, so that both are compared over the same inputs.
+    """
+    accepted, node = tx.versions.claims(table.name), ws.graph.table(table.name)
+    shown = ws.domain.derived_table(tx.acts.shown(table.version_of or table.name))
+    missing = {*new, *tx.versions.claims(shown.name)} - accepted.keys()
+    stale = stale_before(ws, tx, table, shown)
+    complete, waiting = complete_partitions(node, ws.graph, missing | stale, LedgerState(tx))
+    frozen = tx.freezes.over(table.name, complete, at=ws.clock())
+    ready = tuple(each for each in complete if each not in frozen)
+    if not ready and frozen:
+        return f"it waits: {frozen_words(next(iter(frozen.values())))}"
+    if not ready:
+        return "it is up to date" + (f"; {describe(node.grain, waiting)} waits for its inputs" if waiting else "")
+    if others := LedgerState(tx).open_runs(table.name, ready):
+        return _others(others)
+    return _Newest(partitions=ready, reason=f"{REASON} beside {shown.name}")
 
 
 def _held(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequence[date]) -> set[date]:

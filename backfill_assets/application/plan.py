@@ -73,6 +73,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
     chooser = Chooser.of(ws, request.references)
     require_used(request.references, {table.name: table.references})
     with ws.ledger.read() as tx:
+        tx.acts.require_kept(table.name)
         asked = output_of(named, ws.graph, as_of)
         if request.scope is not None:
             _require_pilot(tx, table, request.scope, asked)

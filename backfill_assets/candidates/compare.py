@@ -81,6 +81,21 @@ def compare_partitions(sides: Sides) -> Mapping[date, ByKey]:
     return by_key([*_found(both, shape, comparing(shape)), *counted], shape)
 
 
+def compared_rows(staged: DataFrame, accepted: DataFrame, shape: Shape, *, spread: bool) -> Mapping[date, ByKey]:
+    """Compares the keys of rows that Spark reads, by partition.
+
+    Args:
+        staged: The rows of one side, with the columns of the shape.
+        accepted: Those of the other one.
+        shape: How they are compared.
+        spread: Whether Spark's workers compare them; otherwise this process does.
+    """
+    if spread:
+        return by_key(in_spark(staged, accepted, comparing(shape), shape), shape)
+    new, old = (frame.select(*side_columns(frame, shape)).toArrow() for frame in (staged, accepted))
+    return by_key([_compared(new, old, comparing(shape))], shape)
+
+
 def sample_partitions(sides: Sides, *, most: int = MOST_ROWS) -> tuple[SampledRow, ...]:
     """Some rows that differ in these partitions, as `sample_rows` chooses them.
 

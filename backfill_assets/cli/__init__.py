@@ -14,6 +14,7 @@ from backfill_assets.cli import landing as landing
 from backfill_assets.cli import plan as plan
 from backfill_assets.cli import acting as acting
 from backfill_assets.cli import replay as replay
+from backfill_assets.cli import shadow as shadow
 from backfill_assets.cli import looking as looking
 from backfill_assets.cli import watching as watching
 from backfill_assets.cli import server as server

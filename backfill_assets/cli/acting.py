@@ -25,6 +25,9 @@ from backfill_assets.cli.session import acting_name, given_reason, opened, perso
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
+ACT = "act-"
+"""How the ids of acts on versions of tables begin."""
+
 
 @app.command()
 def approve(
@@ -40,7 +43,7 @@ def approve(
     ] = "",
     as_json: Json = False,
 ) -> None:
-    """Agree to exactly this manifest, capture, replay, or every run of a set, as another person than the requester."""
+    """Agree to exactly this run, set, capture, replay or act, as another person than the requester."""
     with answering(as_json) as console:
         with opened() as session:
             if run.startswith("cap-"):
@@ -52,6 +55,11 @@ def approve(
                 from backfill_assets.application.replay import approve as approve_replay
 
                 answer(console, approve_replay(session.ws, run, by=person(by), note=note), as_json=as_json)
+                return
+            if run.startswith(ACT):
+                from backfill_assets.application import shadow
+
+                answer(console, shadow.approve(session.ws, run, by=person(by), note=note), as_json=as_json)
                 return
             document = session.subject(run).approve(by=person(by), note=note)
         answer(console, document, as_json=as_json)
@@ -75,6 +83,11 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
         from backfill_assets.application.follow import step_after_change
 
         with opened(quiet=as_json) as session:
+            if run.startswith(ACT):
+                from backfill_assets.application import shadow
+
+                answer(console, shadow.carry_out(session.ws, run, by=person(by)), as_json=as_json)
+                return
             document = session.subject(run).publish(session.acting(person(by), on=run))
             following = step_after_change(session.ws)
         answer(console, document, as_json=as_json, following=following)
@@ -97,6 +110,11 @@ def rollback(
 
         why = given_reason(reason)
         with opened(quiet=as_json) as session:
+            if run.startswith(ACT):
+                from backfill_assets.application import shadow
+
+                answer(console, shadow.roll_back(session.ws, run, by=person(by), reason=why), as_json=as_json)
+                return
             document = session.subject(run).rollback(
                 session.acting(person(by), on=run), reason=why, with_dependents=with_dependents
             )
@@ -115,6 +133,11 @@ def cancel(
     with answering(as_json) as console:
         why = given_reason(reason)
         with opened() as session:
+            if run.startswith(ACT):
+                from backfill_assets.application import shadow
+
+                answer(console, shadow.cancel(session.ws, run, by=person(by), reason=why), as_json=as_json)
+                return
             document = session.subject(run).cancel(by=person(by), reason=why)
         answer(console, document, as_json=as_json)
 

@@ -32,6 +32,7 @@ class Point(StrEnum):
     SWAP_COMMITTED = "swap: the table has changed, the ledger has not acknowledged it"
     SWAP_ACKNOWLEDGED = "swap: the ledger has acknowledged it"
     SWAP_ABANDONED = "swap: refused by the table, and abandoned in the ledger"
+    TABLE_ACT_DONE = "cut-over: readers are shown the other version, by one row of the ledger"
     SET_BEGUN = "set: it is PUBLISHING, no table has changed"
     SET_TABLE_PUBLISHED = "set: a table is published"
     SET_ROLLING_BACK = "set: it is ROLLING_BACK, no table has changed"

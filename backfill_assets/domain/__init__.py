@@ -58,7 +58,7 @@ from backfill_assets.domain.tables import (
 )
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.publish_mode import PublishMode, append, merge, replace
+from backfill_assets.planning.publish_mode import PublishMode, append, merge, replace, versioned
 from backfill_assets.planning.windows import Months, Window
 
 __all__ = [
@@ -129,5 +129,6 @@ __all__ = [
     "replace",
     "row_count",
     "unique_key",
+    "versioned",
     "warm_up_proof",
 ]

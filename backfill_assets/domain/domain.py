@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.domain.breakdown import check_measures
-from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, wrong
+from backfill_assets.domain.declarations import SHORT_NAME, check_conditions, require_columns, wrong
 from backfill_assets.domain.errors import DomainNotFound, DomainNotLoaded, NoDomain, NotPlanned
+from backfill_assets.domain.gates import columns_in
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable, References, Table
 from backfill_assets.planning.errors import NoSuchName
@@ -87,9 +88,38 @@ class Domain:
             for name in table.references:
                 if name not in known:
                     raise wrong(table, f"it uses reference {name!r}, which the domain does not declare")
+        for table in self.derived:
+            self._check_version(table)
         ordered = topological(_node(table, {}, {}) for table in every)
         by_name = {table.name: table for table in every}
         object.__setattr__(self, "tables", {name: by_name[name] for name in ordered})
+
+    def _check_version(self, table: DerivedTable) -> None:
+        """Refuses a version of a table whose readers could not be cut over to it."""
+        by_name = {each.name: each for each in self.derived}
+        if table.version_of is None:
+            for read in table.inputs.values():
+                if isinstance(read, DerivedTable) and read.version_of:
+                    why = f"it reads {read.name}, a version of {read.version_of}, and is no version itself"
+                    raise wrong(table, f"{why}: its readers would see rows of the version before they are cut over")
+            return
+        other = by_name.get(table.version_of)
+        if other is None or other.version_of:
+            raise wrong(table, f"it is a version of {table.version_of}, which has to be a derived table without one")
+        if (table.key, table.partition) != (other.key, other.partition):
+            raise wrong(table, f"it is a version of {other.name}, and has another key or other partitions")
+        for name in (*other.key, other.partition.column):
+            if table.schema[name].dataType != other.schema[name].dataType:
+                raise wrong(table, f"it is a version of {other.name}, and its key {name!r} has another type")
+
+    def family(self, name: str) -> tuple[str, ...]:
+        """A table and its versions, in the order of their declaration; only itself for a table without versions."""
+        return (name, *(table.name for table in self.derived if table.version_of == name))
+
+    @property
+    def names_with_versions(self) -> tuple[str, ...]:
+        """The tables that have versions beside them."""
+        return tuple(dict.fromkeys(table.version_of for table in self.derived if table.version_of))
 
     def table(self, name: str) -> Table:
         """The table of that name, with or without its layer.
@@ -147,7 +177,7 @@ def _node(table: Table, references: References, contracts: Mapping[str, str], *,
     return TableNode(
         name=table.name,
         grain=table.partition.grain,
-        publish=table.publish,
+        publish=table.publish.pinned,
         inputs=tuple(
             TableInput(
                 argument=argument,
@@ -193,4 +223,17 @@ def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
             check_conditions(table)
         for derived in domain.derived:
             check_measures(derived, derived.breakdown)
+            if derived.publish.explained:
+                _check_explained(derived, domain.derived_table(derived.publish.of))
     return domain
+
+
+def _check_explained(version: DerivedTable, other: DerivedTable) -> None:
+    """Refuses a condition of explained differences over columns that only one side has, or in another type."""
+    what = f"the explained difference of {version.name}"
+    columns = columns_in(version.publish.explained, what)
+    for table in (version, other):
+        require_columns(table, columns, f"{what}: column")
+    for name in columns:
+        if version.schema[name].dataType != other.schema[name].dataType:
+            raise wrong(version, f"its explained difference names {name!r}, of another type in {other.name}")

@@ -32,12 +32,12 @@ from backfill_assets.domain.declarations import (
     several,
     wrong,
 )
-from backfill_assets.domain.gates import Gate, WarmUpProof
+from backfill_assets.domain.gates import AddsOnly, Gate, Merged, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
-from backfill_assets.planning.publish_mode import REPLACE, PublishMode
+from backfill_assets.planning.publish_mode import REPLACE, PublishKind, PublishMode, versioned
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Months, SinceFirstDay, Window
 
 References = Mapping[str, Any]
@@ -150,6 +150,9 @@ class Release:
     function: Transform
 
 
+NOT_READ_YET = Policy(live="auto", backfill="auto", follow="auto")
+"""The usual policy of a version. Readers are cut over to it by the policy of the table, which counts from then on."""
+
 REFERENCE_WINDOW = Kind(
     words="a Window, or a function of the references",
     test=lambda value: value is None or isinstance(value, Window) or callable(value),
@@ -157,7 +160,7 @@ REFERENCE_WINDOW = Kind(
 OF_A_DERIVED_TABLE = {
     "transform": a(str, "a text"),
     "window": WINDOW,
-    "publish": a(PublishMode, "replace(), append() or merge(on=...)"),
+    "publish": a(PublishMode, "replace(), append(), merge(on=...) or versioned(of=...)"),
     "reference_window": REFERENCE_WINDOW,
     "references": several(str, "names of references"),
     "replay": REPLAY,
@@ -242,6 +245,10 @@ class DerivedTable:
         if self.reference_window is not None and not self.references:
             raise wrong(self, "it declares how far references count, and uses none")
         object.__setattr__(self, "publish", self._merged_by_key())
+        if self.publish.kind is PublishKind.VERSIONED:
+            require_columns(self, self.publish.differs, "a column that may differ")
+            if keys := {*self.publish.differs} & {*self.key, self.partition.column}:
+                raise wrong(self, f"{', '.join(sorted(keys))} identifies its rows, and cannot be expected to differ")
         if self.state is not None:
             self._check_state()
         self._check_releases()
@@ -306,6 +313,42 @@ class DerivedTable:
                     f"the function of version {release.version} takes ({', '.join(found)}) "
                     f"where its inputs ask for ({', '.join(expected)})",
                 )
+
+    def beside(
+        self,
+        name: str,
+        *,
+        version: str | None = None,
+        differs: tuple[str, ...] = (),
+        explained: str = "",
+        clean_days: int = 0,
+        policy: Policy = NOT_READ_YET,
+    ) -> DerivedTable:
+        """A version of this table beside it, computed by another of its releases: see `versioned`.
+
+        Args:
+            name: `layer.table` of the version.
+            version: The release that computes it; the present one for None.
+            differs: As for `versioned`.
+            explained: As for `versioned`.
+            clean_days: As for `versioned`.
+            policy: Who approves its runs; by default nobody has to, as long as readers of this table do not see them.
+
+        Raises:
+            UnknownName: There is no such release.
+            InvalidDeclaration: Its function returns changes.
+        """
+        if self.publish.merges:
+            raise wrong(self, "its function returns changes, and that of a version has to return rows")
+        mode = versioned(of=self.name, differs=differs, explained=explained, clean_days=clean_days)
+        gates = tuple(gate for gate in self.gates if not isinstance(gate, AddsOnly | Merged))
+        release = self.release(version)
+        return dataclasses.replace(self, name=name, releases=(release,), publish=mode, gates=gates, policy=policy)
+
+    @property
+    def version_of(self) -> str | None:
+        """The table that it is a version of; None for any other table."""
+        return self.publish.of or None
 
     @property
     def returned(self) -> StructType:

@@ -147,6 +147,57 @@ class TargetTaken(errors.Refused):
 
 
 @sentence
+class NoApprovalOfAct(errors.IllegalTransition):
+    """{act_id} waits for no approval: it is approved, done or cancelled already."""
+
+    act_id: str
+
+
+@sentence
+class ActNotApproved(errors.NotApproved):
+    """{act_id} is not approved; {requester} asked for it, so another person has to agree."""
+
+    act_id: str
+    requester: str
+
+
+@sentence
+class AlreadyShown(errors.IllegalTransition):
+    """{act} of {table} cannot be: readers of {name} are shown it."""
+
+    act: str
+    name: str
+    table: str
+
+
+@sentence
+class Retired(errors.IllegalTransition):
+    """{table} was given up for good by {act_id}."""
+
+    table: str
+    act_id: str
+
+
+@sentence
+class OtherTableShown(errors.TargetChanged):
+    """{act_id} was asked for while readers of {name} were shown {expected}, and they are shown {found} now."""
+
+    act_id: str
+    name: str
+    expected: str
+    found: str
+
+
+@sentence
+class NotTheLast(errors.IllegalTransition):
+    """{act_id} cannot be undone: it {why}."""
+
+    act_id: str
+    name: str
+    why: str
+
+
+@sentence
 class NotGivenUp(errors.UnknownName):
     """no sensor has given up {subject!r}."""
 

@@ -154,6 +154,18 @@ class PublicationReads(Queries):
             for row, until in zip(begun, ends, strict=False)
         )
 
+    def last_landed(self, table: str, at: datetime | None = None) -> PublicationHeader | None:
+        """The publication or rollback that made the version of a table that readers see: now, or at an instant.
+
+        Cost: one index range: one short row per publication of the table, sorted in the database.
+        """
+        held = publications
+        chosen = select(held).where(held.c.table_name == table, held.c.delta_version.is_not(None))
+        if at is not None:
+            chosen = chosen.where(held.c.finished_at <= at)
+        row = self._row(chosen.order_by(held.c.delta_version.desc(), held.c.begun_sequence.desc()).limit(1))
+        return None if row is None else rows.publication_header(row)
+
     def landed_at(self) -> Mapping[str, datetime]:
         """By run, when its latest publication landed, even if it was undone since.
 

@@ -52,6 +52,16 @@ class ApprovalGrounds:
         return cls(groups=tuple(payload["groups"]), approvers_version=version, approvers_sha256=sha256)
 
 
+class TableAct(StrEnum):
+    """What is done with a version of a table as a whole: it is kept up to date beside the table that readers are shown,
+    or not any more; readers are cut over to it; or it is given up for good."""
+
+    START = "START"
+    STOP = "STOP"
+    CUT_OVER = "CUT_OVER"
+    RETIRE = "RETIRE"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
     """A run without its manifest: what it is, and how far.

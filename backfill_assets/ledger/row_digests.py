@@ -48,6 +48,9 @@ PROTECTED: Final[Mapping[Table, tuple[str, ...]]] = {
     schema.captures: ("capture_id",),
     schema.captured_files: ("capture_id", "number"),
     schema.replays: ("replay_id",),
+    schema.table_acts: ("act_id",),
+    schema.compared_partitions: ("table_name",),
+    schema.compared_days: ("table_name",),
     schema.imports: ("import_id",),
     schema.import_days: ("import_id",),
 }

@@ -15,7 +15,6 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    Connection,
     Date,
     Enum,
     ForeignKey,
@@ -27,13 +26,14 @@ from sqlalchemy import (
     Table,
     Text,
     and_,
-    event,
 )
 
+from backfill_assets.ledger.append_only import make_append_only
 from backfill_assets.ledger.column_types import CanonicalJson, FileSetText, UtcDateTime
 from backfill_assets.ledger.findings import SampleKind
-from backfill_assets.ledger.records import Action, Consumer
+from backfill_assets.ledger.records import Action, Consumer, TableAct
 from backfill_assets.ledger.states import (
+    ActState,
     ApprovalState,
     ChunkState,
     ImportState,
@@ -44,41 +44,6 @@ from backfill_assets.ledger.states import (
     VersionState,
 )
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
-
-MANIFEST_IS_FINAL = "a manifest never changes: a correction is a new manifest"
-EVENT_IS_FINAL = "an event never changes: what happened has happened"
-
-
-def make_append_only(metadata: MetaData) -> None:
-    """Lets the triggers be created with the tables."""
-    event.listen(metadata, "after_create", _create_triggers)
-
-
-def _create_triggers(_metadata: MetaData, connection: Connection, **_options: object) -> None:
-    refuse_changes(connection, "manifests", MANIFEST_IS_FINAL)
-    refuse_changes(connection, "events", EVENT_IS_FINAL)
-
-
-def refuse_changes(connection: Connection, table: str, message: str) -> None:
-    """Makes a table append-only: its triggers refuse an update, a delete and a truncation with the message."""
-    if connection.dialect.name == "sqlite":
-        statements = [
-            f"CREATE TRIGGER {table}_refuse_{verb} BEFORE {verb.upper()} ON {table} "
-            f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
-            for verb in ("update", "delete")
-        ]
-    else:
-        statements = [
-            f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-            f"$$ BEGIN RAISE EXCEPTION '{message}'; END $$",
-            f"CREATE TRIGGER {table}_refuse_change BEFORE UPDATE OR DELETE ON {table} "
-            f"FOR EACH ROW EXECUTE FUNCTION {table}_refuse()",
-            f"CREATE TRIGGER {table}_refuse_truncate BEFORE TRUNCATE ON {table} "
-            f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()",
-        ]
-    for statement in statements:
-        connection.exec_driver_sql(statement)
-
 
 HEAD_REVISION = "0001"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
@@ -483,6 +448,64 @@ replays = Table(
 )
 """What is sent to a topic again, and what became of it. `parts` are its inputs in the order in which they are sent; how
 far the sending is, the topic's own cluster knows, in the transactions that have the records."""
+
+table_acts = Table(
+    "table_acts",
+    metadata,
+    Column("act_id", Text, primary_key=True),
+    Column("number", Integer, nullable=False, unique=True),
+    Column("act", _one_of(TableAct, "table_act"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("from_table", Text, nullable=False),
+    Column("state", _one_of(ActState, "act_state"), nullable=False),
+    Column("asked_by", Text, nullable=False),
+    Column("asked_at", UtcDateTime, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("policy", CanonicalJson, nullable=False),
+    Column("waits", Boolean, nullable=False),
+    Column("approved_by", Text),
+    Column("approved_at", UtcDateTime),
+    Column("done_at", UtcDateTime),
+    Column("done_sequence", BigInteger),
+    Column("undone_at", UtcDateTime),
+    Index("table_acts_by_name", "name", "done_sequence"),
+)
+"""Acts on the versions of a table. The last CUT_OVER of a name that is DONE says which table its readers are shown: one
+row changes it, and so one transaction."""
+
+compared_partitions = Table(
+    "compared_partitions",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("partition_date", Date, primary_key=True),
+    Column("with_table", Text, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("with_version", Integer, nullable=False),
+    Column("agreed", BigInteger, nullable=False),
+    Column("changed", BigInteger, nullable=False),
+    Column("only_here", BigInteger, nullable=False),
+    Column("only_there", BigInteger, nullable=False),
+    Column("explained", BigInteger, nullable=False),
+    Column("terms", SHA256, nullable=False),
+)
+"""The latest comparison of each partition of a version with the one that readers are shown, by key. `terms` is the
+digest of the differences that were expected."""
+
+compared_days = Table(
+    "compared_days",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("compared_on", Date, primary_key=True),
+    Column("with_table", Text, nullable=False),
+    Column("compared_at", UtcDateTime, nullable=False),
+    Column("partition_count", Integer, nullable=False),
+    Column("agreed", BigInteger, nullable=False),
+    Column("differing", BigInteger, nullable=False),
+    Column("explained", BigInteger, nullable=False),
+    Column("is_clean", Boolean, nullable=False),
+)
+"""What the comparison of all partitions of a version came to, by day. A day that was not clean once stays so."""
 
 imports = Table(
     "imports",

@@ -127,7 +127,26 @@ class ReplayState(_State):
     CLOSED = "CLOSED"
 
 
-State = RunState | ApprovalState | PublicationState | VersionState | ImportState | ChunkState | SetState | ReplayState
+class ActState(_State):
+    """How far an act on the versions of a table is."""
+
+    ASKED = "ASKED"
+    DONE = "DONE"
+    UNDONE = "UNDONE"
+    CANCELLED = "CANCELLED"
+
+
+State = (
+    RunState
+    | ApprovalState
+    | PublicationState
+    | VersionState
+    | ImportState
+    | ChunkState
+    | SetState
+    | ReplayState
+    | ActState
+)
 
 OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK)
 """The states of sets that are not finished."""
@@ -185,6 +204,10 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     ReplayState.SENDING: frozenset({ReplayState.SENT, ReplayState.CLOSED}),
     ReplayState.SENT: frozenset({ReplayState.CLOSED}),
     ReplayState.CLOSED: frozenset(),
+    ActState.ASKED: frozenset({ActState.DONE, ActState.CANCELLED}),
+    ActState.DONE: frozenset({ActState.UNDONE}),
+    ActState.UNDONE: frozenset(),
+    ActState.CANCELLED: frozenset(),
 }
 
 

@@ -14,6 +14,7 @@ from backfill_assets.ledger.approvals import ApprovalSteps, ApprovalWrites
 from backfill_assets.ledger.bases import BasisReads
 from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites, CommentReads
 from backfill_assets.ledger.captures import CaptureReads, CaptureWrites
+from backfill_assets.ledger.comparisons import ComparisonReads, ComparisonWrites
 from backfill_assets.ledger.events import ChainChecks, EventLog, EventReads, EventWrites
 from backfill_assets.ledger.freezes import FreezeReads, FreezeWrites
 from backfill_assets.ledger.imports import ImportReads, ImportWrites
@@ -25,6 +26,7 @@ from backfill_assets.ledger.row_digests import RowChecks
 from backfill_assets.ledger.runs import RunReads, RunSteps, RunWrites
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
 from backfill_assets.ledger.sets import SetReads, SetWrites
+from backfill_assets.ledger.table_acts import TableActReads, TableActWrites
 from backfill_assets.ledger.versions import VersionReads, VersionWrites
 from backfill_assets.ledger.views import ViewReads
 from backfill_assets.ledger.write_publications import PublicationWrites
@@ -49,6 +51,8 @@ class ReadTransaction:
         captures: Periods of streams that were captured, and the files that hold them.
         replays: What was sent to topics again.
         imports: Landed files.
+        acts: Which tables the readers of names are shown, and which versions are kept up to date.
+        comparisons: How versions of a table differ from the one that readers are shown.
         events: What happened, as a chain.
         chain_checks: Whether the chain of events is as it was written.
         row_checks: Whether the rows are as the events left them.
@@ -71,6 +75,8 @@ class ReadTransaction:
         self.captures = CaptureReads(connection)
         self.replays = ReplayReads(connection)
         self.imports = ImportReads(connection)
+        self.acts = TableActReads(connection)
+        self.comparisons = ComparisonReads(connection)
         self.events = EventReads(connection)
         self.chain_checks = ChainChecks(connection)
         self.row_checks = RowChecks(connection)
@@ -98,6 +104,8 @@ class WriteTransaction(ReadTransaction):
     captures: CaptureWrites
     replays: ReplayWrites
     imports: ImportWrites
+    acts: TableActWrites
+    comparisons: ComparisonWrites
     events: EventWrites
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
@@ -121,6 +129,8 @@ class WriteTransaction(ReadTransaction):
         self.captures = CaptureWrites(log)
         self.replays = ReplayWrites(log)
         self.imports = ImportWrites(log, leases)
+        self.acts = TableActWrites(log)
+        self.comparisons = ComparisonWrites(log)
         self.turns = TurnWrites(log, leases)
         self.events = EventWrites(log)
         self.require_recorded = log.require_recorded

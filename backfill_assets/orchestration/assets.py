@@ -50,8 +50,9 @@ WHOLE_RANGE = dg.BackfillPolicy.single_run()
 
 
 def layer_of(table: Table) -> str:
-    """The group of the assets that readers know."""
-    return table.name.partition(".")[0]
+    """The group of the assets that readers know; versions beside a table have one of their own."""
+    layer = table.name.partition(".")[0]
+    return f"{layer}_versions" if isinstance(table, DerivedTable) and table.version_of else layer
 
 
 def candidates_of(table: DerivedTable) -> str:

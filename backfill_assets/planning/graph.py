@@ -48,12 +48,15 @@ class TableNode:
 
     Attributes:
         publish: How its rows become the content of partitions.
+        is_beside: Whether it stands beside the version of a table that readers are shown. Nothing follows from it to
+            other runs: sets, proposals and follow-ups leave it out, and the LIVE path keeps it up to date.
     """
 
     name: str
     grain: Grain
     inputs: tuple[TableInput, ...] = ()
     publish: PublishMode = REPLACE
+    is_beside: bool = False
 
     @property
     def is_source(self) -> bool:
@@ -98,8 +101,9 @@ class Graph:
         return self.tables[name]
 
     def dependents(self, name: str) -> tuple[TableNode, ...]:
-        """The tables that read this one, in topological order."""
-        return tuple(node for node in self.tables.values() if any(edge.table == name for edge in node.inputs))
+        """The tables that read this one and follow it, in topological order."""
+        followers = (node for node in self.tables.values() if not node.is_beside)
+        return tuple(node for node in followers if any(edge.table == name for edge in node.inputs))
 
     def days(self, as_of: date) -> DayRange:
         """The days that tables can have on a given day: from the first day to that day."""

@@ -97,7 +97,7 @@ def impact(
     for node in graph.tables.values():
         reached, because = _reached(graph, node, moves)
         named = set(rebuild.get(node.name, ()))
-        again = set() if node.only_adds else _accepted(accepted, node.name, reached)
+        again = set() if node.only_adds or node.is_beside else _accepted(accepted, node.name, reached)
         chosen = (again - keep.get(node.name, frozenset())) | named
         chosen |= _complete(graph, node, set(if_complete.get(node.name, ())) - chosen, accepted, built)
         if not chosen:
@@ -127,7 +127,7 @@ def never_built(graph: Graph, changed: Mapping[str, Iterable[date]], accepted: A
     everything: dict[str, set[date]] = {}
     for node in graph.tables.values():
         reached, _ = _reached(graph, node, moves)
-        if reached:
+        if reached and not node.is_beside:
             everything[node.name] = reached
             moves.setdefault(node.name, set()).update(reached)
     found = impact(graph, changed, accepted, if_complete=everything)

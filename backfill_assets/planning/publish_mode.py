@@ -20,6 +20,7 @@ class PublishKind(StrEnum):
     APPEND = "APPEND"
     MERGE = "MERGE"
     PILOT = "PILOT"
+    VERSIONED = "VERSIONED"
 
 
 class Older(StrEnum):
@@ -58,6 +59,10 @@ class PublishMode:
         older: With MERGE and a version: what becomes of older changes.
         keys_move: With MERGE: whether a key can move to another partition, because `on` has no partition column.
         scope: With PILOT: the rows that change; all others stay as accepted. No table declares it: a plan does.
+        of: With VERSIONED: the table that it is a version of.
+        differs: With VERSIONED: columns whose values are expected to differ from the other version.
+        explained: With VERSIONED: a condition in SQL; rows that fulfil it on both sides are expected to differ.
+        clean_days: With VERSIONED: on how many days in a row both have to agree before readers are cut over.
     """
 
     kind: PublishKind = PublishKind.REPLACE
@@ -67,6 +72,10 @@ class PublishMode:
     older: Older = Older.REFUSE
     keys_move: bool = False
     scope: Scope | None = None
+    of: str = ""
+    differs: tuple[str, ...] = ()
+    explained: str = ""
+    clean_days: int = 0
 
     @property
     def only_adds(self) -> bool:
@@ -84,7 +93,14 @@ class PublishMode:
         return self.kind in (PublishKind.MERGE, PublishKind.PILOT)
 
     @property
+    def pinned(self) -> PublishMode:
+        """What manifests pin: all but how a version is compared, which decides nothing about its rows."""
+        return PublishMode(kind=self.kind, of=self.of) if self.kind is PublishKind.VERSIONED else self
+
+    @property
     def document(self) -> Mapping[str, str | bool | list[str] | None]:
+        if self.kind is PublishKind.VERSIONED:
+            return {"kind": str(self.kind), "of": self.of}
         if self.scope is not None:
             where = [f"{column}={value}" for column, value in self.scope.where]
             return {"kind": str(self.kind), "where": where, "is_rest": self.scope.is_rest}
@@ -101,7 +117,7 @@ class PublishMode:
 
     @staticmethod
     def parse(document: Mapping[str, object]) -> PublishMode:
-        """The mode that a document holds; `parse(mode.document) == mode`."""
+        """The mode that a document holds; `parse(mode.document) == mode.pinned`."""
         match document:
             case {"kind": "MERGE", "on": [*on], "deletes": deletes, "version": version, "older": older}:
                 return PublishMode(
@@ -115,6 +131,8 @@ class PublishMode:
             case {"kind": "PILOT", "where": [*where], "is_rest": is_rest}:
                 named = tuple((column, value) for column, _, value in (str(each).partition("=") for each in where))
                 return PublishMode(kind=PublishKind.PILOT, scope=Scope(where=named, is_rest=is_rest is True))
+            case {"kind": "VERSIONED", "of": of}:
+                return PublishMode(kind=PublishKind.VERSIONED, of=str(of))
             case {"kind": kind}:
                 return PublishMode(kind=PublishKind(str(kind)))
         raise ValueError("a publish mode without a kind")
@@ -156,3 +174,24 @@ def merge(
     if older not in [*Older] or (version is None and older != Older.REFUSE):
         raise InvalidDeclaration(f"a merge with version={version!r:.60} cannot treat older ones with {older!r:.60}.")
     return PublishMode(kind=PublishKind.MERGE, on=on, deletes=deletes, version=version, older=Older(older))
+
+
+def versioned(*, of: str, differs: tuple[str, ...] = (), explained: str = "", clean_days: int = 0) -> PublishMode:
+    """The table is a version of another one, beside it: readers of that one see it once they are cut over to it.
+
+    Its runs replace partitions of the table itself, which has files, runs and history of its own.
+
+    Args:
+        of: The table whose readers may be cut over: of the same key and partitions.
+        differs: Columns whose values are expected to differ. Such differences are counted as explained.
+        explained: A condition in SQL over the columns; rows that fulfil it are expected to differ, or to be missing on
+            one side. Where only one of two rows of a key fulfils it, their difference is not explained.
+        clean_days: On how many days in a row the daily comparison has to find no unexplained difference before readers
+            can be cut over; 0 asks for no comparison.
+
+    Raises:
+        InvalidDeclaration: The number of days is negative, or no table is named.
+    """
+    if not of or clean_days < 0:
+        raise InvalidDeclaration(f"a version of {of!r:.60} cannot be compared for {clean_days} days.")
+    return PublishMode(kind=PublishKind.VERSIONED, of=of, differs=differs, explained=explained, clean_days=clean_days)

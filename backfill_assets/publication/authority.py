@@ -22,7 +22,7 @@ from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.policy import APPROVERS, Cause, Demand, demand
+from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
     CommentMissing,
@@ -102,13 +102,19 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
         manifest, table = run.manifest, tables[run.manifest.table]
         asked = demand(
             _cause(ws, tx, run, table),
-            counting=(manifest.policy, table.policy),
+            counting=(manifest.policy, table.policy, *_of_name(ws, tx, table)),
             loosened=tuple(earlier.manifest.policy for earlier in last[table.name]),
         )
         comment_on = gates_of(open_comments(tx, run))
         needs_a_person = bool(comment_on) or _needs_a_person(tx, run, table)
         found[run.run_id] = replace(asked, comment_on=comment_on, policy=None if needs_a_person else asked.policy)
     return found
+
+
+def _of_name(ws: Workspace, tx: ReadTransaction, table: Table) -> tuple[Policy, ...]:
+    """The policy of the name whose readers are shown this version of a table; none for any other table."""
+    name = table.version_of if isinstance(table, DerivedTable) else None
+    return (ws.domain.table(name).policy,) if name and tx.acts.shown(name) == table.name else ()
 
 
 def _cause(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> Cause:

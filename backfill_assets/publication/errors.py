@@ -48,10 +48,11 @@ class Frozen(errors.IllegalTransition):
     freeze: Freeze
     partitions: Partitions
     run_id: str | None = None
+    act_id: str | None = None
 
     @property
     def what(self) -> str:
-        return f"run {self.run_id}" if self.run_id else "a load"
+        return f"run {self.run_id}" if self.run_id else f"cut-over {self.act_id}" if self.act_id else "a load"
 
     @property
     def passes(self) -> str:
@@ -59,7 +60,8 @@ class Frozen(errors.IllegalTransition):
 
     @property
     def ids(self) -> Mapping[str, object]:
-        return {"freeze_id": self.freeze.freeze_id, **({"run_id": self.run_id} if self.run_id else {})}
+        named = {"run_id": self.run_id, "act_id": self.act_id}
+        return {"freeze_id": self.freeze.freeze_id, **{name: value for name, value in named.items() if value}}
 
 
 @sentence
@@ -181,20 +183,21 @@ class RefusedButNotRecorded(errors.OutcomeUnknown):
 
 @sentence
 class OfSubject(errors.NotApproved):
-    """What is approved: a capture, a replay, or with a run the set that it belongs to, or the run alone."""
+    """What is approved: a capture, a replay, an act, or with a run the set that it belongs to, or the run alone."""
 
     run_id: str | None = None
     set_id: str | None = None
     capture_id: str | None = None
     replay_id: str | None = None
+    act_id: str | None = None
 
     @property
     def subject(self) -> str:
-        return self.capture_id or self.replay_id or self.set_id or self.run_id or ""
+        return self.capture_id or self.replay_id or self.act_id or self.set_id or self.run_id or ""
 
     @property
     def kind(self) -> str:
-        named = {"capture": self.capture_id, "replay": self.replay_id, "set": self.set_id}
+        named = {"capture": self.capture_id, "replay": self.replay_id, "act": self.act_id, "set": self.set_id}
         return next((kind for kind, name in named.items() if name), "run")
 
     @property
@@ -324,3 +327,77 @@ class BeingPublished(errors.IllegalTransition):
     run_id: str
     whole: str
     so: str = ""
+
+
+@sentence
+class NoVersions(errors.UnknownName):
+    """{table} is no version of a table, and has none."""
+
+    table: str
+
+
+@sentence
+class SeveralVersions(errors.UnknownName):
+    """{name} has several versions: {versions}."""
+
+    name: str
+    versions: tuple[str, ...]
+
+
+@sentence
+class VersionLacks(errors.TargetChanged):
+    """readers of {name} cannot be cut over to {table}: it lacks {partitions}, which {shown} has."""
+
+    name: str
+    table: str
+    shown: str
+    partitions: Partitions
+
+
+@sentence
+class VersionIsStale(errors.InputsMovedOn):
+    """readers of {name} cannot be cut over to {table}: {partitions} of it no longer follow from what there is now."""
+
+    name: str
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class NotCompared(errors.GateFailed):
+    """readers of {name} cannot be cut over to {table}: {partitions} were not compared with {shown} as both are now."""
+
+    name: str
+    table: str
+    shown: str
+    partitions: Partitions
+
+
+@sentence
+class NotCleanLongEnough(errors.GateFailed):
+    """readers of {name} cannot be cut over to {table}: it has agreed with {shown} on {found} days in a row, and
+    {wanted} are declared."""
+
+    name: str
+    table: str
+    shown: str
+    found: int
+    wanted: int
+
+
+@sentence
+class OfOtherTable(errors.UnknownName):
+    """run {run_id} is of {other}, which is no version of {table}."""
+
+    run_id: str
+    table: str
+    other: str
+
+
+@sentence
+class NothingReadersSee(errors.MissingInput):
+    """readers of {table} see nothing as of {as_of}: {of} was not published by then."""
+
+    table: str
+    of: str
+    as_of: str

@@ -57,7 +57,7 @@ def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIn
         after.undo(intent.table, str(intent.undoes))
     begun = tx.publications.records(states=[PublicationState.PUBLISHING])
     by_table: list[list[Orphans]] = []
-    for node in graph.tables.values():
+    for node in (node for node in graph.tables.values() if not node.is_beside):
         _require_none_on_its_way(graph, tx, node, after, begun)
         found: list[Orphans] = []
         while left := _without_input(graph, after, node):

@@ -20,6 +20,7 @@ from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.server import ServerDocument, server_document
 from backfill_assets.report.sets import SetDocument, described_set
 from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document
+from backfill_assets.report.table_acts import ActDocument, open_acts
 from backfill_assets.workspace import Workspace
 
 _MOST_SETS = 5
@@ -57,6 +58,7 @@ class StatusDocument:
         imports: The latest landed files, the newest last.
         captured: How far the captures of sources are.
         replays: The replays that are not closed.
+        acts: The acts on versions of tables that are asked for and not done.
         to_follow: The publications that their dependents have not followed.
         frozen: The partitions that are frozen, and the runs that wait for that.
         stuck: What sensors have given up until a person clears it.
@@ -72,6 +74,7 @@ class StatusDocument:
     imports: tuple[ImportRecord, ...]
     captured: tuple[CapturedSource, ...]
     replays: tuple[OpenReplay, ...]
+    acts: tuple[ActDocument, ...]
     to_follow: tuple[WaitingPublication, ...]
     frozen: tuple[FreezeDocument, ...]
     stuck: tuple[StuckDocument, ...]
@@ -88,6 +91,7 @@ def status(ws: Workspace) -> StatusDocument:
         imports = tx.imports.records(limit=_NEWEST)
         captured = captured_sources(tx, ws.domain.sources, as_of=ws.clock())
         replays = open_replays(tx)
+        acts = open_acts(tx)
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
         proposals = open_proposals(tx, problems.refused)
@@ -106,6 +110,7 @@ def status(ws: Workspace) -> StatusDocument:
         imports=imports,
         captured=captured,
         replays=replays,
+        acts=acts,
         to_follow=waiting,
         frozen=frozen,
         stuck=tuple(map(stuck_document, stuck)),

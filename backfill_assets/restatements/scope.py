@@ -63,6 +63,9 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
     left_out: list[LeftOut] = []
     only_code: list[LeftOut] = []
     for each in stale:
+        if graph.table(each.table).is_beside and each.table != request.table:
+            # The LIVE path keeps it up to date, so that no set waits for it.
+            continue
         found, added = _only_new(each) if graph.table(each.table).only_adds else (each, ())
         left_out += added
         if graph.table(found.table).is_source:
@@ -206,7 +209,7 @@ def _not_named(graph: Graph, table: str | None, accepted: Accepted, there: Accep
 def _stale_besides(graph: Graph, stale: Iterable[Staleness]) -> Iterator[LeftOut]:
     """Everything stale that the request does not name: a set that rebuilds only a part reports the rest."""
     for found in stale:
-        if graph.table(found.table).is_source:
+        if graph.table(found.table).is_source or graph.table(found.table).is_beside:
             continue
         causes = [({reason.cause for reason in stretch.reasons}, stretch.partitions) for stretch in found.ranges]
         others = [(why, some) for why, some in causes if why != {Cause.NEVER_BUILT}]

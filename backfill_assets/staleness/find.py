@@ -114,6 +114,12 @@ def stale_partitions(
     return _stale(ws, tx, table, known, known.bases[table.name], known.earlier, sorted(partitions))
 
 
+def stale_before(ws: Workspace, tx: ReadTransaction, table: DerivedTable, other: DerivedTable) -> frozenset[date]:
+    """The accepted partitions of a version of a table that are stale while those of another version are not."""
+    found = frozenset(stale_partitions(ws, tx, table, tx.versions.claims(table.name)).partitions)
+    return found - frozenset(stale_partitions(ws, tx, other, tx.versions.claims(other.name, sorted(found))).partitions)
+
+
 def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> OwnPast:
     """What is known of the accepted snapshots of a table that keeps state.
 
@@ -350,8 +356,9 @@ class SourceChanges:
 def source_changes(ws: Workspace, tx: ReadTransaction) -> SourceChanges:
     """The changed days of sources, by what `stale` finds."""
     sources = {source.name for source in ws.domain.sources}
-    # What a table that only adds has added stays, whatever changes.
-    found = [each for each in stale_within(ws, tx) if not ws.graph.table(each.table).only_adds]
+    # What a table that only adds has added stays, whatever changes; no set contains a version beside a table.
+    left = {name for name, node in ws.graph.tables.items() if node.only_adds or node.is_beside}
+    found = [each for each in stale_within(ws, tx) if each.table not in left]
     dependents: dict[SourceDay, set[str]] = {}
     for table, source_day in _changed(found, sources):
         dependents.setdefault(source_day, set()).add(table)

@@ -1,6 +1,7 @@
 """Which operations on tables that are published in other modes than the usual one are killed?
 
-The table of recent sales, declared to merge what its transform returns by key, or only to add days.
+The table of recent sales, declared to merge what its transform returns by key, or only to add days, or with a version
+beside it to which readers are cut over.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 
+from backfill_assets.application import shadow
 from backfill_assets.domain import PublishMode, append, merge
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledger_book import declared_as
-from backfill_assets_tests.support.shop import DAYS, RECENT, Shop, sale
+from backfill_assets_tests.support.shop import DAYS, OUTPUT, RECENT, Shop, sale
+from backfill_assets_tests.support.version_shop import V2, with_version
 
 BY_KEY, ONLY_ADDS = merge(on=("day", "shop")), append()
 THREE_DAYS = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 6))
@@ -77,7 +80,54 @@ def _brought_back(shop: Shop, notes: Notes) -> None:
         operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
 
 
+def _with_version(ws: Workspace) -> Workspace:
+    return replace(ws, domain=with_version(ws.domain))
+
+
+def _asked(shop: Shop) -> Notes:
+    """A version of the recent sales is published, and another person agreed to show it to readers."""
+    ws = _with_version(shop.ws)
+    run_id = operations.plan(ws, PlanRequest(table=V2, days=OUTPUT, reason="beside", by="ana")).manifest.run_id
+    operations.stage(ws, run_id, actor="ana")
+    operations.gate(ws, run_id, actor="ana")
+    operations.publish(ws, run_id, by="ana")
+    act_id = shadow.cut_over(ws, V2, by="ana", reason="it is better").act.act_id
+    shadow.approve(ws, act_id, by="ben", note="agreed")
+    return {"act": act_id}
+
+
+def _shown(shop: Shop) -> Notes:
+    notes = _asked(shop)
+    _cut_over(shop.ws, notes)
+    return notes
+
+
+def _cut_over(ws: Workspace, notes: Notes) -> None:
+    shadow.carry_out(_with_version(ws), notes["act"], by="ana")
+
+
+def _show_again(ws: Workspace, notes: Notes) -> None:
+    shadow.roll_back(_with_version(ws), notes["act"], by="ben", reason="was right before")
+
+
+def _act_state(shop: Shop, notes: Notes) -> ActState:
+    with shop.ws.ledger.read() as tx:
+        return tx.acts.get(notes["act"]).state
+
+
+def _is_shown(shop: Shop, notes: Notes) -> None:
+    if _act_state(shop, notes) is ActState.ASKED:
+        _cut_over(shop.ws, notes)
+
+
+def _is_shown_again(shop: Shop, notes: Notes) -> None:
+    if _act_state(shop, notes) is ActState.DONE:
+        _show_again(shop.ws, notes)
+
+
 MODES = (
+    Scenario(name="cut over", home="published", prepare=_asked, act=_cut_over, finish=_is_shown),
+    Scenario(name="undo a cut-over", home="published", prepare=_shown, act=_show_again, finish=_is_shown_again),
     Scenario(
         name="stage a merge",
         home="published",

@@ -71,8 +71,9 @@ def published(shop: Shop, notes: Notes) -> None:
 
 
 def seen(shop: Shop) -> Mapping[str, Any]:
-    """What readers see: the amount of every day and month."""
-    found: dict[str, Any] = {}
+    """What readers see: which table of recent sales, and the amount of every day and month."""
+    with shop.ws.ledger.read() as reader:
+        found: dict[str, Any] = {"shown": reader.acts.shown(RECENT)}
     for table in TABLES:
         if shop.ws.lake.exists(table):
             rows = shop.ws.lake.open(table).to_pyarrow_table().to_pylist()

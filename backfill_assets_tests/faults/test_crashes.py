@@ -37,6 +37,8 @@ SOMEWHERE = (
     ("publish a phase", Point.SET_BEGUN),
     ("publish a phase", Point.SWAP_COMMITTED),
     ("undo a phase", Point.SWAP_COMMITTED),
+    ("cut over", Point.TABLE_ACT_DONE),
+    ("undo a cut-over", Point.TABLE_ACT_DONE),
     ("propose", Point.PROPOSAL_DECIDED),
     ("propose", Point.PROPOSAL_PLANNED),
 )

@@ -179,6 +179,12 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/deliver/test_kafka_out.py"
         "::test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_deleted_when_it_is_closed",
     ),
+    "45": (
+        "integration/publication/test_versioned.py"
+        "::test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_again_after_a_rollback",
+        "integration/application/test_shadow.py"
+        "::test_a_version_catches_up_follows_live_days_is_compared_and_takes_its_place_with_its_columns",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -67,6 +67,14 @@ def _of_request(error: BackfillError) -> Advice | None:
             return f"say {error.what}"
         case errors.BadText():
             return "type it again, as one line of text"
+        case errors.ActNotApproved():
+            return do(Act.APPROVE, error.act_id, by=ANOTHER_PERSON)
+        case errors.AlreadyShown() | errors.OtherTableShown() | errors.NotTheLast():
+            return do(Act.SHADOW, "status", error.name)
+        case errors.Retired():
+            return do(Act.SHADOW, "status", error.table)
+        case errors.NoApprovalOfAct():
+            return do(Act.STATUS)
         case errors.NotInLedger(near=str() as near) if near:
             return step(f"did you mean {near}? ", do(Act.STATUS, near))
         case errors.NotInLedger() | errors.NotGivenUp():

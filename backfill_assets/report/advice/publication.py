@@ -76,6 +76,20 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return step("roll them back with it: ", together)
         case errors.BeingPublished():
             return WAIT_OR_RECOVER
+        case errors.NoVersions():
+            return "declare a version of it first, or name a table that has one"
+        case errors.SeveralVersions():
+            return f"name one of them: {', '.join(error.versions)}"
+        case errors.VersionLacks():
+            return step("build them first: ", do(Act.SHADOW, "start", error.table, by=NAME, reason=WHY))
+        case errors.VersionIsStale():
+            return step("build them again first: ", do(Act.PLAN, stale=error.table, by=NAME, reason=WHY))
+        case errors.NotCompared() | errors.NotCleanLongEnough():
+            return do(Act.SHADOW, "status", error.table)
+        case errors.OfOtherTable():
+            return do(Act.RESOLVE, error.other, as_of=error.run_id)
+        case errors.NothingReadersSee():
+            return do(Act.HISTORY, error.of)
         case _:
             return None
 

@@ -27,14 +27,17 @@ if TYPE_CHECKING:
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
     from backfill_assets.report.stuck import ClearedDocument
+    from backfill_assets.report.table_acts import ActDocument
     from backfill_assets.report.trace import Trace
     from backfill_assets.report.vacuumed import VacuumDocument
+    from backfill_assets.report.versions import ResolvedTable, ShadowStatus
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.check import CheckReport
     from backfill_assets.upkeep.doctor import DoctorReport
     from backfill_assets.upkeep.reproduce import ReproductionReport
 
     OfHistory = TableHistory | PartitionHistory | Trace
+    OfVersions = ResolvedTable | ActDocument | ShadowStatus
     OfPlan = PlanDocument | SetPlan | NothingPlanned | StaleDocument | ProposeReport
     OfWork = (
         FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument | FreezeDocument | Unfrozen
@@ -45,12 +48,13 @@ if TYPE_CHECKING:
     OfReplay = ReplayApproval | ReplayClosed | ReplayPlan | ReplayReport
     OfUpkeep = CheckReport | DoctorReport | AuditReport | ReproductionReport | VacuumDocument
     OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
+    OfTables = OfHistory | OfVersions
     Document = (
         StatusDocument
         | ServerUp
         | ServerDown
         | OfRunOrSet
-        | OfHistory
+        | OfTables
         | OfPlan
         | OfWork
         | OfLanding
@@ -82,7 +86,7 @@ def page_of(document: Document) -> Page:
             return _of_run_or_set(document)
 
 
-def _of_run_or_set(document: OfRunOrSet | OfHistory | OfPlan | OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
+def _of_run_or_set(document: OfRunOrSet | OfTables | OfPlan | OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
     from backfill_assets.report.publications import PublicationDocument, RollbackDocument
     from backfill_assets.report.report import RunReport
     from backfill_assets.report.runs import RunSummary
@@ -109,7 +113,7 @@ def _of_run_or_set(document: OfRunOrSet | OfHistory | OfPlan | OfWork | OfLandin
             return _of_history(document)
 
 
-def _of_history(document: OfHistory | OfPlan | OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
+def _of_history(document: OfTables | OfPlan | OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.partition import PartitionHistory
     from backfill_assets.report.screens.history import history_page, partition_page
@@ -123,6 +127,22 @@ def _of_history(document: OfHistory | OfPlan | OfWork | OfLanding | OfReplay | O
             return partition_page(document)
         case Trace():
             return trace_page(document)
+        case _:
+            return _of_versions(document)
+
+
+def _of_versions(document: OfVersions | OfPlan | OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
+    from backfill_assets.report.screens import shadow, table_acts
+    from backfill_assets.report.table_acts import ActDocument
+    from backfill_assets.report.versions import ResolvedTable, ShadowStatus
+
+    match document:
+        case ResolvedTable():
+            return shadow.resolved_page(document)
+        case ActDocument():
+            return table_acts.act_page(document)
+        case ShadowStatus():
+            return shadow.shadow_page(document)
         case _:
             return _of_plan(document)
 

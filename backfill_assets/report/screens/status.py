@@ -28,6 +28,7 @@ from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.replays import open_replays_table
 from backfill_assets.report.screens.runs import problem_notes, state, state_of
 from backfill_assets.report.screens.server import server_line
+from backfill_assets.report.screens.table_acts import acts_table
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
@@ -50,6 +51,7 @@ def status_page(status: StatusDocument) -> Page:
         _listed("Proposed restatements that are open", map(open_proposal_words, status.proposals)),
         section("Captures", captured_table(status.captured)),
         section("Replays that are not closed", open_replays_table(status.replays)),
+        section("Acts on versions that are not done", acts_table([each.act for each in status.acts])),
         section("Landed files", imports_table(status.imports)),
         _listed(
             "Publications that are not followed by their dependents yet",
@@ -112,6 +114,7 @@ def _next(status: StatusDocument) -> Iterable[NextStep]:
             for run in status.runs
             if run.record.state not in EVER_PUBLISHED and run.manifest.member_of is None
         ),
+        *(each.next_step for each in status.acts),
     ]
     return dict.fromkeys(each for each in steps if each)
 

@@ -40,6 +40,8 @@ def publish_words(mode: PublishMode) -> str:
             return f"the accepted rows with changes by {', '.join(mode.on)}{moves} (merge)"
         case PublishKind.PILOT:
             return f"only rows of {mode.scope}; all others stay exactly as they are accepted"
+        case PublishKind.VERSIONED:
+            return f"whole partitions of this version of {mode.of}, beside it"
     assert_never(mode.kind)
 
 

@@ -1,10 +1,11 @@
-"""Words of the states of runs, approvals, publications, versions, imports, chunks, sets and replays."""
+"""Words of the states of runs, approvals, publications, versions, imports, chunks, sets, replays and acts."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from backfill_assets.ledger.states import (
+    ActState,
     ApprovalState,
     ChunkState,
     ImportState,
@@ -57,4 +58,8 @@ MEANING: Mapping[State, str] = {
     ReplayState.SENDING: "its topic is there, whose cluster knows how far it is",
     ReplayState.SENT: "all of its records are in the topic",
     ReplayState.CLOSED: "it is ended; a topic that was created for it is deleted",
+    ActState.ASKED: "asked for; nothing is done yet",
+    ActState.DONE: "done: of a cut-over, readers are shown the version",
+    ActState.UNDONE: "undone: readers are shown the earlier table",
+    ActState.CANCELLED: "given up before it was done",
 }

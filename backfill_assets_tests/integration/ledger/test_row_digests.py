@@ -13,9 +13,10 @@ from sqlalchemy import update
 
 from backfill_assets.capture.streams import Resolution, Resolved, Written
 from backfill_assets.core.clock import Clock
+from backfill_assets.ledger.comparisons import ComparedPartition
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
-from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
+from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord, TableAct
 from backfill_assets.ledger.row_digests import PROTECTED, UNPROTECTED
 from backfill_assets.ledger.schema import metadata, runs
 from backfill_assets.ledger.states import ReplayState, RunState
@@ -98,6 +99,12 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         writer.replays.sending(replayed, by="ann")
         writer.replays.sent(replayed, 5, {"0": 7}, by="ann")
         writer.replays.close(replayed, by="ann", reason="it is done", deleted=True)
+        act = writer.acts.ask(
+            TableAct.CUT_OVER, name="silver.a", table="silver.b", policy=Policy(), waits=True, by="ann", reason="better"
+        )
+        writer.acts.approve(act.act_id, by="ben", note="")
+        writer.acts.carry_out(act.act_id, by="ann")
+        writer.comparisons.record("silver.b", "silver.a", [a_comparison()], gone=[], by="ann")
         cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=(standing,))
         follow_up = a_manifest("follow", table="gold.example", cause=cause)
         assert writer.outbox.add_follow_up(follow_up, actor="dependents")
@@ -153,6 +160,22 @@ def a_resolution() -> Resolution:
     span = Resolved(partition="0", range_from="0", range_to="5", held_from="0", held_to="9", first_at=NOON)
     return Resolution(
         family="kafka", name="events", stream="c/t", pinned={"retention.ms": "-1"}, is_compacted=False, spans=(span,)
+    )
+
+
+def a_comparison() -> ComparedPartition:
+    return ComparedPartition(
+        table="silver.b",
+        partition=DAYS[0],
+        with_table="silver.a",
+        version=1,
+        with_version=2,
+        agreed=5,
+        changed=1,
+        only_here=1,
+        only_there=1,
+        explained=3,
+        terms="0" * 64,
     )
 
 

@@ -72,9 +72,14 @@ def flags(act: Act) -> Mapping[str, bool]:
     return {name: param.is_flag for param in command.params if param.param_type_name == "option" for name in param.opts}
 
 
+DEEDS = {Act.SHADOW: "status"}
+"""First arguments that are one of a few words."""
+
+
 def typed(advised: Advised) -> list[str]:
     """What a person types who follows the advice: every option at once, with values of its kind."""
-    arguments = ["bf-1"] * advised.arguments
+    first = DEEDS.get(advised.act, "bf-1")
+    arguments = [first, *["bf-1"] * (advised.arguments - 1)] if advised.arguments else []
     known = flags(advised.act)
     options: dict[str, str | bool] = {}
     for name in advised.options:

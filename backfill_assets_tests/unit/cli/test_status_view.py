@@ -11,14 +11,18 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
-from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.records import TableAct
+from backfill_assets.ledger.states import ActState, RunState, SetState
+from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
+from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.table_acts import act_document
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import restatement
 
@@ -57,10 +61,26 @@ STATUS = StatusDocument(
     imports=(),
     captured=(),
     replays=(),
+    acts=(),
     to_follow=(),
     frozen=(),
     stuck=(),
     problems=(),
+)
+
+
+A_CUT_OVER = ActRecord(
+    act_id="act-000001",
+    act=TableAct.CUT_OVER,
+    name="silver.case_sla_daily",
+    table="silver.case_sla_daily_v3",
+    from_table="silver.case_sla_daily",
+    state=ActState.ASKED,
+    by="ana",
+    asked_at=NOON,
+    reason="it is better",
+    policy=USUAL_POLICY,
+    waits=True,
 )
 
 
@@ -87,5 +107,8 @@ def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_it
         "backfill publish set.20261122-1a2b3c4d --by NAME",
         words_of(step(do(Act.APPROVE, STATUS.runs[0].record.run_id, by=ANOTHER_PERSON))),
     ]
+    waiting = lines(replace(STATUS, acts=(act_document(A_CUT_OVER),)), 120)
+    assert waiting[waiting.index("Next") + 3] == "backfill approve act-000001 --by ANOTHER_PERSON"
+    assert any(line.startswith("act-000001") and "CUT_OVER" in line for line in waiting)
     done = replace(STATUS, runs=STATUS.runs[1:], sets=(restatement(SetState.PUBLISHED),))
     assert "Next" not in lines(done, 120)

@@ -87,7 +87,8 @@ MISTAKES: Mistakes = {
     ),
     "a publish mode that is none": (
         lambda: derived(source(), publish="append"),
-        "silver.daily: its publish is 'append' (str), and has to be replace(), append() or merge(on=...)",
+        "silver.daily: its publish is 'append' (str), and has to be replace(), append(), merge(on=...) or "
+        "versioned(of=...)",
     ),
     "changes merged on something else than the key": (
         lambda: merged(merge(on=("amount",))),

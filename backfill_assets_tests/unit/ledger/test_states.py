@@ -4,6 +4,7 @@ import json
 
 from backfill_assets.ledger.states import (
     TRANSITIONS,
+    ActState,
     ApprovalState,
     ChunkState,
     ImportState,
@@ -15,7 +16,17 @@ from backfill_assets.ledger.states import (
     may_follow,
 )
 
-KINDS = (RunState, ApprovalState, PublicationState, VersionState, ImportState, ChunkState, SetState, ReplayState)
+KINDS = (
+    RunState,
+    ApprovalState,
+    PublicationState,
+    VersionState,
+    ImportState,
+    ChunkState,
+    SetState,
+    ReplayState,
+    ActState,
+)
 EVERY = [state for kind in KINDS for state in kind]
 
 

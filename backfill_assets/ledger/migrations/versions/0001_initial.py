@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from backfill_assets.ledger.schema import EVENT_IS_FINAL, MANIFEST_IS_FINAL, refuse_changes
+from backfill_assets.ledger.append_only import EVENT_IS_FINAL, MANIFEST_IS_FINAL, refuse_changes
 from backfill_assets.ledger.views import create_views
 
 revision = "0001"
@@ -364,6 +364,53 @@ def upgrade() -> None:
         sa.Column("closed_at", INSTANT),
     )
     op.create_index("replays_by_state", "replays", ["state", "stream", "target"])
+    op.create_table(
+        "table_acts",
+        sa.Column("act_id", sa.Text, primary_key=True),
+        sa.Column("number", sa.Integer, nullable=False, unique=True),
+        sa.Column("act", one_of("table_act", "START STOP CUT_OVER RETIRE"), nullable=False),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("table_name", sa.Text, nullable=False),
+        sa.Column("from_table", sa.Text, nullable=False),
+        sa.Column("state", one_of("act_state", "ASKED DONE UNDONE CANCELLED"), nullable=False),
+        sa.Column("asked_by", sa.Text, nullable=False),
+        sa.Column("asked_at", INSTANT, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("policy", sa.Text, nullable=False),
+        sa.Column("waits", sa.Boolean, nullable=False),
+        sa.Column("approved_by", sa.Text),
+        sa.Column("approved_at", INSTANT),
+        sa.Column("done_at", INSTANT),
+        sa.Column("done_sequence", sa.BigInteger),
+        sa.Column("undone_at", INSTANT),
+    )
+    op.create_index("table_acts_by_name", "table_acts", ["name", "done_sequence"])
+    op.create_table(
+        "compared_partitions",
+        sa.Column("table_name", sa.Text, primary_key=True),
+        sa.Column("partition_date", sa.Date, primary_key=True),
+        sa.Column("with_table", sa.Text, nullable=False),
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("with_version", sa.Integer, nullable=False),
+        sa.Column("agreed", sa.BigInteger, nullable=False),
+        sa.Column("changed", sa.BigInteger, nullable=False),
+        sa.Column("only_here", sa.BigInteger, nullable=False),
+        sa.Column("only_there", sa.BigInteger, nullable=False),
+        sa.Column("explained", sa.BigInteger, nullable=False),
+        sa.Column("terms", SHA256, nullable=False),
+    )
+    op.create_table(
+        "compared_days",
+        sa.Column("table_name", sa.Text, primary_key=True),
+        sa.Column("compared_on", sa.Date, primary_key=True),
+        sa.Column("with_table", sa.Text, nullable=False),
+        sa.Column("compared_at", INSTANT, nullable=False),
+        sa.Column("partition_count", sa.Integer, nullable=False),
+        sa.Column("agreed", sa.BigInteger, nullable=False),
+        sa.Column("differing", sa.BigInteger, nullable=False),
+        sa.Column("explained", sa.BigInteger, nullable=False),
+        sa.Column("is_clean", sa.Boolean, nullable=False),
+    )
     op.create_table(
         "imports",
         sa.Column("import_id", sa.Text, primary_key=True),

@@ -1,0 +1,152 @@
+"""Versions of a table beside the one that readers are shown: kept up to date, compared every day, and cut over to."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, time, timedelta
+
+from backfill_assets.application.plan import plan
+from backfill_assets.candidates.compare_versions import compare_with_shown
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.ledger.comparisons import ComparedDay
+from backfill_assets.planning.partitions import ONE_DAY, DayRange, days_named, days_of
+from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.publication import table_acts
+from backfill_assets.publication.errors import NothingReadersSee, OfOtherTable
+from backfill_assets.publication.table_acts import Pair, beside, name_of, pair_of
+from backfill_assets.report.table_acts import ActDocument, act_document
+from backfill_assets.report.versions import ResolvedTable, ShadowStatus, shadow_status
+from backfill_assets.workspace import Workspace
+
+_DAY_OR_TIME = re.compile(r"\d{4}(-\d{2}){0,2}(T.*)?")
+
+
+def resolve(ws: Workspace, table: str, as_of: str = "") -> ResolvedTable:
+    """Where readers find a table: its path and its version, now or earlier.
+
+    Args:
+        ws: The workspace.
+        table: A table. The name of a version names that version, whatever readers of the table are shown.
+        as_of: A run, for what readers saw once it was published; a day, for the end of it; or a time in UTC; empty for
+            now.
+
+    Raises:
+        UnknownName: There is no such table or run.
+        Refused: The run is of another table, or nothing was published by then.
+    """
+    declared = ws.domain.table(table)
+    with ws.ledger.read() as tx:
+        if as_of and not _DAY_OR_TIME.fullmatch(as_of):
+            of = tx.runs.get(as_of).manifest.table
+            if of not in ws.domain.family(declared.name):
+                raise OfOtherTable(run_id=as_of, table=declared.name, other=of)
+            made = tx.publications.headers(run_id=as_of)
+            found = next((each for each in made[::-1] if each.delta_version is not None), None)
+        else:
+            at = _instant(as_of) if as_of else None
+            of = tx.acts.shown(declared.name, at)
+            found = tx.publications.last_landed(of, at)
+    if found is None or found.delta_version is None:
+        raise NothingReadersSee(table=declared.name, of=of, as_of=as_of or "now")
+    return ResolvedTable(
+        name=declared.name,
+        table=of,
+        path=str(ws.lake.place(of)),
+        version=found.delta_version,
+        run_id=found.run_id,
+        publication_id=found.publication_id,
+        landed_at=found.finished_at,
+        as_of=as_of or None,
+    )
+
+
+def _instant(text: str) -> datetime:
+    """The time that a person names; of a day, its end."""
+    if "T" in text:
+        named = datetime.fromisoformat(text)
+        return named.replace(tzinfo=UTC) if named.tzinfo is None else named
+    return datetime.combine(days_named(text).last + ONE_DAY, time(), tzinfo=UTC) - timedelta(microseconds=1)
+
+
+def start(ws: Workspace, table: str, *, by: str, reason: str) -> Plan | None:
+    """Begins to keep a version up to date: the LIVE path computes what it lacks from now on, and compares it every day.
+
+    Returns:
+        The plan of the run that catches up with what readers are shown; None when it has caught up.
+
+    Raises:
+        UnknownName: It is no version of a table, and has none.
+        IllegalTransition: It was given up for good.
+    """
+    with ws.ledger.read() as tx:
+        pair = pair_of(ws, tx, table)
+        there, here = (tx.versions.claims(each.name) for each in (pair.shown, pair.version))
+    missing = sorted(there.keys() - here.keys())
+    table_acts.start(ws, pair.version.name, by=by, reason=reason)
+    if not missing:
+        return None
+    days = DayRange(missing[0], days_of(pair.version.partition.grain, missing[-1]).end)
+    return plan(ws, PlanRequest(table=pair.version.name, days=days, partitions=tuple(missing), reason=reason, by=by))
+
+
+def compare(ws: Workspace, table: str, *, by: str) -> ComparedDay:
+    """Compares a version with what readers are shown, in the partitions that have changed since the last comparison.
+
+    Raises:
+        UnknownName: It is no version of a table, and has none.
+    """
+    with ws.ledger.read() as tx:
+        pair = pair_of(ws, tx, table)
+    return compare_with_shown(ws, pair.version, pair.shown, by=by)
+
+
+def compared(ws: Workspace, *, by: str) -> Iterator[tuple[Pair, ComparedDay | BackfillError]]:
+    """Compares every version that is kept up to date and has rows; an error of one leaves the others alone."""
+    with ws.ledger.read() as tx:
+        pairs = [pair for pair in beside(ws, tx) if tx.versions.claims(pair.version.name)]
+    for pair in pairs:
+        try:
+            yield pair, compare_with_shown(ws, pair.version, pair.shown, by=by)
+        except BackfillError as error:
+            yield pair, error
+
+
+def status(ws: Workspace, table: str) -> ShadowStatus:
+    """The versions of a table: what readers are shown, how far the others are, and how they compare.
+
+    Raises:
+        UnknownName: It is no version of a table, and has none.
+    """
+    return shadow_status(ws, name_of(ws, table))
+
+
+def cut_over(ws: Workspace, table: str, *, by: str, reason: str) -> ActDocument:
+    """Asks to show readers another version; `backfill publish` does it, once it is approved where that is required."""
+    return act_document(table_acts.ask_to_cut_over(ws, table, by=by, reason=reason))
+
+
+def stop(ws: Workspace, table: str, *, by: str, reason: str) -> ActDocument:
+    """A version is not kept up to date any more; one that readers were shown is given up once that is approved."""
+    return act_document(table_acts.ask_to_stop(ws, table, by=by, reason=reason))
+
+
+def approve(ws: Workspace, act_id: str, *, by: str, note: str) -> ActDocument:
+    """Another person agrees to an act."""
+    return act_document(table_acts.approve_act(ws, act_id, by=by, note=note))
+
+
+def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActDocument:
+    """Does what was asked for: readers are shown the other version from here on."""
+    return act_document(table_acts.carry_out(ws, act_id, by=by))
+
+
+def roll_back(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActDocument:
+    """Shows readers the table again that they were shown before."""
+    return act_document(table_acts.undo(ws, act_id, by=by, reason=reason))
+
+
+def cancel(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActDocument:
+    """Gives up an act that is not done."""
+    with ws.ledger.write() as tx:
+        return act_document(tx.acts.cancel(act_id, by=by, reason=reason))

@@ -1,0 +1,65 @@
+"""The commands for versions of a table: where readers find it, and how a version takes its place."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from backfill_assets.cli.answers import By, Json, TableName, answer, answering, app, one_line
+from backfill_assets.cli.plain_values import PlainCommand
+from backfill_assets.cli.session import given_reason, opened, person
+
+Deed = Literal["start", "status", "cut-over", "stop"]
+
+
+@app.command(cls=PlainCommand)
+def resolve(
+    table: TableName,
+    as_of: Annotated[
+        str,
+        typer.Option(
+            metavar="RUN|DAY|TIME", callback=one_line, help="What readers saw then, at the end of a day (default: now)."
+        ),
+    ] = "",
+    as_json: Json = False,
+) -> None:
+    """Where readers find a table: its path and version, now or as of a run or a day."""
+    with answering(as_json) as console:
+        from backfill_assets.application import shadow as versions
+
+        with opened(looks=True) as session:
+            document = versions.resolve(session.ws, table, as_of)
+        answer(console, document, as_json=as_json)
+
+
+@app.command()
+def shadow(
+    deed: Annotated[Deed, typer.Argument(metavar="DEED", help="start, status, cut-over or stop.")],
+    table: TableName,
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why; not for status.")] = "",
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Run a version of a table beside the one that readers are shown, and cut them over to it."""
+    with answering(as_json) as console:
+        from backfill_assets.application import shadow as versions
+
+        if deed == "status":
+            with opened(looks=True) as session:
+                answer(console, versions.status(session.ws, table), as_json=as_json)
+            return
+        why = given_reason(reason)
+        with opened(quiet=as_json) as session:
+            ws, who = session.ws, person(by)
+            if deed == "start":
+                planned = versions.start(ws, table, by=who, reason=why)
+                if planned is None:
+                    answer(console, versions.status(ws, table), as_json=as_json)
+                    return
+                from backfill_assets.application.plan import described_plan
+
+                answer(console, described_plan(ws, planned), as_json=as_json)
+                return
+            ask = versions.cut_over if deed == "cut-over" else versions.stop
+            answer(console, ask(ws, table, by=who, reason=why), as_json=as_json)

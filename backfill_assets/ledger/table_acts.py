@@ -1,0 +1,317 @@
+"""Acts on versions of tables: which table the readers of a name are shown, and which versions are kept up to date.
+
+A name is that of a table with versions. Its readers are shown the table itself until they are cut over to another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import func, insert, select, update
+
+from backfill_assets.core.identity import plain
+from backfill_assets.ledger.errors import (
+    ActNotApproved,
+    AlreadyShown,
+    NoApprovalOfAct,
+    NotInLedger,
+    NotTheLast,
+    OtherTableShown,
+    Retired,
+)
+from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
+from backfill_assets.ledger.records import TableAct
+from backfill_assets.ledger.rows import read_as, row_of
+from backfill_assets.ledger.schema import table_acts
+from backfill_assets.ledger.states import ActState
+from backfill_assets.planning.policy import Policy
+
+ENTITY = "table act"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActRecord:
+    """An act on a version of a table.
+
+    Attributes:
+        act_id: `act-` and a number.
+        act: What is done.
+        name: The table whose readers it concerns.
+        table: The version: the one that is kept up to date, that readers are shown, or that is given up.
+        from_table: Of a cut-over, the table that readers were shown when it was asked for; empty otherwise.
+        state: How far it is.
+        by: Who asked for it.
+        asked_at: When.
+        reason: Why.
+        policy: The policy of the name when it was asked for.
+        waits: Whether it is only done with the approval of another person.
+        approved_by: Who approved it; null before, and where no approval is required.
+        approved_at: When.
+        done_at: When it was done.
+        done_sequence: The event that did it.
+        undone_at: When readers were shown the earlier table again.
+    """
+
+    act_id: str
+    act: TableAct
+    name: str
+    table: str
+    from_table: str
+    state: ActState
+    by: str
+    asked_at: datetime
+    reason: str
+    policy: Policy
+    waits: bool
+    approved_by: str | None = None
+    approved_at: datetime | None = None
+    done_at: datetime | None = None
+    done_sequence: int | None = None
+    undone_at: datetime | None = None
+
+
+_act = read_as(ActRecord)
+
+
+class TableActReads(Queries):
+    """Acts on versions of tables."""
+
+    def records(self, name: str | None = None) -> tuple[ActRecord, ...]:
+        """Acts in the order in which they were asked for.
+
+        Cost: one row per act.
+
+        Args:
+            name: Only those that concern readers of this table.
+        """
+        chosen = select(table_acts).order_by(table_acts.c.number)
+        return tuple(map(_act, self._rows(chosen if name is None else chosen.where(table_acts.c.name == name))))
+
+    def get(self, act_id: str) -> ActRecord:
+        """One act.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is none of this id.
+        """
+        row = self._row(select(table_acts).where(table_acts.c.act_id == act_id))
+        if row is None:
+            raise NotInLedger(kind="act", name=act_id)
+        return _act(row)
+
+    def shown(self, name: str, at: datetime | None = None) -> str:
+        """The table that the readers of a name are shown: now, or at an instant.
+
+        Cost: one row per cut-over of the name.
+        """
+        last = self.last_cut_over(name, at)
+        return last.table if last else name
+
+    def last_cut_over(self, name: str, at: datetime | None = None) -> ActRecord | None:
+        """The cut-over that decides what the readers of a name are shown, now or at an instant; None before the first.
+
+        Cost: one row per cut-over of the name.
+        """
+        found = [each for each in self._done(TableAct.CUT_OVER, name) if _holds(each, at)]
+        return max(found, key=lambda each: each.done_sequence or 0) if found else None
+
+    def were_shown(self, name: str) -> frozenset[str]:
+        """Every table that readers of a name were ever shown.
+
+        Cost: as `shown`.
+        """
+        return frozenset({name, *(each.table for each in self._done(TableAct.CUT_OVER, name))})
+
+    def retired(self) -> Mapping[str, ActRecord]:
+        """The tables that were given up for good, with the act.
+
+        Cost: one row per such act.
+        """
+        return {each.table: each for each in self._done(TableAct.RETIRE)}
+
+    def require_kept(self, table: str) -> None:
+        """Refuses what concerns a table that was given up for good.
+
+        Cost: as `retired`.
+
+        Raises:
+            IllegalTransition: It was given up.
+        """
+        if (by := self.retired().get(table)) is not None:
+            raise Retired(table=table, act_id=by.act_id)
+
+    def stopped(self) -> frozenset[str]:
+        """The tables that are not kept up to date any more.
+
+        Cost: one row per start and stop.
+        """
+        last: dict[str, ActRecord] = {}
+        for kind in (TableAct.START, TableAct.STOP):
+            for each in self._done(kind):
+                if each.table not in last or (each.done_sequence or 0) > (last[each.table].done_sequence or 0):
+                    last[each.table] = each
+        return frozenset(name for name, each in last.items() if each.act is TableAct.STOP) | self.retired().keys()
+
+    def started_at(self, table: str) -> datetime | None:
+        """Since when a version is kept up to date; None if nobody has started that.
+
+        Cost: one row per start.
+        """
+        return max(
+            (each.done_at for each in self._done(TableAct.START) if each.table == table and each.done_at), default=None
+        )
+
+    def _done(self, act: TableAct, name: str | None = None) -> list[ActRecord]:
+        held = table_acts
+        chosen = select(held).where(held.c.act == act, held.c.done_sequence.is_not(None))
+        return list(map(_act, self._rows(chosen if name is None else chosen.where(held.c.name == name))))
+
+
+def _holds(act: ActRecord, at: datetime | None) -> bool:
+    if at is None:
+        return act.state is ActState.DONE
+    return act.done_at is not None and act.done_at <= at and (act.undone_at is None or act.undone_at > at)
+
+
+class TableActWrites(TableActReads):
+    """Acts on versions of tables: asked for, approved, done and undone."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._log = log
+
+    def ask(
+        self, act: TableAct, *, name: str, table: str, policy: Policy, waits: bool, by: str, reason: str
+    ) -> ActRecord:
+        """Records that somebody asks for an act; nothing is done yet.
+
+        Cost: one row, one event, and one row per cut-over of the name.
+
+        Raises:
+            IllegalTransition: Readers are shown the table already, or it was given up.
+        """
+        shown = self.shown(name)
+        if act in (TableAct.CUT_OVER, TableAct.RETIRE) and shown == table:
+            raise AlreadyShown(name=name, table=table, act=act)
+        self.require_kept(table)
+        number = int(self._values(select(func.coalesce(func.max(table_acts.c.number), 0)))[0]) + 1
+        record = ActRecord(
+            act_id=f"act-{number:06d}",
+            act=act,
+            name=name,
+            table=table,
+            from_table=shown if act is TableAct.CUT_OVER else "",
+            state=ActState.ASKED,
+            by=one_line("the actor", by),
+            asked_at=self._log.now,
+            reason=required_text("the reason", reason),
+            policy=policy,
+            waits=waits,
+        )
+        self._log.write(
+            insert(table_acts).values(row_of(record, number=number, policy=plain(policy))), of=[record.act_id]
+        )
+        payload = {"act": act, "name": name, "table": table, "from": record.from_table, "reason": reason}
+        self._log.append(Event(actor=by, entity=ENTITY, entity_id=record.act_id, action="act_asked", payload=payload))
+        return record
+
+    def approve(self, act_id: str, *, by: str, note: str) -> None:
+        """Another person agrees to an act.
+
+        Cost: one row and one event.
+
+        Raises:
+            IllegalTransition: It is approved, done or cancelled already.
+        """
+        held = table_acts
+        can_be = held.c.approved_by.is_(None) & (held.c.act_id == act_id)
+        agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
+        changed = self._log.write(
+            update(held).where(can_be, held.c.state == ActState.ASKED).values(**agreed), of=[act_id]
+        )
+        if changed.rowcount != 1:
+            raise NoApprovalOfAct(act_id=act_id)
+        payload = {"note": storable_text("the note", note)}
+        self._log.append(Event(actor=by, entity=ENTITY, entity_id=act_id, action="act_approved", payload=payload))
+
+    def carry_out(self, act_id: str, *, by: str, waits: bool = False) -> ActRecord:
+        """Does what was asked for: of a cut-over, readers are shown the other table from here on.
+
+        Cost: as `ask`.
+
+        Args:
+            act_id: An act.
+            by: Who does it.
+            waits: Whether it requires an approval by now, if it did not when it was asked for.
+
+        Raises:
+            IllegalTransition: It is done or cancelled already, or one of the tables was given up.
+            NotApproved: It waits for an approval.
+            TargetChanged: Readers are shown another table than when it was asked for.
+        """
+        found = self.get(act_id)
+        self.require_kept(found.table)
+        if (found.waits or waits) and found.approved_by is None:
+            raise ActNotApproved(act_id=act_id, requester=found.by)
+        if found.state is ActState.ASKED:
+            shown = self.shown(found.name)
+            if found.act is TableAct.CUT_OVER and shown != found.from_table:
+                raise OtherTableShown(act_id=act_id, name=found.name, expected=found.from_table, found=shown)
+            if found.act is TableAct.RETIRE and shown == found.table:
+                raise AlreadyShown(name=found.name, table=found.table, act=found.act)
+        also = {"done_at": self._log.now, "done_sequence": self._log.next_sequence}
+        self._change(found, ActState.DONE, "act_done", by, {"table": found.table}, also)
+        return self.get(act_id)
+
+    def undo(self, act_id: str, *, by: str, reason: str) -> ActRecord:
+        """Shows readers the table again that a cut-over took them from.
+
+        Cost: as `ask`.
+
+        Raises:
+            IllegalTransition: It is no cut-over that holds, a later one follows it, or the earlier table was given up.
+        """
+        found = self.get(act_id)
+        if found.act is not TableAct.CUT_OVER:
+            raise NotTheLast(act_id=act_id, name=found.name, why="is no cut-over")
+        if found.state is ActState.DONE:
+            last = self.last_cut_over(found.name)
+            if last is None or last.act_id != act_id:
+                raise NotTheLast(act_id=act_id, name=found.name, why=f"was followed by {last and last.act_id}")
+            self.require_kept(found.from_table)
+        payload = {"table": found.from_table, "reason": required_text("the reason", reason)}
+        self._change(found, ActState.UNDONE, "act_undone", by, payload, {"undone_at": self._log.now})
+        return self.get(act_id)
+
+    def cancel(self, act_id: str, *, by: str, reason: str) -> ActRecord:
+        """Gives up an act that is not done.
+
+        Cost: one row and one event.
+
+        Raises:
+            IllegalTransition: It is done or cancelled already.
+        """
+        payload = {"reason": required_text("the reason", reason)}
+        self._change(self.get(act_id), ActState.CANCELLED, "act_cancelled", by, payload, {})
+        return self.get(act_id)
+
+    def _change(
+        self,
+        found: ActRecord,
+        to: ActState,
+        action: str,
+        by: str,
+        payload: Mapping[str, object],
+        also: Mapping[str, object],
+    ) -> None:
+        begins = ActState.DONE if to is ActState.UNDONE else ActState.ASKED
+        step = Step(table=table_acts, key={"act_id": found.act_id}, name=f"act {found.act_id}", begins=begins, ends=to)
+        event = Event(
+            actor=one_line("the actor", by), entity=ENTITY, entity_id=found.act_id, action=action, payload=payload
+        )
+        self._log.change(step, event, also=also)

@@ -1,0 +1,105 @@
+"""Versions of tables: where readers find a table, and how versions compare."""
+
+from __future__ import annotations
+
+from backfill_assets.ledger.comparisons import ComparedDay
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.page import (
+    Code,
+    Page,
+    Section,
+    Steps,
+    Tone,
+    Toned,
+    Value,
+    facts,
+    page,
+    run_ref,
+    section,
+    table,
+    table_ref,
+)
+from backfill_assets.report.screens.table_acts import acts_table
+from backfill_assets.report.versions import ResolvedTable, ShadowStatus, VersionStatus
+
+_MOST = 30
+
+
+def resolved_page(found: ResolvedTable) -> Page:
+    """Where readers find a table."""
+    return page(
+        found.name,
+        facts(
+            ("table", table_ref(found.table)),
+            ("path", Code(found.path)),
+            ("version", found.version),
+            ("as of", found.as_of),
+            ("since", found.landed_at),
+            ("run", run_ref(found.run_id)),
+        ),
+    )
+
+
+def shadow_page(status: ShadowStatus) -> Page:
+    """The versions of a table, and how they compare."""
+    return page(
+        status.name,
+        facts(("readers are shown", table_ref(status.shown)), ("since", status.since)),
+        *(_version(each, status.shown) for each in status.versions),
+        section("Acts", acts_table(status.acts)),
+        Steps(steps=(status.next_step,) if status.next_step else ()),
+    )
+
+
+def _version(found: VersionStatus, shown: str) -> Section | None:
+    state = "readers are shown it" if found.is_shown else "kept up to date" if found.is_kept_up else "not kept up"
+    wanted = f"{found.clean_days} of {found.clean_days_wanted} in a row" if found.clean_days_wanted else None
+    days = [
+        (
+            each.compared_on,
+            each.partition_count,
+            each.agreed,
+            each.explained,
+            each.differing - each.explained,
+            _clean(each),
+        )
+        for each in found.days[::-1]
+    ]
+    differing = [
+        (each.partition, each.agreed, each.changed, each.only_here, each.only_there, each.explained)
+        for each in found.differing
+    ]
+    return section(
+        found.table,
+        facts(
+            ("state", f"given up by {found.retired_by}" if found.retired_by else state),
+            ("release", found.release),
+            ("path", Code(found.path)),
+            ("accepted", found.accepted),
+            ("not compared yet", found.outdated or None),
+            ("clean days", wanted),
+            ("columns not compared", ", ".join(found.not_compared)),
+        ),
+        section(
+            f"Compared with {shown}, by key",
+            table(
+                ["day", "partitions", "agree", "explained", "not explained", "clean"],
+                days,
+                numbers=["partitions", "agree", "explained", "not explained"],
+                most=_MOST,
+            ),
+        ),
+        section(
+            f"{count_of(len(differing), 'partition')} with differences",
+            table(
+                ["partition", "agree", "changed", "only here", f"only in {shown}", "explained"],
+                differing,
+                numbers=["agree", "changed", "only here", f"only in {shown}", "explained"],
+                most=_MOST,
+            ),
+        ),
+    )
+
+
+def _clean(day: ComparedDay) -> Value:
+    return Toned(value="yes", tone=Tone.GOOD) if day.is_clean else Toned(value="no", tone=Tone.BAD)
