@@ -81,12 +81,17 @@ def history(ws: Workspace, table: str, days: DayRange | None) -> TableHistory | 
 
     if days is None:
         return table_history(ws, table)
+    return partition_history(ws, table, _of_one_partition(ws, table, days))
+
+
+def _of_one_partition(ws: Workspace, table: str, days: DayRange) -> date:
+    """The first of some days that lie in one partition of a table."""
     declared = ws.domain.table(table)
     if len(partitions_over(declared.partition.grain, days)) > 1:
         noun = declared.partition.grain.noun
         first = partition_text(declared.partition.grain, days.start)
         raise Malformed(what="the partition", value=str(days), form=f"one {noun} of {declared.name}", example=first)
-    return partition_history(ws, table, days.start)
+    return days.start
 
 
 def locate(ws: Workspace, source: str, days: DayRange) -> LocatedPeriod:
@@ -209,11 +214,22 @@ def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHist
 
 
 def trace(
-    ws: Workspace, table: str, day: date, key: Mapping[str, str], at: datetime | None, *, most: int | None = None
+    ws: Workspace,
+    table: str,
+    days: date | DayRange,
+    key: Mapping[str, str],
+    at: datetime | None,
+    *,
+    most: int | None = None,
 ) -> Trace:
-    """From the row of a key to the publications behind it, and to the rows and records that it was computed from."""
+    """From the row of a key to the publications behind it, and to the rows and records that it was computed from.
+
+    Raises:
+        Malformed: The days are those of several partitions.
+    """
     from backfill_assets.report.trace import MOST_ROWS, trace_of
 
+    day = _of_one_partition(ws, table, days) if isinstance(days, DayRange) else days
     return trace_of(ws, table, day, key, at, most=most or MOST_ROWS)
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated
 
 import typer
 
 from backfill_assets.cli.answers import (
-    TIMES,
     By,
     From,
     Json,
@@ -19,6 +18,7 @@ from backfill_assets.cli.answers import (
     answering,
     app,
     exit_with_problems,
+    instant,
     one_line,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person
@@ -150,7 +150,7 @@ def freeze(
     until: Annotated[
         datetime,
         typer.Option(
-            formats=TIMES,
+            parser=instant,
             metavar="TIME",
             help="When it ends by itself, in UTC, such as 2026-03-10T08:00.",
         ),
@@ -172,8 +172,7 @@ def freeze(
         who, why = person(by), given_reason(reason)
         days = DayRange.inclusive(first, last)
         with opened() as session:
-            ends = until.replace(tzinfo=UTC)
-            document = freezing.freeze(session.ws, table, days, until=ends, only=only, by=who, reason=why)
+            document = freezing.freeze(session.ws, table, days, until=until, only=only, by=who, reason=why)
         answer(console, document, as_json=as_json)
 
 

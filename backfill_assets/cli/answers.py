@@ -6,9 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -113,8 +113,15 @@ def columns_and_values(given: list[str], option: str) -> Mapping[str, str]:
     return values
 
 
-TIMES = ["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"]
-"""How an instant in UTC is typed."""
+def instant(text: str | datetime) -> datetime:
+    """The instant in UTC that a person names; of a day, its beginning."""
+    if isinstance(text, datetime):
+        return text
+    for form in ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"):
+        with suppress(ValueError):
+            return datetime.strptime(text, form).replace(tzinfo=UTC)
+    raise typer.BadParameter(f"{text[:100]!r} is not a time in UTC: write it like 2026-03-10T08:00, or as a day")
+
 
 OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]
 Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of text.")]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from backfill_assets.cli.answers import (
-    TIMES,
     By,
     From,
     Json,
@@ -26,6 +25,7 @@ from backfill_assets.cli.answers import (
     columns_and_values,
     days_of_one,
     exit_with_problems,
+    instant,
     lines,
     one_line,
     print_json,
@@ -137,7 +137,7 @@ def trace(
         datetime | None,
         typer.Option(
             metavar="TIME",
-            formats=TIMES,
+            parser=instant,
             help="What readers saw at this time, in UTC, such as 2025-03-10T08:00 (default: now).",
         ),
     ] = None,
@@ -152,9 +152,8 @@ def trace(
         from backfill_assets.application import look
 
         values = columns_and_values(key or [], "KEY")
-        moment = at.replace(tzinfo=UTC) if at else None
         with opened(looks=True) as session:
-            document = look.trace(session.ws, table, partition.start, values, moment, most=rows)
+            document = look.trace(session.ws, table, partition, values, at, most=rows)
         answer(console, document, as_json=as_json)
 
 

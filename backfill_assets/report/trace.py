@@ -10,7 +10,7 @@ from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts, rows_with_key, rows_with_keys
-from backfill_assets.ledger.records import Period
+from backfill_assets.ledger.records import Action, Period
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
@@ -29,21 +29,23 @@ _LINEAGE = "_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracedPublication:
-    """A publication that brought a number about.
+    """A publication, or a rollback, that brought a number about.
 
     Attributes:
-        publication_id: The publication.
+        publication_id: The publication or the rollback.
+        undoes: Of a rollback, the publication that it took back; null otherwise.
         table: The table that it changed.
         at: When readers saw it first; null for one that never landed.
-        run_id: The run whose rows it published.
-        release: The transform and its release.
-        reason: Why the run was planned.
+        run_id: The run whose rows it published, or took back.
+        release: The transform and its release, of that run.
+        reason: Why the run was planned, or rolled back.
         requested_by: Who asked for it.
         approved_by: Who approved it, or null.
         follows: The publications that it follows; empty for what a person asked for.
     """
 
     publication_id: str
+    undoes: str | None
     table: str
     at: datetime | None
     run_id: str
@@ -224,18 +226,19 @@ def _publications(tx: ReadTransaction, publication_id: str) -> Iterator[TracedPu
         seen.add(name)
         header = tx.publications.header(name)
         run = tx.runs.get(header.run_id)
-        manifest = run.manifest
-        follows = manifest.cause.publications if manifest.cause.kind is CauseKind.FOLLOW_UP else ()
+        manifest, is_undone = run.manifest, header.action is Action.ROLLBACK
+        follows = manifest.cause.publications if manifest.cause.kind is CauseKind.FOLLOW_UP and not is_undone else ()
         waiting += follows
         yield TracedPublication(
             publication_id=name,
+            undoes=header.undoes,
             table=header.table,
             at=header.finished_at,
             run_id=run.run_id,
             release=f"{manifest.transform} {manifest.transform_version}",
-            reason=manifest.reason,
-            requested_by=manifest.requested_by,
-            approved_by=approver_of(tx, run),
+            reason=header.reason if is_undone else manifest.reason,
+            requested_by=header.by if is_undone else manifest.requested_by,
+            approved_by=None if is_undone else approver_of(tx, run),
             follows=follows,
         )
 

@@ -53,7 +53,7 @@ def _publications(found: Trace) -> Table:
             each.table,
             each.at,
             run_ref(each.run_id),
-            each.release,
+            f"rolled {each.release} back" if each.undoes else each.release,
             each.requested_by,
             each.approved_by,
             each.reason,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -16,6 +17,9 @@ from backfill_assets.report.html import html_file
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import MOST_ROWS, Trace
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.by_hand import JANUARY, open_by_hand
+from backfill_assets_tests.support.hand_made import GOLD
 from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, SOLD, TOTALS, planned_set, ready_set
 from backfill_assets_tests.support.shop import RECENT, SALES, Shop
 
@@ -96,6 +100,29 @@ def test_a_key_that_is_none_or_is_not_there_is_refused_with_the_columns(month: S
     assert advised is not None and str(advised) == "write shop=VALUE"
     with pytest.raises(MissingInput, match=r"readers see no row with shop=nobody of silver\.recent_sales 2026-02-16"):
         traced(month, RECENT, CARNIVAL, {"shop": "nobody"})
+
+
+def test_a_month_of_a_daily_table_is_no_partition_of_it(month: Shop) -> None:
+    with pytest.raises(Refused, match=r"one day of silver\.recent_sales") as several:
+        look.trace(month.ws, RECENT, FEBRUARY, SHOP, None)
+    assert advised(several.value) == "write it like 2026-02-01"
+    assert look.trace(month.ws, TOTALS, FEBRUARY, {}, None).partition == "2026-02"
+
+
+def test_a_number_that_followed_a_rollback_leads_to_who_rolled_back_and_why(tmp_path: Path) -> None:
+    hand = open_by_hand(tmp_path / "home")
+    published = hand.published({JANUARY.start: 15})
+    for _ in range(2):
+        (followed,) = operations.plan_follow_ups(hand.ws, by="ops").runs
+        hand.publish(hand.month(followed.run_id))
+        if hand.total() == 315:
+            hand.undo(published)
+    found = look.trace(hand.ws, GOLD, JANUARY.start, {}, None)
+    (undone,) = [each for each in found.publications if each.undoes]
+    assert (undone.undoes, undone.requested_by, undone.approved_by) == (published, "ben", None)
+    assert undone.reason == "was right before"
+    assert f"rolled {undone.release} back" in shown_of(found)
+    hand.ws.close()
 
 
 def shown_of(found: Trace) -> str:

@@ -98,6 +98,22 @@ def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tupl
 
 
 @pytest.mark.parametrize(
+    "words", [("freeze", "silver.x", *DAYS, *WHY, "--until"), ("trace", "silver.x", "2006-02-01", "a=1", "--at")]
+)
+def test_a_mistyped_time_is_wrong_usage_and_shown_as_it_is_written(words: tuple[str, ...]) -> None:
+    result = typed(*words, "tomorrow")
+    assert result.exit_code == 2
+    said = " ".join(result.output.split())
+    assert "'tomorrow' is not a time in UTC: write it like 2026-03-10T08:00, or as a day" in said
+
+
+def test_a_source_of_files_is_not_captured_and_the_command_that_lands_them_is_named() -> None:
+    result = typed("capture", "case_events", *DAYS, *WHY)
+    assert result.exit_code == 1
+    assert "next: land its files: backfill land case_events FILE --by NAME" in result.stderr
+
+
+@pytest.mark.parametrize(
     ("words", "sentence", "advice"),
     [
         (("--reason", "why"), "--where, --reason, --confirmed-by and --dry-run are about complete", "add --replaces"),
