@@ -9,7 +9,8 @@ from typing import overload
 
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
-from backfill_assets.core.identity import sha256_text
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.identity import FileSet, sha256_text
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.agreed import gate_terms
@@ -20,6 +21,7 @@ from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.errors import NoPhases, NoPilot
 from backfill_assets.planning.estimates import require_affordable
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.phases import AskedPhases, cut
@@ -42,6 +44,10 @@ from backfill_assets.workspace import Workspace
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
 """The modes that a person can request; LIVE is for what arrives automatically."""
+
+
+_OF_ONE_TEXT = frozenset({"string", "byte", "short", "integer", "long", "boolean", "date", "decimal"})
+"""The types whose values Arrow and Spark read from the same text."""
 
 
 def plan(ws: Workspace, request: PlanRequest) -> Plan:
@@ -105,11 +111,12 @@ def _require_pilot(tx: ReadTransaction, table: DerivedTable, scope: Scope, parti
     Raises:
         NoPilot: Its columns name no rows, the table is published otherwise, or there are no accepted rows to keep.
     """
-    columns = set(table.schema.fieldNames()) - {table.partition.column}
+    columns = tuple(name for name in table.schema.fieldNames() if name != table.partition.column)
     why = ""
     if unknown := [column for column, _ in scope.where if column not in columns]:
-        why = f"{', '.join(unknown)} is no column that rows of a partition differ in"
-    elif table.publish.kind is not PublishKind.REPLACE or table.state is not None:
+        why = f"{', '.join(unknown)} is no column that rows of a partition differ in, which are {', '.join(columns)}"
+        raise NoPilot(table=table.name, scope=str(scope), why=why, unknown=unknown[0], columns=columns)
+    if table.publish.kind is not PublishKind.REPLACE or table.state is not None:
         why = "only tables that replace whole partitions and keep no state have pilots"
     elif lacking := sorted(set(partitions) - tx.versions.claims(table.name, partitions).keys()):
         why = f"{Partitions(table.partition.grain, tuple(lacking))} has no accepted rows that could stay"
@@ -183,9 +190,34 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
         frozen = freezes_over(ws, tx, [planned.manifest])
         instead = alternatives(ws, tx, planned, brings)
+        no_rows_of = _no_rows_of(ws, tx, planned.manifest)
     seconds = planned.estimate.seconds
     cost = None if seconds is None else ws.settings.tariff.spent(seconds)
-    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, instead)
+    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, no_rows_of, instead)
+
+
+def _no_rows_of(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> str | None:
+    """The values of a pilot that no accepted row has; None where one has them, or where that is not known."""
+    scope = manifest.publish.scope
+    if scope is None:
+        return None
+    # Imported for pilots: Arrow reads rows.
+    from backfill_assets.lake.errors import NoValueOfKey
+    from backfill_assets.lake.row_values import has_row
+
+    table = ws.domain.derived_table(manifest.table)
+    if not {table.schema[column].dataType.typeName() for column, _ in scope.where} <= _OF_ONE_TEXT:
+        return None
+    accepted = tx.versions.accepted(table.name, manifest.partitions)
+    files = FileSet.of(file for version in accepted.values() for file in version.files.files)
+    try:
+        is_there = has_row(ws.lake, table.name, files, dict(scope.where))
+    except NoValueOfKey:
+        is_there = False
+    except BackfillError:
+        # Its files cannot be read, which staging refuses.
+        is_there = True
+    return None if is_there else str(replace(scope, is_rest=False))
 
 
 @overload

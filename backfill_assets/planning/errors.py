@@ -146,3 +146,5 @@ class NoPilot(Refused):
     table: str
     scope: str
     why: str
+    unknown: str = ""
+    columns: tuple[str, ...] = ()

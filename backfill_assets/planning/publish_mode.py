@@ -138,6 +138,9 @@ class PublishMode:
         raise ValueError("a publish mode without a kind")
 
 
+PUBLISH = "publish"
+"""The part of a configuration that holds the mode of a run, where its rows depend on it."""
+
 REPLACE = PublishMode()
 
 

@@ -38,7 +38,7 @@ from backfill_assets.planning.own_past import NO_PAST, Begins, OwnPast, begins_w
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_of_spans, spans_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
+from backfill_assets.planning.publish_mode import PUBLISH, PublishKind, PublishMode, Scope
 from backfill_assets.planning.state import Claim, StateReader
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, parse_window
 
@@ -494,7 +494,7 @@ def configuration_of(node: TableNode) -> Mapping[str, Any]:
     windows = {edge.argument: dict(edge.window.document) for edge in node.inputs}
     contracts = {edge.table: edge.contract for edge in node.inputs if edge.contract}
     # What returns changes gives other rows when they are merged otherwise.
-    merged = {"publish": node.publish.document} if node.publish.reads_accepted else {}
+    merged = {PUBLISH: node.publish.document} if node.publish.reads_accepted else {}
     return {"windows": windows, **({"contracts": contracts} if contracts else {}), **merged}
 
 

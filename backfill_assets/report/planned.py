@@ -28,6 +28,7 @@ class PlanDocument:
         stages: What will be done, in order.
         cost: What it is expected to cost; null where no earlier run of the table tells.
         frozen: The freezes over some of its partitions.
+        no_rows_of: The values of a pilot that no accepted row of its partitions has; null where one has them.
         alternatives: What could be done instead, with what that is expected to cost.
     """
 
@@ -37,6 +38,7 @@ class PlanDocument:
     stages: tuple[Stage, ...]
     cost: Cost | None
     frozen: tuple[FreezeDocument, ...]
+    no_rows_of: str | None
     alternatives: tuple[Alternative, ...]
 
 
@@ -92,6 +94,7 @@ def plan_document(
     brings: Sequence[BroughtAlong] = (),
     cost: Cost | None = None,
     frozen: Sequence[FreezeDocument] = (),
+    no_rows_of: str | None = None,
     alternatives: Sequence[Alternative] = (),
 ) -> PlanDocument:
     """The plan of one run.
@@ -99,6 +102,7 @@ def plan_document(
     Args:
         cost: What it is expected to cost.
         frozen: The freezes over some of its partitions.
+        no_rows_of: The values of a pilot that no accepted row has.
         alternatives: What could be done instead.
     """
     return PlanDocument(
@@ -108,6 +112,7 @@ def plan_document(
         stages=tuple(stages),
         cost=cost,
         frozen=tuple(frozen),
+        no_rows_of=no_rows_of,
         alternatives=tuple(alternatives),
     )
 

@@ -18,6 +18,7 @@ class Cause(StrEnum):
     SESSION_CHANGED = "SESSION_CHANGED"
     VERSION_CHANGED = "VERSION_CHANGED"
     CONFIGURATION_CHANGED = "CONFIGURATION_CHANGED"
+    PILOTED = "PILOTED"
     REFERENCE_CHANGED = "REFERENCE_CHANGED"
     REFERENCE_KEPT = "REFERENCE_KEPT"
     INPUT_CHANGED = "INPUT_CHANGED"
@@ -30,16 +31,17 @@ class Reason:
 
     Attributes:
         cause: What changed. CODE_CHANGED: the code, while the version is the same, an error to be confirmed;
-            SESSION_CHANGED: the Spark settings that a later release fixes; REFERENCE_KEPT: a person chose the version
-            of a reference.
-        name: The input table, the reference, or the version whose code changed; empty for the other causes.
+            SESSION_CHANGED: the Spark settings that a later release fixes; PILOTED: the last run computed only some of
+            the rows; REFERENCE_KEPT: a person chose the version of a reference.
+        name: The input table, the reference, the version whose code changed, or the rows of a pilot; empty for the
+            other causes.
         was: The version, digest or setting then.
         now: The same now.
         days: The input days that changed and that the range reads, or the days whose facts changed; None if the cause
             has no days, or any day may be affected.
         files: For a source table, the landed files that the range was built without.
         semantics: Of a reference whose version was chosen: which truth it gives.
-        run_id: The run for which it was chosen.
+        run_id: The run for which it was chosen, or the pilot.
     """
 
     cause: Cause

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.planning import errors
@@ -52,6 +53,9 @@ def of_planning(error: BackfillError) -> Advice | None:
             return step("name one of these: ", Option("reference", f"{first}=VERSION"))
         case errors.ReferencesNotUsed():
             return step("leave ", Option("references"), " out")
+        case errors.NoPilot(columns=[first, *_]):
+            near = get_close_matches(error.unknown, error.columns, n=1) or [first]
+            return f"name rows by one of these columns, such as {near[0]}=VALUE"
         case errors.NoPilot():
             return "plan whole partitions, or name rows by other columns"
         case errors.NoPhases():

@@ -74,6 +74,7 @@ def plan_page(plan: PlanDocument) -> Page:
         ),
         *backwards([goes_back_words(each) for each in plan.goes_back]),
         *_brings(plan.brings),
+        _no_rows(plan),
         frozen_section(plan.frozen),
         _reads(run.inputs),
         section("Snapshots that are not used", Items(items=tuple(f"{day}: {why}" for day, why in run.skipped))),
@@ -142,6 +143,18 @@ def _draft(digest: str) -> str:
 
 def _brings(brings: Sequence[BroughtAlong]) -> tuple[Note, ...]:
     return tuple(Note(text=f"{brought_along_words(each)}.", tone=Tone.ATTENTION) for each in brings)
+
+
+def _no_rows(plan: PlanDocument) -> Note | None:
+    """That a pilot names what no row has, which may be mistyped."""
+    scope = plan.plan.manifest.publish.scope
+    if plan.no_rows_of is None or scope is None:
+        return None
+    so = "every row may change" if scope.is_rest else "only rows that are new can change anything"
+    return Note(
+        text=f"No accepted row of these partitions has {plan.no_rows_of}, so that {so}: look whether it is mistyped.",
+        tone=Tone.ATTENTION,
+    )
 
 
 def _reads(inputs: Sequence[PlannedInput]) -> Section | None:

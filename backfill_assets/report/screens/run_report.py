@@ -59,7 +59,7 @@ from backfill_assets.report.screens.review import (
     review_of,
     review_of_set,
 )
-from backfill_assets.report.screens.runs import run_facts, set_facts, set_files, state
+from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import cost_words, mebibytes, number_text
 from backfill_assets.report.words.plans import publish_words, references_described
@@ -102,7 +102,7 @@ def set_page(report: SetReport) -> Page:
         [
             run_ref(each.run.record.run_id),
             each.run.record.table,
-            each.run.manifest.output,
+            partitions_of(each.run),
             state(each.run),
             review.headline,
         ]

@@ -84,7 +84,7 @@ def run_facts(
         ("note", run.record.note),
         ("approval", _approval(run, grounds)),
         ("table", f"{run.record.table} by {run.manifest.transform} {run.manifest.transform_version}"),
-        ("partitions", run.manifest.output),
+        ("partitions", partitions_of(run)),
         ("no events", _declared_empty(run)),
         ("references", references_described(run.manifest.references)),
         ("kind", f"{run.record.kind}: {run.manifest.reason} (asked by {run.manifest.requested_by})"),
@@ -99,6 +99,12 @@ def run_facts(
         ),
         ("next", run.next_step if following else None),
     )
+
+
+def partitions_of(run: RunSummary) -> Value:
+    """The partitions of a run; of a pilot with the rows that change in them."""
+    scope = run.manifest.publish.scope
+    return run.manifest.output if scope is None else f"{run.manifest.output}, only rows of {scope}"
 
 
 def _declared_empty(run: RunSummary) -> str | None:
@@ -214,7 +220,7 @@ def set_runs(found: SetDocument) -> Section | None:
         (
             run_ref(each.run.record.run_id),
             each.run.record.table,
-            each.run.manifest.output,
+            partitions_of(each.run),
             state(each.run),
             each.changed_partitions,
             each.verified_partitions,

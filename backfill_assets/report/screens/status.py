@@ -26,7 +26,7 @@ from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.replays import open_replays_table
-from backfill_assets.report.screens.runs import problem_notes, state, state_of
+from backfill_assets.report.screens.runs import partitions_of, problem_notes, state, state_of
 from backfill_assets.report.screens.server import server_line
 from backfill_assets.report.screens.table_acts import acts_table
 from backfill_assets.report.sets import SetDocument
@@ -85,7 +85,7 @@ def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
 def _runs(runs: Sequence[RunSummary]) -> Table:
     # The id of a run begins with the name of its table.
     rows = [
-        (run_ref(run.record.run_id), run.record.kind, run.manifest.output, state(run), run.record.approval)
+        (run_ref(run.record.run_id), run.record.kind, partitions_of(run), state(run), run.record.approval)
         for run in runs
     ]
     return table(["run", "kind", "partitions", "state", "approval"], rows, whole=["run", "state"])

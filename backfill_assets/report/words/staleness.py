@@ -25,6 +25,11 @@ def stale_words(table: str, reason: Reason) -> str:
             return f"computed by {reason.was}; now it is {reason.now}"
         case Cause.CONFIGURATION_CHANGED:
             return f"configured otherwise: {reason.was}; now {reason.now}"
+        case Cause.PILOTED:
+            return (
+                f"pilot {reason.run_id} computed {reason.name} alone, and kept all other rows: "
+                "it is stale until a plan of whole partitions finds or makes all of them equal"
+            )
         case Cause.REFERENCE_CHANGED:
             which = "it could be any day" if reason.days is None else f"facts of {_ranges_text(reason.days)}"
             return f"{reason.name} was {reason.was}, now {reason.now}: {which}"

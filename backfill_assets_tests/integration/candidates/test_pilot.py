@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from backfill_assets.application.plan import described_plan
 from backfill_assets.candidates.errors import MergedWithEarlier
 from backfill_assets.candidates.piloting import Pilot
 from backfill_assets.core.errors import Refused
@@ -24,7 +25,10 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.command_line import explained
+from backfill_assets.report.page import Note
 from backfill_assets.report.report import run_report
+from backfill_assets.report.screens.plan import plan_page
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.report.words.plans import publish_words
 from backfill_assets.report.words.verdicts import verdict_words
@@ -165,7 +169,13 @@ def test_a_pilot_is_planned_again_when_other_rows_were_published_since(meter: Me
 @pytest.mark.parametrize(
     ("table", "scope", "days", "says"),
     [
-        (TABLE, Scope(where=(("shop", "a"),)), DAYS, "shop is no column that rows of a partition differ in"),
+        (
+            TABLE,
+            Scope(where=(("tennant", "a"),)),
+            DAYS,
+            "tennant is no column that rows of a partition differ in, which are reading_id, tenant, used. "
+            "Next: name rows by one of these columns, such as tenant=VALUE",
+        ),
         (TABLE, Scope(where=(("day", "2026-01-01"),)), DAYS, "day is no column that rows of a partition differ in"),
         ("silver.closed_usage", ACME, DAYS, "only tables that replace whole partitions and keep no state have pilots"),
         (TABLE, ACME, [*DAYS, date(2026, 1, 4)], "2026-01-04, 1 day has no accepted rows that could stay"),
@@ -174,8 +184,28 @@ def test_a_pilot_is_planned_again_when_other_rows_were_published_since(meter: Me
 def test_what_cannot_be_a_pilot_is_refused(
     meter: Meter, table: str, scope: Scope, days: Sequence[date], says: str
 ) -> None:
-    with pytest.raises(Refused, match=f"{table} has no pilot of {scope}: {says}"):
+    with pytest.raises(Refused) as refusal:
         meter.planned(days, scope=scope, table=table)
+    assert explained(refusal.value).startswith(f"{table} has no pilot of {scope}: {says}")
+
+
+@pytest.mark.long
+def test_a_pilot_of_rows_that_are_not_there_is_planned_with_a_warning(meter: Meter) -> None:
+    none = "No accepted row of these partitions has"
+    mistyped = (("tenant", "acmee"),)
+    for scope, warned in (
+        (ACME, []),
+        (Scope(where=(("used", "20"),)), []),
+        (Scope(where=mistyped), [f"{none} tenant=acmee, so that only rows that are new can change anything"]),
+        (Scope(where=(("used", "x"),)), [f"{none} used=x, so that only rows that are new can change anything"]),
+        (Scope(where=mistyped, is_rest=True), [f"{none} tenant=acmee, so that every row may change"]),
+    ):
+        days = DayRange.inclusive(DAYS[0], DAYS[-1])
+        planned = operations.plan(meter.ws, PlanRequest(table=TABLE, days=days, reason="x", by="ana", scope=scope))
+        found = [
+            str(each.text) for each in plan_page(described_plan(meter.ws, planned)).blocks if isinstance(each, Note)
+        ]
+        assert [text for text in found if none in text] == [f"{each}: look whether it is mistyped." for each in warned]
 
 
 @dataclass(frozen=True, kw_only=True)

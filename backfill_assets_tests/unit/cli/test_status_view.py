@@ -17,9 +17,11 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.policy import USUAL_POLICY
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.table_acts import act_document
@@ -99,6 +101,17 @@ def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
     (line,) = (line for line in shown if line.startswith("set."))
     for word in ("(carnival)", "bronze.case_events:2025-03-10..2025-03-10", "PLANNED", "APPROVED", "0 of 0"):
         assert word in line
+
+
+def test_a_pilot_is_listed_and_answered_with_the_rows_that_it_changes() -> None:
+    found = run(1, RunState.PASSED)
+    scope = PublishMode(kind=PublishKind.PILOT, scope=Scope(where=(("jurisdiction", "IN"),)))
+    pilot = replace(found, record=replace(found.record, manifest=replace(found.manifest, publish=scope)))
+    (line,) = (line for line in lines(replace(STATUS, runs=(pilot,)), 160) if line.startswith(found.record.run_id))
+    assert "only rows of jurisdiction=IN" in line
+    out = StringIO()
+    show(Console(file=out, width=160), run_summary_page(pilot))
+    assert "only rows of jurisdiction=IN" in out.getvalue()
 
 
 def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_its_set() -> None:

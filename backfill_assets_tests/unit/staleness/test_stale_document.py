@@ -58,6 +58,11 @@ def steps(*found: Staleness, table: str | None = None, days: DayRange | None = N
             "configured otherwise: 6 days; now 7 days",
         ),
         (
+            Reason(cause=Cause.PILOTED, name="tenant=acme", run_id="usage-1"),
+            "pilot usage-1 computed tenant=acme alone, and kept all other rows: "
+            "it is stale until a plan of whole partitions finds or makes all of them equal",
+        ),
+        (
             Reason(cause=Cause.REFERENCE_CHANGED, name="calendar", was="1", now="2"),
             "calendar was 1, now 2: it could be any day",
         ),

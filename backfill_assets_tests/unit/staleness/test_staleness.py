@@ -11,6 +11,7 @@ from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.windows import Window
 from backfill_assets.staleness.decide import Narrowed, Present, find_stale
@@ -111,6 +112,18 @@ def test_another_window_is_another_configuration_and_said_in_days() -> None:
             now="events = bronze.events, Window(days_back=13, days_ahead=1)",
         ),
     )
+
+
+def test_rows_of_a_pilot_are_a_reason_that_names_them_beside_what_is_configured_otherwise() -> None:
+    pilot = PublishMode(kind=PublishKind.PILOT, scope=Scope(where=(("tenant", "acme"),)))
+    piloted = Reason(cause=Cause.PILOTED, name="tenant=acme", run_id=BASIS.run_id)
+    basis = replace(BASIS, configuration=configuration_of(replace(WEEKLY, publish=pilot)))
+    ((_, _, reasons),) = found(PRESENT, basis)
+    assert reasons == (piloted,)
+    wider = replace(WEEKLY, inputs=(replace(EDGE, window=Window(days_back=13, days_ahead=1)),))
+    ((_, _, both),) = found(replace(PRESENT, configuration=configuration_of(wider)), basis)
+    assert [each.cause for each in both] == [Cause.CONFIGURATION_CHANGED, Cause.PILOTED]
+    assert both[0].was == "events = bronze.events, Window(days_back=6, days_ahead=1)"
 
 
 def test_another_table_under_the_same_argument_is_another_configuration() -> None:
