@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import sha256_text
+from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.planning.partitions import DayRange, partitions_over
+from backfill_assets.planning.partitions import DayRange, describe, partitions_over
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.frozen import FreezeDocument, Unfrozen, freeze_document, freezes, frozen_line
+from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 
@@ -48,7 +51,32 @@ def freeze(
 def unfreeze(ws: Workspace, freeze_id: str, *, by: str, reason: str) -> Unfrozen:
     """Ends a freeze before its time: its author, or another person."""
     with ws.ledger.write() as tx:
-        return Unfrozen(freeze=tx.freezes.end(freeze_id, by=by, reason=reason), ended_by=by, why=reason)
+        ended = tx.freezes.end(freeze_id, by=by, reason=reason)
+    return Unfrozen(freeze=ended, ended_by=by, why=reason, next_step=_goes_on(ws, ended))
+
+
+def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
+    """What builds what has waited for a freeze, where no daemon does."""
+    # Imported where a freeze ends: landed files and follow-ups bring much along.
+    from backfill_assets.application.follow import step_after_change, unfinished
+    from backfill_assets.landing.days import pending_days
+
+    table = ws.domain.tables.get(ended.table)
+    if isinstance(table, SourceTable):
+        with ws.ledger.read() as tx:
+            landed = ended.keeps(pending_days(tx, table).days)
+        if not landed:
+            return None
+        days = describe(ended.grain, landed)
+        return step(do(Act.LOAD, table.short_name, by=NAME), f" builds what has landed of {days}")
+    try:
+        waits = any(each.run.manifest.table == ended.table for each in unfinished(ws))
+    except Refused:
+        # It is not known which approval they take, for example because a reference is unreadable; `follow` reports why.
+        waits = True
+    if waits:
+        return step(do(Act.FOLLOW), " ends the follow-ups that waited, unless the sensor of `make dev` runs")
+    return step_after_change(ws)
 
 
 def frozen_text(ws: Workspace) -> str:

@@ -13,6 +13,7 @@ from backfill_assets.core.errors import sentence
 from backfill_assets.core.lease import Lease
 from backfill_assets.ledger.states import RunState, SetState, State, states_before
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import Partitions
 
 
 @sentence
@@ -305,6 +306,27 @@ class EndedBefore(errors.IllegalTransition):
 
     until: datetime
     now: datetime
+
+
+@sentence
+class NotForThis(errors.IllegalTransition):
+    """a freeze of {table} {partitions} cannot be for {name}: {why}."""
+
+    table: str
+    partitions: Partitions
+    name: str
+    why: str
+
+
+@sentence
+class FrozenForAnother(errors.IllegalTransition):
+    """{table} {partitions} is frozen by {freeze_id} for {only} alone: with a freeze for {name} neither could pass."""
+
+    table: str
+    partitions: Partitions
+    freeze_id: str
+    only: str
+    name: str
 
 
 @sentence

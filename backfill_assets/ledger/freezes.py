@@ -17,8 +17,8 @@ from backfill_assets.ledger import errors
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.ledger.schema import freezes, manifests, publications
-from backfill_assets.ledger.states import PublicationState
+from backfill_assets.ledger.schema import freezes, manifests, publications, runs, set_members
+from backfill_assets.ledger.states import FINISHED, PublicationState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_over
@@ -120,14 +120,15 @@ class FreezeWrites(FreezeReads):
 
         Raises:
             Refused: A name or a reason is missing, or what is to be published meanwhile is not in the ledger.
-            IllegalTransition: It would have ended already, or a publication of the table has begun and is not recorded.
+            IllegalTransition: It would have ended already, or a publication of the table has begun and is not recorded;
+                what is to be published meanwhile has nothing to publish in it, or another freeze lets another one pass.
         """
         require_person("the one who freezes", one_line("the one who freezes", freeze.by))
         reason = one_line("the reason", freeze.reason)
         if freeze.until <= self._log.now:
             raise errors.EndedBefore(until=freeze.until, now=self._log.now)
-        if freeze.only and not self._row(select(manifests.c.run_id).where(manifests.c.run_id == freeze.only)):
-            raise errors.NotInLedger(kind="run or set", name=freeze.only)
+        if freeze.only:
+            self._require_of_use(freeze, freeze.only)
         held = publications
         begun = select(held.c.publication_id, held.c.run_id, held.c.action).where(
             held.c.table_name == freeze.table, held.c.state == PublicationState.PUBLISHING
@@ -157,6 +158,29 @@ class FreezeWrites(FreezeReads):
             "reason": reason,
         }
         self._log.append(Event("freeze", freeze.freeze_id, "frozen", actor=freeze.by, payload=said))
+
+    def _require_of_use(self, freeze: Freeze, only: str) -> None:
+        """Refuses a freeze for a run or a set that it could not let pass."""
+        if not self._row(select(manifests.c.run_id).where(manifests.c.run_id == only)):
+            raise errors.NotInLedger(kind="run or set", name=only)
+        of_set = select(set_members.c.run_id).where(set_members.c.set_id == only)
+        own = self._rows(
+            select(runs.c.state).where(
+                (runs.c.run_id == only) | runs.c.run_id.in_(of_set), runs.c.table_name == freeze.table
+            )
+        )
+        why = ""
+        if not own:
+            why = f"it does not change {freeze.table}"
+        elif all(row.state in FINISHED for row in own):
+            why = f"it is {own[-1].state}"
+        if why:
+            raise errors.NotForThis(table=freeze.table, partitions=freeze.partitions, name=only, why=why)
+        for each in self.standing(at=self._log.now, table=freeze.table):
+            if each.only not in (None, only) and each.keeps(freeze.partitions):
+                raise errors.FrozenForAnother(
+                    table=each.table, partitions=each.partitions, freeze_id=each.freeze_id, only=each.only, name=only
+                )
 
     def end(self, freeze_id: str, *, by: str, reason: str) -> Freeze:
         """A person ends a freeze before its time: its author or another one.

@@ -61,6 +61,9 @@ UNPUBLISHED = (
 )
 """The states of runs of which readers have seen nothing."""
 
+FINISHED = (RunState.PUBLISHED, RunState.VERIFIED, RunState.SUPERSEDED, RunState.CANCELLED)
+"""The states of runs that cannot be published, or not again before they are rolled back."""
+
 OPEN_STATES = (*UNPUBLISHED, RunState.PUBLISHING)
 """The states of runs that could still be published, unless their mode is one that never is."""
 

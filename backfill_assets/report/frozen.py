@@ -40,11 +40,13 @@ class Unfrozen:
         freeze: What was frozen.
         ended_by: Who ended it.
         why: Why.
+        next_step: What builds what has waited for it; null when nothing has.
     """
 
     freeze: Freeze
     ended_by: str
     why: str
+    next_step: NextStep | None
 
 
 def freeze_document(tx: ReadTransaction, freeze: Freeze) -> FreezeDocument:

@@ -122,6 +122,10 @@ def _of_state(error: BackfillError) -> Advice | None:
             return do(Act.STATUS)
         case errors.EndedBefore():
             return step("name a later instant with ", Option("until", "TIME"))
+        case errors.NotForThis():
+            return step("name a run or a set that is to be published meanwhile, or leave ", Option("for"), " out")
+        case errors.FrozenForAnother():
+            return step("end that one first: ", do(Act.UNFREEZE, error.freeze_id, by=NAME, reason=WHY))
         case errors.NeverPublished():
             return do(Act.REPORT, error.run_id)
         case errors.PartOfSet(act=Act.ROLLBACK):

@@ -125,6 +125,7 @@ def test_a_follow_up_that_was_planned_before_is_not_tried_and_publishing_it_by_h
     with hand.ws.ledger.read() as tx:
         told = [(each.action, each.actor) for each in tx.events.entries(entity_id=begun.freeze.freeze_id)]
     assert told == [("frozen", "ana"), ("unfrozen", "cara")]
+    assert worded(ended.next_step).startswith("backfill follow ends the follow-ups that waited")
     assert [each.run.run_id for each in unfinished(hand.ws)] == [run_id]
     hand.publish(run_id)
     assert hand.total() == 315
@@ -155,8 +156,7 @@ def test_a_set_that_has_begun_is_not_stopped_half_way_and_one_that_has_not_is_no
         operations.approve_set(hand.ws, set_id, by="ben")
     with hand.ws.ledger.write() as tx:
         tx.sets.move(begun, SetState.PUBLISHING, actor="ben")
-    for table in (SILVER, GOLD):
-        frozen(hand, table, only=named)
+    frozen(hand, SILVER, only=named)
     with pytest.raises(Frozen):
         operations.publish_set(hand.ws, waits, by="ben")
     assert approved(hand.ws) == (named,)
@@ -192,6 +192,18 @@ def test_what_is_no_freeze_is_refused_and_nothing_is_written(hand: Hand) -> None
     assert advised(past.value) == "name a later instant with --until TIME"
     with pytest.raises(UnknownName, match="there is no run or set 'nothing'"):
         frozen(hand, only="nothing")
+    published, own, other = hand.silver({FIFTH: 15}), hand.silver({FIFTH: 16}), hand.silver({FIFTH: 17})
+    hand.publish(published)
+    with pytest.raises(IllegalTransition, match=rf"cannot be for {published}: it is PUBLISHED") as finished:
+        frozen(hand, SILVER, only=published)
+    assert advised(finished.value) == "name a run or a set that is to be published meanwhile, or leave --for out"
+    with pytest.raises(IllegalTransition, match=rf"cannot be for {own}: it does not change {GOLD}"):
+        frozen(hand, only=own)
+    begun = frozen(hand, SILVER, only=own).freeze.freeze_id
+    with pytest.raises(IllegalTransition, match=f"is frozen by {begun} for {own} alone") as another:
+        frozen(hand, SILVER, only=other)
+    assert advised(another.value).endswith(f"backfill unfreeze {begun} --by NAME --reason WHY")
+    unfreeze(hand.ws, begun, by="ana", reason="done")
     with pytest.raises(UnknownName):
         freeze(hand.ws, "gold.nothing", JANUARY, until=TOMORROW, only=None, by="ana", reason="x")
     for by in ("live", "", "policy:live"):

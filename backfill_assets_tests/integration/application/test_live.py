@@ -146,8 +146,8 @@ def test_frozen_days_wait_with_what_comes_after_them_and_are_built_and_published
     assert waits in said[-1]
     with pytest.raises(Frozen, match=r"a load of bronze\.sales waits: 2026-01-13, 1 day is frozen"):
         operations.plan_load(shop.ws, "sales", partitions=(NEW[2],), by="ana", reason="typed")
-    for each in begun:
-        unfreeze(shop.ws, each.freeze.freeze_id, by="ben", reason="done")
+    _, ended = [unfreeze(shop.ws, each.freeze.freeze_id, by="ben", reason="done") for each in begun]
+    assert worded(ended.next_step) == "backfill load sales --by NAME builds what has landed of 2026-01-13, 1 day"
     advanced(shop)
     assert NEW[2] in newest(shop, "bronze.sales").manifest.partitions
     assert (newest(shop).state, newest(shop).manifest.partitions) == (RunState.PUBLISHED, tuple(NEW[:2]))
