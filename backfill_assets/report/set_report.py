@@ -51,6 +51,11 @@ class SetReport:
     tables: tuple[TableTotals, ...]
     reports: tuple[RunReport, ...]
 
+    def title_of(self, report: RunReport) -> str:
+        """What tells one of its runs from the others: its table, and of phases which one it is."""
+        table, phases = report.run.record.table, self.set.record.manifest.phases
+        return f"{table}, phase {self.reports.index(report) + 1} of {len(self.reports)}" if phases else table
+
 
 def set_report(ws: Workspace, set_id: str) -> SetReport:
     """Where a set stands, what it does to each table, and everything that the ledger knows of its runs."""

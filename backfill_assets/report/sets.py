@@ -58,9 +58,14 @@ class SetDocument:
     next_step: NextStep | None
 
     @property
+    def states(self) -> tuple[RunState, ...]:
+        """The state of each of its runs."""
+        return tuple(member.run.record.state for member in self.runs)
+
+    @property
     def is_blocked(self) -> bool:
         """Whether a blocking gate of one of its runs failed."""
-        return any(member.run.record.state is RunState.BLOCKED for member in self.runs)
+        return RunState.BLOCKED in self.states
 
 
 def set_document(ws: Workspace, set_id: str) -> SetDocument:

@@ -12,9 +12,10 @@ from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.measured import PROOF, GateSummary
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.set_report import SetReport, TableTotals
+from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import goes_back_words, left_behind_words, moved_on_words, references_described
-from backfill_assets.report.words.states import MEANING
+from backfill_assets.report.words.states import MEANING, meaning_of_set
 from backfill_assets.report.words.verdicts import said_of
 
 _DECIDED = (*EVER_PUBLISHED, RunState.VERIFIED, RunState.CANCELLED)
@@ -240,10 +241,10 @@ def review_of_set(report: SetReport) -> Review:
     """The answers for the runs of a set together."""
     found, reports, tables = report.set, report.reports, report.tables
     manifest = found.record.manifest
-    reviews = [(each.run.record.table, review_of(each)) for each in reports]
-    warnings = tuple(dict.fromkeys(f"{table}: {text}" for table, review in reviews for text in review.warnings))
+    reviews = [(report.title_of(each), review_of(each)) for each in reports]
+    warnings = tuple(dict.fromkeys(f"{title}: {text}" for title, review in reviews for text in review.warnings))
     inside = {report.run.record.table for report in reports}
-    is_past = found.record.state in (SetState.PUBLISHED, SetState.ROLLED_BACK)
+    is_past = found.record.state in (SetState.PUBLISHED, SetState.ROLLED_BACK) and not _is_in_part(found)
     outside = dict.fromkeys(
         f"{each.table}, {each.partitions}" for r in reports for each in r.dependents if each.table not in inside
     )
@@ -254,11 +255,16 @@ def review_of_set(report: SetReport) -> Review:
         by_how_much=" ".join(
             f"{each.table}: {_moves_of(each, is_past=is_past) or 'not measured yet'}." for each in tables
         ),
-        is_it_right=" ".join(f"{table}: {review.is_it_right}" for table, review in reviews),
+        is_it_right=" ".join(f"{title}: {review.is_it_right}" for title, review in reviews),
         on_yes=_on_yes_of_set(report, tuple(outside)),
         is_past=found.record.state in _DECIDED_SETS,
         warnings=warnings,
     )
+
+
+def _is_in_part(found: SetDocument) -> bool:
+    """Whether some of its phases were cancelled, so that its totals say more than what has changed."""
+    return RunState.CANCELLED in found.states
 
 
 def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
@@ -280,11 +286,10 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
         waits = "ready to publish" if found.approved_by else "waits for an approval"
         concerned = _shares(tables, "of the accepted rows change or disappear")
         return f"Every blocking gate of every run passed: {waits}{concerned}{with_warnings}"
-    is_published = found.record.state is SetState.PUBLISHED
+    is_published = found.record.state is SetState.PUBLISHED and not _is_in_part(found)
     concerned = _shares(tables, "of the rows accepted before changed or disappeared") if is_published else ""
-    return (
-        f"{found.record.state.replace('_', ' ').capitalize()}: {MEANING[found.record.state]}{concerned}{with_warnings}"
-    )
+    meaning = meaning_of_set(found.record.state, found.states)
+    return f"{found.record.state.replace('_', ' ').capitalize()}: {meaning}{concerned}{with_warnings}"
 
 
 def _shares(tables: Sequence[TableTotals], verb: str) -> str:
@@ -299,6 +304,6 @@ def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
     order = ", then ".join(dict.fromkeys(each.run.record.table for each in report.reports))
     if found.record.state in _DECIDED_SETS:
         depends = f" Published and dependent on it: {'; '.join(outside)}." if outside else ""
-        return f"It is {found.record.state}: {MEANING[found.record.state]}.{depends}"
+        return f"It is {found.record.state}: {meaning_of_set(found.record.state, found.states)}.{depends}"
     follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
     return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"

@@ -114,7 +114,7 @@ def set_page(report: SetReport) -> Page:
         *_review(review_of_set(report), report.level, None if all_change_nothing(report) else found.next_step),
         section("Totals by table", _totals_by_table(report)),
         *(
-            _breakdown(each.breakdown, of=each.run.record.table)
+            _breakdown(each.breakdown, of=report.title_of(each))
             for each in report.reports
             if each.breakdown and each.totals
         ),
@@ -122,7 +122,7 @@ def set_page(report: SetReport) -> Page:
         set_files(found),
         section("About this set", set_facts(found)),
         *(
-            section(f"{each.run.record.table}: {review.what_changes}", *_of_one_run(each, review), folded=True)
+            section(f"{report.title_of(each)}: {review.what_changes}", *_of_one_run(each, review), folded=True)
             for each, review in reviewed
         ),
     )

@@ -30,7 +30,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.words.plans import phase_words, references_described
-from backfill_assets.report.words.states import MEANING
+from backfill_assets.report.words.states import MEANING, meaning_of_set
 
 _TONES = {
     "PUBLISHED": Tone.GOOD,
@@ -154,7 +154,7 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
     outdated = [f"{each.run.record.table} {each.outdated}" for each in found.runs if each.outdated]
     return facts(
         ("set", set_ref(found.record.set_id, found.record.manifest.name)),
-        ("state", state_of(found.record.state, MEANING[found.record.state])),
+        ("state", state_of(found.record.state, meaning_of_set(found.record.state, found.states))),
         ("note", found.record.note),
         ("because", found.record.manifest.because),
         ("reason", f"{found.record.manifest.reason} (asked by {found.record.manifest.requested_by})"),
@@ -175,7 +175,7 @@ def _approval_of_set(found: SetDocument) -> str:
 
 def progress_words(found: SetDocument) -> str:
     """How many runs of a set are staged, have passed and are published."""
-    states = [each.run.record.state for each in found.runs]
+    states = found.states
     staged = sum(each not in _NOT_STAGED for each in states)
     passed = sum(each in _PASSED for each in states)
     published = sum(each is RunState.PUBLISHED for each in states)

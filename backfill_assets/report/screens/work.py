@@ -18,7 +18,8 @@ def follow_page(report: FollowReport) -> Page:
     lines = (
         *map(_followed, report.followed),
         *(f"{each.table}: {each.run_id} is under way in another process" for each in report.elsewhere),
-        *(line for each in report.waiting for line in _waiting(each)),
+        # Several publications can wait for the same.
+        *dict.fromkeys(line for each in report.waiting for line in _waiting(each)),
     )
     return page("Follow-ups", Items(items=lines or ("no publication waits for its dependents",)))
 

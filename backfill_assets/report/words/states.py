@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from backfill_assets.ledger.states import (
     ActState,
@@ -16,6 +16,14 @@ from backfill_assets.ledger.states import (
     State,
     VersionState,
 )
+
+_IN_PART = "those of its phases that were published are what readers see; the others were cancelled"
+
+
+def meaning_of_set(state: SetState, runs: Iterable[RunState]) -> str:
+    """What the state of a set means; the rest of a partly published one may have been cancelled."""
+    return _IN_PART if state is SetState.PUBLISHED and RunState.CANCELLED in runs else MEANING[state]
+
 
 MEANING: Mapping[State, str] = {
     RunState.PLANNED: "the manifest is written; nothing has been computed",

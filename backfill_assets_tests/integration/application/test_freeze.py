@@ -23,6 +23,8 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.frozen import FreezeDocument
+from backfill_assets.report.page import Items
+from backfill_assets.report.screens.work import follow_page
 from backfill_assets.report.status import status
 from backfill_assets.report.words.waiting import waiting_words
 from backfill_assets.upkeep.audit import audit
@@ -94,6 +96,15 @@ def test_what_a_publication_asks_for_waits_says_so_and_is_planned_once_when_the_
     later.publish(later.month(run_id))
     assert (later.total(), planned(later)) == (315, [])
     assert audit(later.ws).problems == ()
+
+
+def test_what_several_publications_wait_for_is_said_once(hand: Hand) -> None:
+    frozen(hand)
+    for amount in (15, 16):
+        hand.published({FIFTH: amount})
+    shown = follow_page(follow_document(follow(hand.ws, Acting(by="ops", recorder=Unrecorded()))))
+    (listed,) = [block for block in shown.blocks if isinstance(block, Items)]
+    assert listed.items == ("gold.sales_monthly: 2026-01, 1 month is frozen, and follows when it is so no longer",)
 
 
 def test_a_follow_up_that_was_planned_before_is_not_tried_and_publishing_it_by_hand_is_refused_in_one_sentence(

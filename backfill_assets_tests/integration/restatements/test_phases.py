@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.sensor_work import approved
 from backfill_assets.application.subjects import Run
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused
 from backfill_assets.core.settings import Settings
@@ -19,6 +22,7 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.phases import Phases, cut
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.publication.publish import publish_run
+from backfill_assets.report.screens.runs import set_summary_page
 from backfill_assets.report.sets import set_document
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
@@ -164,6 +168,10 @@ def test_what_is_left_of_a_set_can_be_cancelled_and_what_readers_see_of_it_stays
         RunState.CANCELLED,
     ]
     assert (document.record.state, rows(hand)) == (SetState.PUBLISHED, [11, 10, 10])
+    out = StringIO()
+    show(Console(file=out, width=300), set_summary_page(document))
+    assert "PUBLISHED: those of its phases that were published are what readers see" in out.getvalue()
+    assert "every table of it" not in out.getvalue()
     with pytest.raises(IllegalTransition, match="is PUBLISHED"):
         publish(hand, set_id)
     operations.rollback(hand.ws, runs_of(hand, set_id)[0], by="cara", reason="wrong")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from backfill_assets.ledger.states import SetState
+from backfill_assets.planning.phases import Phases
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.screens.review import review_of_set
 from backfill_assets.report.set_report import SetReport, totals_by_table
@@ -35,6 +36,19 @@ def test_the_headline_of_a_set_has_the_share_of_rows_before_and_after_it_is_publ
     state: SetState, headline: str
 ) -> None:
     assert review_of_set(of_set(state, report())).headline == headline
+
+
+def test_each_phase_is_told_from_the_others_by_its_number() -> None:
+    found = of_set(SetState.PLANNED, report(), report(2))
+    record = found.set.record
+    phased = replace(record, manifest=replace(record.manifest, phases=Phases()))
+    in_phases = replace(found, set=replace(found.set, record=phased))
+    assert [found.title_of(each) for each in found.reports] == ["silver.orders"] * 2
+    assert [in_phases.title_of(each) for each in in_phases.reports] == [
+        "silver.orders, phase 1 of 2",
+        "silver.orders, phase 2 of 2",
+    ]
+    assert "silver.orders, phase 2 of 2: " in review_of_set(in_phases).is_it_right
 
 
 def test_a_table_without_accepted_rows_has_no_share() -> None:
