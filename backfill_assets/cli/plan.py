@@ -65,7 +65,10 @@ def plan(
         typer.Option("--partial", help="Plan the part of the named days that can be; list the rest."),
     ] = False,
     mode: Annotated[
-        RunMode, typer.Option(help="dry-run: never published; reconciliation: reports drift of what is published.")
+        RunMode,
+        typer.Option(
+            help="dry-run: never published; reconciliation: reports drift; replay: also published over newer inputs."
+        ),
     ] = "backfill",
     kind: Annotated[
         Kind | None,

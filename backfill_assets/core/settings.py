@@ -259,8 +259,9 @@ def _tariff(given: Mapping[str, str]) -> Tariff:
         return Tariff(cores=cores)
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(?: ([A-Z]{3}))?", text, flags=re.ASCII)
     if not found:
-        why = f"is {text[:100]!r}, which is not a price like 0.05 or 0.05 EUR"
-        raise InvalidSetting(setting="BACKFILL_CORE_HOUR_PRICE", why=why)
+        why = f"is {text[:100]!r}, which is not a price"
+        wanted = "what a core hour costs, such as 0.05 EUR, or leave it out"
+        raise InvalidSetting(setting="BACKFILL_CORE_HOUR_PRICE", why=why, wanted=wanted)
     return Tariff(cores=cores, price=Decimal(found[1]), currency=found[2] or "")
 
 

@@ -47,15 +47,27 @@ class Tariff:
 
     def spent(self, seconds: float) -> Cost:
         """What so many seconds on all cores cost, in both."""
-        amount = None if self.price is None else round(float(self.cost(seconds)), 4)
+        amount = None if self.price is None else round(float(self.cost(seconds)), 6)
         return Cost(core_seconds=round(seconds * self.cores, 1), amount=amount, currency=self.currency)
 
-    def text(self, cost: Decimal) -> str:
-        """A cost as people read it."""
+    def text(self, cost: Decimal, *, unlike: Decimal | None = None) -> str:
+        """A cost as people read it.
+
+        Args:
+            unlike: A cost that is named beside it, and that is not written with the same digits.
+        """
+        digits = digits_of(cost, 0 if self.price is None else 2)
+        while unlike is not None and unlike != cost and f"{cost:.{digits}f}" == f"{unlike:.{digits}f}":
+            digits += 1
         if self.price is None:
-            return f"{cost:,.0f} core seconds"
+            return f"{cost:,.{digits}f} core seconds"
         of = f" {self.currency}" if self.currency else ""
-        return f"{cost:,.2f}{of} (at {self.price}{of} per core hour)"
+        return f"{cost:,.{digits}f}{of} (at {self.price}{of} per core hour)"
+
+
+def digits_of(cost: Decimal, least: int) -> int:
+    """How many digits after its point a cost is written with: two that are not zero, where it is less than 1."""
+    return least if not cost or abs(cost) >= 1 else max(least, 1 - cost.adjusted())
 
 
 ONE_CORE = Tariff(cores=1)

@@ -165,6 +165,7 @@ def require_affordable(
         raise CostUnknown(table=unknown[0], most=tariff.text(most))
     known = {table: each or 0.0 for table, each in seconds.items()}
     total = sum(known.values())
-    if tariff.cost(total) > most:
-        raise TooCostly(cost=tariff.text(tariff.cost(total)), most=tariff.text(most))
+    cost = tariff.cost(total)
+    if cost > most:
+        raise TooCostly(cost=tariff.text(cost, unlike=most), most=tariff.text(most, unlike=cost))
     return {table: affordable * (each / total if total else 1) for table, each in known.items()}

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal, localcontext
 from typing import assert_never
 
-from backfill_assets.core.tariff import Cost
+from backfill_assets.core.tariff import Cost, digits_of
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.command_line import words_of
@@ -77,7 +77,10 @@ def number_text(value: float | Decimal) -> str:
 
 def cost_words(cost: Cost) -> str:
     """A cost as core seconds, and in money where they have a price."""
-    money = "" if cost.amount is None else f", {cost.amount:,.2f} {cost.currency}".rstrip()
+    money = ""
+    if cost.amount is not None:
+        digits = digits_of(Decimal(str(cost.amount)), 2)
+        money = f", {cost.amount:,.{digits}f} {cost.currency}".rstrip()
     return f"{cost.core_seconds:,.0f} core seconds{money}"
 
 

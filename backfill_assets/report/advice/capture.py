@@ -16,6 +16,8 @@ def of_capture(error: BackfillError) -> Advice | None:
             return f"set {error.name}, or {error.name}_FILE to the path of a file that holds it"
         case errors.SecretInHome():
             return "keep it in a file outside of the home"
+        case errors.NotCaptured():
+            return f"land its files instead, with `land {error.source.partition('.')[2]}` and their paths"
         case errors.NoStream():
             return "check the name and the servers that the source declares"
         case errors.StreamAway() | errors.ReadFailed() | errors.AsksToWait():

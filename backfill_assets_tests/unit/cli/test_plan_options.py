@@ -110,7 +110,7 @@ def test_a_mistyped_time_is_wrong_usage_and_shown_as_it_is_written(words: tuple[
 def test_a_source_of_files_is_not_captured_and_the_command_that_lands_them_is_named() -> None:
     result = typed("capture", "case_events", *DAYS, *WHY)
     assert result.exit_code == 1
-    assert "next: land its files: backfill land case_events FILE --by NAME" in result.stderr
+    assert "next: land its files instead, with `land case_events` and their paths" in result.stderr
 
 
 @pytest.mark.parametrize(

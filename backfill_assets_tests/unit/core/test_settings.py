@@ -13,6 +13,7 @@ from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.orchestration.sensor_jobs import live_schedule
+from backfill_assets.report.command_line import explained
 
 
 def test_everything_is_below_the_home_by_default(tmp_path: Path) -> None:
@@ -50,6 +51,15 @@ def test_the_address_of_the_desk_is_one() -> None:
     for wrong in ("desk.example", "javascript:alert(1)", "http://", "http://desk?x=1"):
         with pytest.raises(Refused, match=r"BACKFILL_DESK_URL is .*, which is not an address"):
             Settings.from_environment({"BACKFILL_DESK_URL": wrong})
+
+
+def test_a_price_of_a_core_hour_that_is_none_is_refused_with_one_that_is() -> None:
+    for wrong in ("cheap", "0,05 EUR", "0.05 euro", "-1"):
+        with pytest.raises(Refused, match=r"BACKFILL_CORE_HOUR_PRICE is .*, which is not a price") as refusal:
+            Settings.from_environment({"BACKFILL_CORE_HOUR_PRICE": wrong})
+        assert explained(refusal.value).endswith(
+            "Next: set BACKFILL_CORE_HOUR_PRICE to what a core hour costs, such as 0.05 EUR, or leave it out"
+        )
 
 
 def test_the_schedule_of_every_day_begins_at_a_time_that_is_one() -> None:

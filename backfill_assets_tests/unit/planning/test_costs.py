@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.planning.estimates import Basis, EarlierRun, Estimate, Pace, estimate, require_affordable
+from backfill_assets.report.values import cost_words
 
 DAY = date(2026, 1, 1)
 TWO_CORES = Tariff(cores=2)
@@ -35,8 +36,23 @@ def test_what_costs_more_core_seconds_than_allowed_is_refused() -> None:
 def test_with_a_price_the_limit_is_money() -> None:
     expected, tariff = {"silver.a": of_seconds(1_800)}, Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
     require_affordable(expected, Decimal("0.5"), tariff)
-    with pytest.raises(Refused, match=r"expected to cost 0\.50 EUR \(at 0\.5 EUR per core hour\)"):
-        require_affordable(expected, Decimal("0.4999"), tariff)
+    with pytest.raises(Refused, match=r"expected to cost 0\.50 EUR \(at 0\.5 EUR per core hour\), .* and 0\.40 EUR"):
+        require_affordable(expected, Decimal("0.4"), tariff)
+
+
+@pytest.mark.parametrize(
+    ("most", "says"),
+    [
+        ("0.4999", r"cost 0\.5000 EUR .* and 0\.4999 EUR .* at most"),
+        ("0.0004", r"cost 0\.50 EUR .* and 0\.00040 EUR .* at most"),
+    ],
+)
+def test_a_cost_has_the_digits_that_tell_it_from_the_limit_and_from_nothing(most: str, says: str) -> None:
+    expected, tariff = {"silver.a": of_seconds(1_800)}, Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
+    with pytest.raises(Refused, match=says):
+        require_affordable(expected, Decimal(most), tariff)
+    assert cost_words(tariff.spent(0.5)) == "1 core seconds, 0.00014 EUR"
+    assert TWO_CORES.text(Decimal("0.4")) == "0.40 core seconds"
 
 
 def test_what_was_spent_is_said_in_core_seconds_and_in_money() -> None:
