@@ -100,7 +100,9 @@ def waited_for(shop: Shop, proxy: Proxy, seconds: float) -> None:
     with during(proxy, Outage(way=Way.ANSWERS, seconds=seconds, begins_at=A_COMMIT)):
         shop.publish(run_id)
     goes_on(shop, run_id)
-    operations.cancel(shop.ws, shop.staged(shop.planned(reason="not needed")), by="ana", reason="a mistake")
+    not_needed = shop.planned(reason="not needed")
+    operations.stage(shop.ws, not_needed, actor="ana")
+    operations.cancel(shop.ws, not_needed, by="ana", reason="a mistake")
     long_after = replace(shop.ws, clock=lambda: NOON + timedelta(days=4_000))
     with during(proxy, Outage(way=Way.ANSWERS, seconds=seconds, begins_at=REMOVED)):
         operations.vacuum(long_after, by="ops")
