@@ -25,8 +25,9 @@ remember_settings()
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""What tests ask of Java: their processes are short, and wait neither for good code nor for threads."""
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+"""What tests ask of Java: most of their processes are short, and wait neither for good code nor for threads. One that
+tries many modules has room for all of its code, which it otherwise throws away and compiles again."""
 
 SPARK_ENVIRONMENT = {
     "BACKFILL_SPARK_MASTER": "local[2]",
