@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.core.spark import open_spark
+from backfill_assets.testing import QUICK_SPARK
 from backfill_assets_tests.support import long_tests
 from backfill_assets_tests.support.ledgers import home_environment
 from backfill_assets_tests.support.quick_py4j import remember_java_names, remember_settings
@@ -25,21 +26,11 @@ remember_settings()
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
-"""What tests ask of Java: most of their processes are short, and wait neither for good code nor for threads. One that
-tries many modules has room for all of its code, which it otherwise throws away and compiles again."""
-
 SPARK_ENVIRONMENT = {
-    "BACKFILL_SPARK_MASTER": "local[2]",
-    "BACKFILL_SPARK_MEMORY": "3g",
-    "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "1",
-    # Tests have little data and short processes: compiling for them, in Java and in Spark, takes longer than it saves.
+    **QUICK_SPARK,
     "BACKFILL_SPARK_CONF": ";".join(
         (
-            f"spark.driver.extraJavaOptions={SHORT_LIVED}",
-            "spark.sql.codegen.wholeStage=false",
-            "spark.sql.codegen.factoryMode=NO_CODEGEN",
-            "spark.sql.adaptive.enabled=false",
+            QUICK_SPARK["BACKFILL_SPARK_CONF"],
             # One session writes to folders and to stores, which no process of a user does; see `spark.spark_conf`.
             "spark.hadoop.fs.s3a.fast.upload.buffer=array",
             *jars_setting(),

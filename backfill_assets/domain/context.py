@@ -12,6 +12,7 @@ from backfill_assets.planning.partitions import DayRange
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +53,25 @@ class TransformContext:
         Args:
             rows: Values in the order of the columns.
         """
-        # Imported here because only a running transform needs these, and loading a domain should be fast.
-        import pyarrow as pa
-        from pyspark.sql.pandas.types import to_arrow_schema
+        # Imported here because only a running transform needs it, and loading a domain should be fast.
         from pyspark.sql.types import StructType
 
         columns = StructType.fromDDL(schema)
         assert isinstance(columns, StructType), "a list of columns is a struct"
-        arrow = to_arrow_schema(columns, timezone="UTC")
-        values = list(zip(*rows, strict=True)) or [()] * len(columns)
-        arrays = [pa.array(column, field.type) for column, field in zip(values, arrow, strict=True)]
-        table: Any = pa.Table.from_arrays(arrays, schema=arrow)
-        return self.spark.createDataFrame(table, schema=columns)
+        return known_rows(self.spark, rows, columns)
+
+
+def known_rows(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType) -> DataFrame:
+    """A small DataFrame of known rows, handed over as Arrow.
+
+    Args:
+        rows: Values in the order of the columns.
+    """
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    values = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(column, field.type) for column, field in zip(values, arrow, strict=True)]
+    table: Any = pa.Table.from_arrays(arrays, schema=arrow)
+    return spark.createDataFrame(table, schema=schema)

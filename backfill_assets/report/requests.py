@@ -56,6 +56,7 @@ class Act(StrEnum):
     AUDIT = "audit"
     DOCTOR = "doctor"
     REPRODUCE = "reproduce"
+    INIT = "init"
     DEMO = "demo"
     DESK = "desk"
     EXPORT = "export"

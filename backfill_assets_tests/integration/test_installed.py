@@ -121,7 +121,8 @@ def test_without_a_domain_it_says_what_to_set_and_writes_nothing(installed: Inst
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [
         "refused: BACKFILL_DOMAIN is not set, and there is no domain without it.",
-        "next: set BACKFILL_DOMAIN to the module that declares DOMAIN; to see an example: backfill demo",
+        "next: set BACKFILL_DOMAIN to the module that declares DOMAIN; to begin one: backfill init my_shop; "
+        "to see one: backfill demo",
     ]
     assert not (tmp_path / "home").exists()
 

@@ -5,9 +5,8 @@ Ten days of sales in January 2026, one sale of 10 a day, so that every window su
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from pathlib import Path
 
@@ -15,10 +14,9 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
-from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.request import PlanRequest
+from backfill_assets.testing import DomainKit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support import operations
@@ -66,22 +64,18 @@ class Shop:
         MEMORY.once(self.ws, f"land {name} {by} {sales}", lambda: self._land(name, sales, by=by))
 
     def _land(self, name: str, sales: Sequence[Mapping[str, object]], *, by: str) -> None:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(json.dumps(record) + "\n" for record in sales), encoding="utf-8")
-        operations.land(self.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by=by)
-        run = operations.plan_load(self.ws, SALES, partitions=None, by=by, reason="landed")
-        assert run is not None
-        operations.stage(self.ws, run.run_id, actor=by)
-        operations.gate(self.ws, run.run_id, actor=by)
-        operations.publish(self.ws, run.run_id, by=by)
+        assert replace(self.kit, asks=by).land(SALES, sales, name=name) is not None
+
+    @property
+    def kit(self) -> DomainKit:
+        """What the shop does as any domain in the tests of its author."""
+        return DomainKit(ws=self.ws, folder=self.folder)
 
     def planned(
         self, days: DayRange = OUTPUT, *, table: str = RECENT, version: str | None = None, reason: str = "why not"
     ) -> str:
         """A run that ana asks for."""
-        request = PlanRequest(table=table, days=days, reason=reason, by="ana", transform_version=version)
-        return operations.plan(self.ws, request).manifest.run_id
+        return self.kit.planned(table, days, version=version, reason=reason)
 
     def staged(self, run_id: str) -> str:
         """The run, staged and gated."""
@@ -89,8 +83,8 @@ class Shop:
         return run_id
 
     def _stage(self, run_id: str) -> None:
-        operations.stage(self.ws, run_id, actor="ana")
-        operations.gate(self.ws, run_id, actor="ana")
+        self.kit.stage(run_id)
+        self.kit.gate(run_id)
 
     def ready(self, days: DayRange = OUTPUT, *, version: str | None = None, reason: str = "why not") -> str:
         """A run that only has to be published."""
@@ -100,7 +94,7 @@ class Shop:
     def _ready(self, days: DayRange, *, version: str | None, reason: str) -> str:
         run_id = self.planned(days, version=version, reason=reason)
         # Approved before it is measured, it waits for its publication even where it would change nothing.
-        operations.approve(self.ws, run_id, by="ben")
+        self.kit.approve(run_id)
         return self.staged(run_id)
 
     def published(self, days: DayRange = OUTPUT, *, version: str | None = None, reason: str = "why not") -> str:

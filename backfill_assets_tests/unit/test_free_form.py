@@ -30,6 +30,11 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "staleness/decide.py unknown_configuration",
     ),
     "what rows were computed from, as the JSON that is stored and digested": ("ledger/provenance.py document_of",),
+    "rows as an author's test writes and compares them": (
+        "testing/kit.py DomainKit.computed",
+        "testing/kit.py DomainKit.rows",
+        "testing/values.py Rows",
+    ),
     "what a gate observed: every kind of gate has its own counts": (
         "gates/moves.py observed",
         "gates/judge.py Verdict.observed",

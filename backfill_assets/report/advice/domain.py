@@ -12,7 +12,10 @@ def of_domain(error: BackfillError) -> Advice | None:
     """The advice for an error of this room; None for others."""
     match error:
         case errors.NoDomain():
-            return step("set BACKFILL_DOMAIN to the module that declares DOMAIN; to see an example: ", do(Act.DEMO))
+            begun, seen = do(Act.INIT, "my_shop"), do(Act.DEMO)
+            return step(
+                "set BACKFILL_DOMAIN to the module that declares DOMAIN; to begin one: ", begun, "; to see one: ", seen
+            )
         case errors.DomainNotFound():
             return "put the folder that holds it on the path: export PYTHONPATH=$PWD"
         case errors.DomainNotLoaded():

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedPeriod
+    from backfill_assets.report.new_project import NewProject
     from backfill_assets.report.partition import PartitionHistory
     from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
     from backfill_assets.report.proposals import ProposeReport
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         StatusDocument
         | ServerUp
         | ServerDown
+        | NewProject
         | OfRunOrSet
         | OfTables
         | OfPlan
@@ -70,7 +72,9 @@ def page_of(document: Document) -> Page:
     Documents are asked for one group after the other, those first that import least: `status` and `report` know nothing
     of plans, follow-ups and upkeep.
     """
+    from backfill_assets.report.new_project import NewProject
     from backfill_assets.report.screens import server
+    from backfill_assets.report.screens.new_project import new_project_page
     from backfill_assets.report.screens.status import status_page
     from backfill_assets.report.server import ServerDown, ServerUp
     from backfill_assets.report.status import StatusDocument
@@ -82,6 +86,8 @@ def page_of(document: Document) -> Page:
             return server.up_page(document)
         case ServerDown():
             return server.down_page(document)
+        case NewProject():
+            return new_project_page(document)
         case _:
             return _of_run_or_set(document)
 

@@ -24,8 +24,8 @@ from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.testing.kit import SHORT_LIVED
 from backfill_assets.transforms.references import load_references
-from backfill_assets_tests.conftest import SHORT_LIVED
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.searches import is_thorough

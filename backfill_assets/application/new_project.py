@@ -1,0 +1,94 @@
+"""A new project: the folder that an author begins with, written from the templates of the package."""
+
+from __future__ import annotations
+
+import keyword
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+from backfill_assets import __version__
+from backfill_assets.domain.declarations import SHORT_NAME
+from backfill_assets.report.errors import CannotUse
+from backfill_assets.report.new_project import NewProject
+
+NAME_IN_TEMPLATES = "my_project"
+_SUFFIX = ".template"
+_DAGSTER = "dagster.yaml"
+_OF_DAGSTER = """\
+# Dagster's settings, read from the folder that DAGSTER_HOME names. For commands without DAGSTER_HOME it is the folder
+# `dagster` of BACKFILL_HOME, where `backfill` writes a copy. Both see the same runs.
+"""
+
+
+def new_project(name: str, *, into: Path) -> NewProject:
+    """Writes a project that lands its sample data, computes its table, and is tested.
+
+    Nothing is there under its name before all of it is written.
+
+    Args:
+        name: The name of its folder, its package and its domain.
+        into: The folder in which its folder is made.
+
+    Raises:
+        Refused: The name cannot be that of a package, or there is something of this name.
+    """
+    _require_name(name)
+    written = _written(name)
+    folder = into / name
+    partial = into / f".{name}.{secrets.token_hex(4)}"
+    try:
+        for path, text in written.items():
+            (partial / path).parent.mkdir(parents=True, exist_ok=True)
+            (partial / path).write_text(text, encoding="utf-8")
+        # Refused by the system where there is a file of this name, or a folder with anything in it.
+        os.rename(partial, folder)  # noqa: PTH104 - it is one step for the system, also over an empty folder
+    except (FileExistsError, NotADirectoryError) as error:
+        raise _taken(folder) from error
+    except OSError as error:
+        if folder.exists():
+            raise _taken(folder) from error
+        raise
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return NewProject(folder=str(folder), package=name, files=tuple(sorted(written)))
+
+
+def _require_name(name: str) -> None:
+    why = ""
+    if not SHORT_NAME.fullmatch(name):
+        why = "a package and a domain are named with lower-case letters, digits and _, a letter first"
+    elif keyword.iskeyword(name):
+        why = "it is a word of Python"
+    elif find_spec(name) is not None:
+        why = "Python has a module of this name already"
+    if why:
+        raise CannotUse(what=f"the name {name!r}", why=why, instead="another one, such as my_shop")
+
+
+def _taken(folder: Path) -> CannotUse:
+    return CannotUse(what=f"the folder {folder}", why="it is there, and not empty", instead="another name")
+
+
+def _written(name: str) -> dict[str, str]:
+    """The text of every file, by its path in the project."""
+    found: dict[str, str] = {}
+    for path, template in _templates(files("backfill_assets.examples").joinpath("project"), PurePosixPath()):
+        text = template.read_text(encoding="utf-8").replace(NAME_IN_TEMPLATES, name)
+        text = text.replace(NAME_IN_TEMPLATES.replace("_", "-"), name.replace("_", "-")).replace("VERSION", __version__)
+        found[str(path).replace(NAME_IN_TEMPLATES, name)] = text
+    usual = files("backfill_assets.orchestration").joinpath(_DAGSTER).read_text(encoding="utf-8")
+    return {**found, _DAGSTER: _OF_DAGSTER + usual[usual.index("\n\n") + 1 :]}
+
+
+def _templates(folder: Traversable, place: PurePosixPath) -> Iterator[tuple[PurePosixPath, Traversable]]:
+    for each in folder.iterdir():
+        if each.is_dir():
+            yield from _templates(each, place / each.name)
+        elif each.name.endswith(_SUFFIX):
+            yield place / each.name.removesuffix(_SUFFIX).replace("dot_", "."), each

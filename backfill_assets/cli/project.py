@@ -1,0 +1,25 @@
+"""The command that writes a project of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backfill_assets.cli.answers import Json, answer, answering, app, one_line
+
+
+@app.command()
+def init(
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", callback=one_line, help="The project's folder, package and domain: my_shop."),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Write a project of your own: a domain with sample data and tests, which runs at once."""
+    with answering(as_json) as console:
+        from backfill_assets.application.new_project import new_project
+
+        answer(console, new_project(name, into=Path.cwd()), as_json=as_json)

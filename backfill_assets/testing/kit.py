@@ -1,0 +1,319 @@
+"""Kit: a domain in an empty home, in which an author's tests land, compute and publish rows as the commands do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from backfill_assets.application.execute import execute
+from backfill_assets.application.land import land
+from backfill_assets.application.parts import Part
+from backfill_assets.application.plan import plan
+from backfill_assets.application.plan_load import plan_load
+from backfill_assets.candidates.rows import rows_of
+from backfill_assets.core.clock import Clock, system_clock
+from backfill_assets.core.places import InvalidSetting
+from backfill_assets.core.settings import Settings
+from backfill_assets.domain import DayRange, Domain, SourceTable, TransformContext
+from backfill_assets.domain.context import known_rows
+from backfill_assets.lake.checksums import partition_checksums
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.records import CandidatePartition, PartitionVersion, PublicationRecord, RunRecord
+from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.partitions import days_between, partitions_over
+from backfill_assets.planning.reads import output_days, reads_of
+from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.publication.authority import approve_run
+from backfill_assets.testing.values import Rows, columns_given, in_json, typed_rows
+from backfill_assets.transforms.apply import apply_transform
+from backfill_assets.transforms.schemas import current_rows
+from backfill_assets.workspace import Workspace
+
+Days = DayRange | str
+"""Days as a range, or as a person types them: `2026-01-01..2026-01-31`, `2026-01`, `2026`."""
+
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What tests ask of Java: their processes are short, and wait neither for good code nor for threads."""
+
+QUICK_SPARK: Mapping[str, str] = {
+    "BACKFILL_SPARK_MASTER": "local[2]",
+    "BACKFILL_SPARK_MEMORY": "3g",
+    "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "1",
+    # Tests have little data and short processes: compiling for them, in Java and in Spark, takes longer than it saves.
+    "BACKFILL_SPARK_CONF": ";".join(
+        (
+            f"spark.driver.extraJavaOptions={SHORT_LIVED}",
+            "spark.sql.codegen.wholeStage=false",
+            "spark.sql.codegen.factoryMode=NO_CODEGEN",
+            "spark.sql.adaptive.enabled=false",
+        )
+    ),
+}
+"""Settings of a Spark for little data: it starts and answers faster, and computes the same rows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DomainKit:
+    """A domain in a home that only tests use.
+
+    Attributes:
+        ws: The open home.
+        folder: Where records become files before they are landed.
+        asks: The person who lands, plans and publishes.
+        agrees: The person who approves.
+    """
+
+    ws: Workspace
+    folder: Path
+    asks: str = "ana"
+    agrees: str = "ben"
+
+    @staticmethod
+    def open(
+        domain: Domain | str,
+        home: Path,
+        *,
+        first_day: date,
+        settings: Mapping[str, str] | None = None,
+        clock: Clock = system_clock,
+    ) -> DomainKit:
+        """A domain in an empty folder. The environment is not read.
+
+        Args:
+            domain: The domain, or the module that declares it.
+            home: An empty folder, or one that does not exist yet.
+            first_day: The first day that tables can have.
+            settings: Further settings by their names, such as BACKFILL_REFERENCE.
+            clock: Tells the time to everything in this home.
+
+        Raises:
+            Refused: The folder is not empty: tests publish, and must not do so where somebody works.
+        """
+        home.mkdir(parents=True, exist_ok=True)
+        if any(home.iterdir()):
+            why = f"is {home}, which is not empty, and tests publish in it"
+            raise InvalidSetting(setting="the home of a kit", why=why, wanted="an empty folder")
+        given = {
+            **QUICK_SPARK,
+            "BACKFILL_FIRST_DAY": first_day.isoformat(),
+            **(settings or {}),
+            "BACKFILL_HOME": str(home),
+            "BACKFILL_DOMAIN": domain.package if isinstance(domain, Domain) else domain,
+        }
+        return DomainKit(ws=Workspace.open(Settings.from_environment(given), clock=clock), folder=home / "incoming")
+
+    def close(self) -> None:
+        """Closes the ledger. Spark stays open for the process."""
+        self.ws.close()
+
+    # ---------------------------------------------------------------------------------------------------- sources
+
+    def land(self, source: str, records: Rows, *, name: str = "") -> RunRecord | None:
+        """Lands records, one line of JSON each, and publishes the days that they touch.
+
+        Returns:
+            The run that built these days; None when there was nothing to build.
+        """
+        path = self.folder / (name or f"{source}.jsonl")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(record, default=in_json) + "\n" for record in records), encoding="utf-8")
+        return self.land_file(source, path)
+
+    def land_file(self, source: str, path: Path) -> RunRecord | None:
+        """Lands a file, and publishes the days that it touches."""
+        land(self.ws, source, path, on_duplicate=OnDuplicate.IGNORE, by=self.asks)
+        return self._build(source, None)
+
+    def declare_empty(self, source: str, days: Days) -> RunRecord | None:
+        """Publishes days of a source on which nothing happened."""
+        return self._build(source, tuple(in_days(days)))
+
+    def _build(self, source: str, empty: tuple[date, ...] | None) -> RunRecord | None:
+        table = self.ws.domain.source_table(source).name
+        run = plan_load(self.ws, table, partitions=empty, by=self.asks, reason="landed", empty=empty or ())
+        if run is not None:
+            self.stage(run.run_id)
+            self.gate(run.run_id)
+            self.publish(run.run_id)
+        return run
+
+    # ---------------------------------------------------------------------------------------------- derived tables
+
+    def planned(
+        self,
+        table: str,
+        days: Days,
+        *,
+        version: str | None = None,
+        mode: Mode = Mode.BACKFILL,
+        chunk_partitions: int | None = None,
+        reason: str = "for a test",
+    ) -> str:
+        """The id of a new run."""
+        request = PlanRequest(
+            table=table,
+            days=in_days(days),
+            reason=reason,
+            by=self.asks,
+            transform_version=version,
+            mode=mode,
+            limits=AskedLimits(chunk_partitions=chunk_partitions),
+        )
+        return plan(self.ws, request).manifest.run_id
+
+    def stage(self, run_id: str) -> Mapping[date, CandidatePartition]:
+        """Computes a run, and returns what it staged."""
+        return execute(self.ws, run_id, [Part.STAGE], actor=self.asks).staged
+
+    def gate(self, run_id: str) -> None:
+        """Measures the gates of a run that is staged."""
+        execute(self.ws, run_id, [Part.GATE], actor=self.asks)
+
+    def approve(self, run_id: str) -> None:
+        """Approves a run."""
+        approve_run(self.ws, run_id, by=self.agrees, note="")
+
+    def publish(self, run_id: str) -> PublicationRecord:
+        """Publishes a run. A gate that has not passed refuses it."""
+        return execute(self.ws, run_id, [Part.PUBLISH], actor=self.asks).published
+
+    def published(self, table: str, days: Days, *, version: str | None = None) -> str:
+        """The id of a run that was planned, approved, computed, measured and published."""
+        run_id = self.planned(table, days, version=version)
+        # Approved before it is measured, it is published even where it changes nothing.
+        self.approve(run_id)
+        self.stage(run_id)
+        self.gate(run_id)
+        self.publish(run_id)
+        return run_id
+
+    def accepted(self, table: str) -> Mapping[date, PartitionVersion]:
+        """The versions of a table's partitions that readers see."""
+        with self.ws.ledger.read() as tx:
+            return tx.versions.accepted(self.ws.domain.table(table).name)
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """The rows that readers see, in no order, without the columns that name their run."""
+        declared = self.ws.domain.table(table)
+        columns = list(columns_given(declared).fieldNames())
+        rows: list[dict[str, Any]] = self.ws.lake.open(declared.name).to_pyarrow_table(columns=columns).to_pylist()
+        return rows
+
+    # ------------------------------------------------------------------------------------------ one call of a function
+
+    def inputs(self, table: str) -> dict[str, DataFrame]:
+        """The rows of a table's inputs that readers see now, by argument of its function."""
+        derived = self.ws.domain.derived_table(table)
+        return {
+            argument: self.visible(source.name, changes=argument in derived.changes)
+            for argument, source in derived.inputs.items()
+        }
+
+    def visible(self, table: str, *, changes: bool = False) -> DataFrame:
+        """The rows of a table that readers see now, read from their files.
+
+        Args:
+            changes: With the columns of the source's changelog, and keys that are deleted.
+        """
+        declared = self.ws.domain.table(table)
+        rows = rows_of(self.ws, declared, [version.files for version in self.accepted(table).values()])
+        return rows if changes else current_rows(rows, declared)
+
+    def compute(
+        self,
+        table: str,
+        inputs: Mapping[str, DataFrame],
+        days: Days,
+        *,
+        version: str | None = None,
+        within_windows: bool = True,
+    ) -> DataFrame:
+        """What the function of a table returns for some days, as a run would call it; nothing is written.
+
+        Args:
+            inputs: Rows by argument. A run reads only those in the window of the days, and so does this.
+            version: The release; the present one by default.
+            within_windows: False gives the function all of the rows.
+        """
+        derived, graph = self.ws.domain.derived_table(table), self.ws.graph
+        release = derived.release(version)
+        partitions = partitions_over(derived.partition.grain, in_days(days))
+        frames, input_days = dict(inputs), {}
+        for read in reads_of(graph.table(derived.name), graph, partitions):
+            column = frames[read.argument][derived.inputs[read.argument].partition.column]
+            if within_windows:
+                frames[read.argument] = frames[read.argument].where(column.isin(list(read.partitions)))
+            input_days[read.argument] = read.days
+        if derived.state is not None:
+            frames.setdefault(derived.state, self.frame(derived.name, ()))
+        ctx = TransformContext(
+            run_id="a-test",
+            kind=Kind.BACKFILL,
+            mode=Mode.DRY_RUN,
+            transform_version=release.version,
+            output=output_days(derived.partition.grain, partitions),
+            output_partitions=partitions,
+            input_days=input_days,
+            references={name: self.ws.references[name].value for name in derived.references},
+            spark=self.ws.spark(),
+        )
+        return apply_transform(derived, release, frames, ctx)
+
+    def computed(
+        self, table: str, given: Mapping[str, Rows], days: Days, *, version: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The rows that a table has on some days, given the rows of its inputs, by argument of its function."""
+        derived = self.ws.domain.derived_table(table)
+        names = {argument: source.name for argument, source in derived.inputs.items()}
+        if derived.state is not None:
+            names[derived.state] = derived.name
+        if unknown := sorted(given.keys() - names.keys()):
+            raise ValueError(f"{derived.name} has no input {', '.join(unknown)}; it has {', '.join(sorted(names))}.")
+        frames = {
+            argument: self.frame(name, given.get(argument, ()), changes=argument in derived.changes)
+            for argument, name in names.items()
+        }
+        rows: list[dict[str, Any]] = self.compute(table, frames, days, version=version).toArrow().to_pylist()
+        return rows
+
+    def frame(self, table: str, rows: Rows, *, changes: bool = False) -> DataFrame:
+        """Rows of a table as a function reads them.
+
+        Args:
+            rows: Values by column. A nullable column can be left out, and so can the partition of a source, which is
+                the day of its event. Instants and dates can be texts.
+            changes: With the columns of the source's changelog.
+        """
+        declared = self.ws.domain.table(table)
+        schema = columns_given(declared, changes=changes)
+        event = declared.event_time if isinstance(declared, SourceTable) else ""
+        return known_rows(
+            self.ws.spark(), typed_rows(rows, schema, event=event, partition=declared.partition.column), schema
+        )
+
+    def checksums(self, rows: DataFrame, table: str) -> Mapping[date, str]:
+        """The content checksum of each partition that has rows."""
+        derived = self.ws.domain.derived_table(table)
+        return partition_checksums(rows, derived.partition.column, derived.schema)
+
+
+def in_days(days: Days) -> DayRange:
+    """Days, also those that were typed."""
+    return days_between(days) if isinstance(days, str) else days
+
+
+def partitions_in(kit: DomainKit, table: str, days: Days) -> Sequence[date]:
+    """The partitions of a table on some days."""
+    return partitions_over(kit.ws.domain.derived_table(table).partition.grain, in_days(days))
+
+
+def listed(partitions: Iterable[date], *, most: int = 5) -> str:
+    """Some partitions for a message."""
+    found = [each.isoformat() for each in sorted(partitions)]
+    return ", ".join(found[:most]) + (f" and {len(found) - most} more" if len(found) > most else "")
