@@ -45,7 +45,7 @@ CAPTURES = backfill_assets_tests/integration/capture backfill_assets_tests/integ
 # The way of a run by the commands that a person types: landed, planned, approved, staged, gated, published, undone.
 END_TO_END = backfill_assets_tests/acceptance/test_cli.py::test_a_restatement_from_plan_to_rollback
 
-.PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev release lock upgrade clean docs bench
+.PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev release lock upgrade clean docs docs-site bench
 .DEFAULT_GOAL := help
 
 help:
@@ -74,7 +74,8 @@ help:
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
 	@echo "make lint     ruff format --check and ruff check"
 	@echo "make types    mypy --strict"
-	@echo "make docs     write the tables of docs/cli.md from the classes of the documents"
+	@echo "make docs     write the tables of docs/cli.md and docs/glossary.md from the code"
+	@echo "make docs-site  build the documentation site in build/site; a link that leads nowhere is an error"
 	@echo "make release  build sdist, wheel and checksums of the tagged commit in dist/"
 	@echo "make lock     write the locks from pyproject.toml; make upgrade: with the newest versions"
 	@echo "make clean    remove .venv, caches and everything generated below data/"
@@ -149,6 +150,12 @@ bench: setup
 
 docs: setup
 	$(RUN) .venv/bin/python -m backfill_assets_tests.support.cli_page
+	$(RUN) .venv/bin/python -m backfill_assets_tests.support.glossary_page
+
+docs-site: setup
+	@cd "$(ROOT)" && tools/setup.sh site
+	$(RUN) NO_MKDOCS_2_WARNING=true .venv-docs/bin/mkdocs build --strict --quiet
+	@echo "the site is build/site/index.html"
 
 dev: setup
 	@echo "Dagster on http://127.0.0.1:$(PORT); Ctrl-C ends it."

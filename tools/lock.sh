@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Which versions, and which files by hash, does a set-up install? Writes both locks from pyproject.toml, and that of the
-# readers that are only tested.
+# Which versions, and which files by hash, does a set-up install? Writes the locks from pyproject.toml: what installs and
+# builds, the project, and its documentation site; and those of the readers that are only tested.
 #
 #   tools/lock.sh [--upgrade]      (versions already locked stay unless they no longer fit, or --upgrade is given)
 #
@@ -25,10 +25,11 @@ compile() {
 
 compile requirements-build.lock --group pyproject.toml:build "$@"
 compile requirements.lock --all-extras --constraints requirements-build.lock "$@" pyproject.toml
+compile requirements-docs.lock --group pyproject.toml:docs "$@"
 compile deploy/readers/requirements.lock "$@" deploy/readers/requirements.in
 compile deploy/readers/requirements-spark.lock "$@" deploy/readers/requirements-spark.in
 
-locks=(requirements-build.lock requirements.lock deploy/readers/requirements{,-spark}.lock)
+locks=(requirements-build.lock requirements.lock requirements-docs.lock deploy/readers/requirements{,-spark}.lock)
 if grep -nE '://|--(extra-)?index-url|--find-links|file:|@ |(^|[^a-z])/[a-z]' "${locks[@]}"; then
     echo "The lines above name a place on the network or on this machine; a lock must not." >&2
     exit 1

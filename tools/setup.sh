@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [kinesis] [prometheus] [readers] [chromium]
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [kinesis] [prometheus] [readers] [chromium] [site]
 #
 #   (java and python when nothing is named)
 #
@@ -24,6 +24,7 @@
 #             Maven); without them those tests are skipped.
 # chromium    a browser for the tests of pages, which fail without it, and axe-core, which tells whether a page can be read, by
 #             npm into the same cache.
+# site        what builds the documentation site (requirements-docs.lock), in .venv-docs.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
 #
@@ -34,6 +35,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly MINIMUM_JAVA=17
 readonly LOCKS=(requirements-build.lock requirements.lock)
 readonly VENV=.venv
+readonly SITE=.venv-docs
 readonly STAMP=$VENV/setup.stamp
 readonly ENVIRONMENT=$VENV/setup.env # what the Makefile reads before it starts a program
 readonly CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/backfill_assets
@@ -422,6 +424,20 @@ fetch_readers() {
         cksum <deploy/readers/requirements.lock >"$CACHE/readers/lock.cksum"
 }
 
+has_site() { [ "$(cat "$SITE/lock.cksum" 2>/dev/null)" = "$(cksum <requirements-docs.lock)" ]; }
+
+fetch_site() {
+    say "Fetching what builds the documentation site."
+    rm -rf "$SITE"
+    quietly "$VENV/bin/python" -m venv --without-pip "$SITE" && follow_pip &&
+        quietly "$VENV/bin/uv" pip sync -p "$SITE/bin/python" --require-hashes requirements-docs.lock &&
+        cksum <requirements-docs.lock >"$SITE/lock.cksum"
+}
+
+ensure_site() {
+    has_site || fetch_site || stop "what builds the site could not be fetched; the lines above say why."
+}
+
 spark_reader_sums() { cat deploy/readers/requirements-spark.lock deploy/readers/pom.xml | cksum; }
 
 has_spark_reader() { [ "$(cat "$CACHE/spark-reader/cksum" 2>/dev/null)" = "$(spark_reader_sums)" ]; }
@@ -493,8 +509,9 @@ for need in "$@"; do
     kinesis) ensure_kinesis ;;
     prometheus) ensure_prometheus ;;
     readers) ensure_readers ;;
+    site) ensure_site ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, kinesis, prometheus, readers and chromium." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, kinesis, prometheus, readers, chromium and site." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then

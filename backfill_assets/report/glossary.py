@@ -18,7 +18,7 @@ class Term:
     means: str
 
 
-_MEANINGS = {
+MEANINGS = {
     "accepted": "rows that readers of the published table see now",
     "candidate": "rows that a run has computed and written aside, where no reader sees them",
     "chunk": "days that are computed in one go; a long run has several",
@@ -47,6 +47,6 @@ def glossary(text: str) -> tuple[Term, ...]:
     plain = re.sub(r"<[^>]*>", " ", text).replace("warm_up", "warm-up").casefold()
     return tuple(
         Term(word=word, means=means)
-        for word, means in _MEANINGS.items()
+        for word, means in MEANINGS.items()
         if re.search(rf"\b{re.escape(word)}(?:s|ped)?\b", plain)
     )
