@@ -154,7 +154,7 @@ docs: setup
 
 docs-site: setup
 	@cd "$(ROOT)" && tools/setup.sh site
-	$(RUN) NO_MKDOCS_2_WARNING=true .venv-docs/bin/mkdocs build --strict --quiet
+	$(RUN) NO_MKDOCS_2_WARNING=true .venv-docs/bin/mkdocs build --strict
 	@echo "the site is build/site/index.html"
 
 dev: setup

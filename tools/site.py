@@ -72,9 +72,11 @@ def linked(markdown: str, page: str) -> str:
     def link(found: re.Match[str]) -> str:
         if not found["path"] or re.match(r"https?:|mailto:", found["path"]) or page == DECISIONS:
             return found[0]
-        target = page_of(posixpath.normpath(posixpath.join(posixpath.dirname(source), found["path"])))
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(source), found["path"]))
+        target = page_of(path)
         if target is None:
-            return found["text"]
+            # What is not there at all is left to mkdocs, which ends with an error.
+            return found["text"] if (ROOT / path).exists() else found[0]
         where = posixpath.relpath(target, posixpath.dirname(page) or ".")
         return f"{found['image']}[{found['text']}]({where}{found['anchor'] or ''})"
 

@@ -108,7 +108,7 @@ def rollback(
     with answering(as_json) as console:
         from backfill_assets.application.follow import step_after_change
 
-        why = given_reason(reason)
+        why = given_reason(reason, by)
         with opened(quiet=as_json) as session:
             if run.startswith(ACT):
                 from backfill_assets.application import shadow
@@ -131,7 +131,7 @@ def cancel(
 ) -> None:
     """Cancel a run or a set that is not published, permanently; its process stops at its next step."""
     with answering(as_json) as console:
-        why = given_reason(reason)
+        why = given_reason(reason, by)
         with opened() as session:
             if run.startswith(ACT):
                 from backfill_assets.application import shadow
@@ -169,7 +169,7 @@ def freeze(
     with answering(as_json) as console:
         from backfill_assets.application import freeze as freezing
 
-        who, why = person(by), given_reason(reason)
+        who, why = person(by), given_reason(reason, by)
         days = DayRange.inclusive(first, last)
         with opened() as session:
             document = freezing.freeze(session.ws, table, days, until=until, only=only, by=who, reason=why)
@@ -190,7 +190,7 @@ def unfreeze(
     with answering(as_json) as console:
         from backfill_assets.application import freeze as freezing
 
-        why = given_reason(reason)
+        why = given_reason(reason, by)
         with opened() as session:
             document = freezing.unfreeze(session.ws, freeze, by=person(by), reason=why)
         answer(console, document, as_json=as_json)
@@ -218,7 +218,7 @@ def follow(
                     why="--reason goes with --cancel", leave="--reason", instead="add --cancel PUBLICATION"
                 )
             if cancel:
-                why = given_reason(reason)
+                why = given_reason(reason, by)
                 answer(
                     console,
                     following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=why),
@@ -300,7 +300,7 @@ def erase(
 ) -> None:
     """Delete the values of rows kept for the reviewers of a run or a set; that they were there stays known."""
     with answering(as_json) as console:
-        why = given_reason(reason)
+        why = given_reason(reason, by)
         with opened() as session:
             from backfill_assets.application.subjects import erase_samples
 

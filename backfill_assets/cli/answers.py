@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from backfill_assets import __version__
-from backfill_assets.cli.plain_values import PlainGroup
+from backfill_assets.cli.groups import CommandGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange, Problem, Refused
 from backfill_assets.core.wording import fault_of, visible
 from backfill_assets.planning.partitions import DayRange, days_named
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="backfill",
-    cls=PlainGroup,
+    cls=CommandGroup,
     help="Backfills as controlled production changes: plan, stage, gate, swap, undo, and keep the evidence.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -73,7 +73,7 @@ def capture(
                 plan = captures.plan_capture(session.ws, source, asked)
             answer(console, plan, as_json=as_json)
             return
-        why = given_reason(reason or ("everything that is new" if not first and last == NOW else ""))
+        why = given_reason(reason or ("everything that is new" if not first and last == NOW else ""), by)
         with opened(quiet=as_json, begins=True) as session:
             from backfill_assets.application.propose import step_after_landing
             from backfill_assets.capture.streams import Pace

@@ -35,7 +35,7 @@ WIDTH_OF_A_FILE = 160
 
 LONGEST_SILENCE_S = 10.0
 
-NARROWEST = 120
+NARROWEST = 60
 """On a narrower terminal lines go on in the next one, which is ugly; cut columns would be wrong."""
 
 

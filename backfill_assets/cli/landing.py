@@ -143,7 +143,7 @@ def _state(
     with answering(as_json) as console:
         from backfill_assets.application.propose import step_after_landing
 
-        why, values = given_reason(reason), columns_and_values(key or [], "--key")
+        why, values = given_reason(reason, by), columns_and_values(key or [], "--key")
         with opened(quiet=as_json) as session:
             outcome = statement(session.ws, on, values, session.acting(person(by), on=on), reason=why)
             following = step_after_landing(session.ws)

@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from backfill_assets.planning.restatement import SetRequest
     from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
 
+NO_DAYS = ("the days to plan are not given", "--from DAY --to DAY")
+"""What the plan of a table lacks, and how it is added."""
+
 Truth = Literal["as-recorded", "corrected", "current"]
 
 
@@ -148,8 +151,9 @@ def plan(
             pause_s=pause,
         )
         most = None if max_cost is None else Decimal(str(max_cost))
-        reason = given_reason(reason)
         days = _days(first, last)
+        no_days = (NO_DAYS,) if days is None and not because and not stale else ()
+        reason = given_reason(reason, by, lacks=no_days)
         truth = _truth(references, reference)
         _refuse_without_stale(changed_code=changed_code, stale=stale)
         in_phases = _phases(phases, phase_by, hold, each=approve_each)
@@ -284,7 +288,7 @@ def _days(first: date | None, last: date | None) -> DayRange | None:
 
 def _required_days(days: DayRange | None) -> DayRange:
     if days is None:
-        raise NotGiven(why="the days to plan are not given", add="--from DAY --to DAY")
+        raise NotGiven(why=NO_DAYS[0], add=NO_DAYS[1])
     return days
 
 

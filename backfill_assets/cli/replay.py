@@ -47,7 +47,7 @@ def replay(
             if not replay_id:
                 raise NotGiven(why="it is not stated which replay is closed", add="its id, such as rep-000001")
             with opened(quiet=as_json, looks=True) as session:
-                closed = replays.close_replay(session.ws, replay_id, by=person(by), reason=given_reason(reason))
+                closed = replays.close_replay(session.ws, replay_id, by=person(by), reason=given_reason(reason, by))
             answer(console, closed, as_json=as_json)
             return
         if replay_id:
@@ -65,7 +65,7 @@ def replay(
             from backfill_assets.capture.streams import Pace
 
             pace = Pace(records_per_minute=records_per_minute, bytes_per_minute=bytes_per_minute)
-            why, acting = given_reason(reason), session.acting(person(by), on=subject)
+            why, acting = given_reason(reason, by), session.acting(person(by), on=subject)
             report = replays.replay(
                 session.ws,
                 asked,

@@ -42,6 +42,10 @@ class Surroundings:
     meanwhile: Callable[[], None]
 
 
+NOBODY = ("it is not stated who is acting", "--by NAME, or set BACKFILL_USER")
+"""What a command that somebody is responsible for lacks, and how it is added."""
+
+
 def acting_name(by: str) -> str:
     """Who or what is acting.
 
@@ -49,7 +53,7 @@ def acting_name(by: str) -> str:
         Refused: That was not stated.
     """
     if not by.strip():
-        raise NotGiven(why="it is not stated who is acting", add="--by NAME, or set BACKFILL_USER")
+        raise NotGiven(why=NOBODY[0], add=NOBODY[1])
     return by.strip()
 
 
@@ -59,14 +63,26 @@ def person(by: str) -> str:
     return by.strip()
 
 
-def given_reason(reason: str) -> str:
+def given_reason(reason: str, by: str, *, lacks: tuple[tuple[str, str], ...] = ()) -> str:
     """Why it is done.
 
+    Args:
+        by: Who is acting.
+        lacks: What else was not given, each with what is to be added.
+
     Raises:
-        Refused: That was not stated.
+        Refused: That was not stated, or not who is acting: one refusal names everything that is missing.
     """
+    missing = [*lacks]
     if not reason.strip():
-        raise NotGiven(why="no reason is given", add="--reason WHY")
+        missing.append(("no reason is given", "--reason WHY"))
+    if not by.strip():
+        missing.append(NOBODY)
+    if missing:
+        *before, last = (why for why, _ in missing)
+        raise NotGiven(
+            why=f"{', '.join(before)}, and {last}" if before else last, add=" ".join(add for _, add in missing)
+        )
     return reason.strip()
 
 

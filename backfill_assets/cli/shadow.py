@@ -49,7 +49,7 @@ def shadow(
             with opened(looks=True) as session:
                 answer(console, versions.status(session.ws, table), as_json=as_json)
             return
-        why = given_reason(reason)
+        why = given_reason(reason, by)
         with opened(quiet=as_json) as session:
             ws, who = session.ws, person(by)
             if deed == "start":

@@ -1,16 +1,24 @@
-"""Pages on a terminal: every block as text, in the order of the page."""
+"""Pages on a terminal: every block as text, in the order of the page.
+
+On fewer than 120 columns nothing is longer than a line: texts go on in the next one, commands with a backslash, so that
+they can still be copied, and a table that finds no room is its rows, one below the other.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
+from backfill_assets.core.wording import visible
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import (
     Block,
     Chart,
@@ -49,12 +57,20 @@ _LEAST = 12
 _GAP = 2
 """Spaces between two columns."""
 
+_WHOLE_LINES = 120
+"""From so many columns on a line is left as long as it is: few are longer, and a terminal shows these in two."""
+
+_INDENT = 4
+"""By so much what a line goes on with is indented; the names and values of a row by half of it."""
+
+_WORD_OF_A_COMMAND = re.compile(r"""(?:'[^']*'|"[^"]*"|\\.|[^\s'"\\])+""")
+
 
 def show(console: Console, *parts: Page | Value) -> None:
     """Prints pages, and lines that are none: what is left to do, or that nothing was."""
     for part in parts:
-        # What holds a command is never broken or cut, so that it can be copied.
-        shown = view(part) if isinstance(part, Page) else _line(text(part))
+        # What holds a command is never cut, and broken only so that it can be copied.
+        shown = view(part) if isinstance(part, Page) else _Line(part)
         console.print(shown, highlight=False, markup=False, crop=False)
 
 
@@ -90,9 +106,9 @@ def _printed(blocks: Iterable[Block]) -> Iterator[RenderableType]:
             case Note():
                 yield _note(block)
             case Items():
-                yield Group(*map(_line, _items(block)))
+                yield Group(*_items(block))
             case Steps(steps=steps):
-                yield Group(*(_line(_next(each)) for each in steps))
+                yield Group(*(_Line(each, before=Text("next: ", style="dim")) for each in steps))
             case Chart():
                 pass
             case Section():
@@ -115,7 +131,7 @@ def _facts(facts: Facts) -> RenderableType:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in facts.pairs:
-        grid.add_row(name, text(value))
+        grid.add_row(name, _Line(value, is_cell=True))
     return grid
 
 
@@ -135,17 +151,45 @@ class _Grid:
     rows: tuple[tuple[Text, ...], ...]
 
     def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        if not self._fits(options.max_width):
+            yield from self._listed(options.max_width)
+            return
         for place, widths in enumerate(self._tables(options.max_width)):
             if place:
                 yield ""
             yield self._drawn(widths)
 
+    def _fits(self, room: int) -> bool:
+        """Whether its labels, and the first of its numbers, stand beside each other without a broken word."""
+        if room >= _WHOLE_LINES:
+            return True
+        least = [self._least(column, texts, room) for column, texts in zip(self.columns, self._texts(), strict=True)]
+        numbers = [width for width, column in zip(least, self.columns, strict=True) if column.number]
+        labels = [width for width, column in zip(least, self.columns, strict=True) if not column.number]
+        # Every other number may begin a table of its own, beside the same labels.
+        return _together([*labels, *([max(numbers)] if numbers else [])]) <= room
+
+    def _listed(self, room: int) -> Iterator[Text]:
+        """Every row as its first value and, below it, the names and values of the others."""
+        for row in self.rows:
+            first, *others = row
+            if first.plain:
+                name = self.columns[0].name
+                yield from _folded(Text(f"{name} " if name else "", style="dim"), [(first, False)], room)
+            pairs = [
+                Text.assemble((f"{column.name} ", "dim"), value)
+                for column, value in zip(self.columns[1:], others, strict=True)
+                if value.plain
+            ]
+            yield from _packed(pairs, room)
+
     def _tables(self, room: int) -> Iterator[Mapping[int, int]]:
         """The columns of each table, with their widths."""
         whole = [min(max(map(cell_len, texts)), room) for texts in self._texts()]
-        least = [self._least(column, texts) for column, texts in zip(self.columns, self._texts(), strict=True)]
+        longest = _WORD if room >= _WHOLE_LINES else room
+        least = [self._least(column, texts, longest) for column, texts in zip(self.columns, self._texts(), strict=True)]
         folded = [
-            each if column.number or column.whole else min(each, _LEAST)
+            each if column.number or column.whole or room < _WHOLE_LINES else min(each, _LEAST)
             for column, each in zip(self.columns, least, strict=True)
         ]
         labels = [at for at, column in enumerate(self.columns) if not column.number]
@@ -167,12 +211,12 @@ class _Grid:
     def _texts(self) -> Sequence[Sequence[str]]:
         return [[column.name, *(row[at].plain for row in self.rows)] for at, column in enumerate(self.columns)]
 
-    def _least(self, column: Column, texts: Sequence[str]) -> int:
+    def _least(self, column: Column, texts: Sequence[str], word: int) -> int:
         whole = max(map(cell_len, texts))
         if column.whole:
             return whole
         longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
-        return longest if column.number else max(min(longest, _WORD), min(whole, _LEAST))
+        return longest if column.number else max(min(longest, word), min(whole, _LEAST))
 
     def _drawn(self, widths: Mapping[int, int]) -> Grid:
         grid = Grid(header_style="dim", box=None, pad_edge=False)
@@ -202,26 +246,129 @@ def _narrowed(widths: Sequence[int], least: Sequence[int], room: int) -> Sequenc
 
 
 def _note(note: Note) -> RenderableType:
-    said = text(note.text)
-    said.stylize(_STYLES[note.tone])
-    return Group(_line(said), *(_line(Text.assemble("  - ", text(item))) for item in note.items))
+    style = _STYLES[note.tone]
+    return Group(_Line(note.text, style=style), *(_Line(item, before=Text("  - ")) for item in note.items))
 
 
-def _items(items: Items) -> list[Text]:
+def _items(items: Items) -> list[_Line]:
     shown, most = items.items, items.most
-    lines = [Text.assemble(f"{n:>3}. " if items.numbered else "", text(each)) for n, each in enumerate(shown, start=1)]
+    lines = [_Line(each, before=Text(f"{n:>3}. " if items.numbered else "")) for n, each in enumerate(shown, start=1)]
     if most is None or len(lines) <= most:
         return lines
     half = most // 2
-    left_out = Text(f"     ... {len(lines) - 2 * half:,} more; --json has all")
+    left_out = _Line(f"     ... {len(lines) - 2 * half:,} more; --json has all")
     return [*lines[:half], left_out, *lines[-half:]]
 
 
-def _next(each: NextStep | Invocation) -> Text:
-    return Text.assemble(("next: ", "dim"), text_of(each))
+@dataclass(frozen=True)
+class _Line:
+    """A value in a line or, where it is narrow, in as many as it needs.
+
+    Attributes:
+        before: What stands before it.
+        style: Of all of it.
+        is_cell: Whether it is broken into lines wherever there is no room: the value of a fact.
+    """
+
+    value: Value
+    before: Text = field(default_factory=Text)
+    style: str = ""
+    is_cell: bool = False
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        said = Text.assemble(self.before, text(self.value))
+        said.stylize(self.style)
+        if console.width >= _WHOLE_LINES:
+            if self.is_cell:
+                said.overflow = "fold"
+            else:
+                # It goes on beyond the edge, as a terminal shows it.
+                said.no_wrap, said.overflow = True, "ignore"
+            yield said
+        elif said.cell_len <= options.max_width:
+            yield said
+        else:
+            for line in _folded(self.before, list(_parts(self.value)), options.max_width):
+                line.stylize(self.style)
+                yield line
+
+    def __rich_measure__(self, _console: Console, options: ConsoleOptions) -> Measurement:
+        whole = self.before.cell_len + text(self.value).cell_len
+        return Measurement(min(whole, _LEAST), whole).with_maximum(options.max_width)
 
 
-def _line(line: Text) -> Text:
-    """A line that goes on beyond the edge, as a terminal shows it."""
-    line.no_wrap, line.overflow = True, "ignore"
-    return line
+_Part = tuple[Text, bool]
+"""A part of a value, and whether it is a command."""
+
+
+def _parts(value: Value) -> Iterator[_Part]:
+    match value:
+        case Words(parts):
+            for part in parts:
+                yield from _parts(part)
+        case NextStep(parts):
+            for each in parts:
+                yield Text(visible(words_of(each))), isinstance(each, Invocation)
+        case Invocation():
+            yield Text(text_of(value)), True
+        case _:
+            yield text(value), False
+
+
+def _folded(before: Text, parts: Sequence[_Part], room: int) -> Iterator[Text]:
+    """Parts in lines of at most so many columns, broken at spaces; only a word that is longer than a line is broken."""
+    line, indent = before.copy(), " " * (before.cell_len if 0 < before.cell_len <= _INDENT + 1 else _INDENT)
+    is_new, is_apart = True, False
+    for part, is_command in parts:
+        words = [part] if is_command else list(part.split(" "))
+        for place, word in enumerate(words):
+            is_apart = is_apart or place > 0
+            if not word.cell_len:
+                continue
+            gap = " " if is_apart and not is_new else ""
+            if not is_new and line.cell_len + len(gap) + word.cell_len > room:
+                yield line
+                line, gap = Text(indent), ""
+            if line.cell_len + word.cell_len <= room:
+                line = Text.assemble(line, gap, word)
+            else:
+                *whole, line = _broken(line, word, room, is_command=is_command)
+                yield from whole
+            is_new, is_apart = False, False
+    yield line
+
+
+def _broken(line: Text, word: Text, room: int, *, is_command: bool) -> list[Text]:
+    """What is longer than a line: a command at its spaces, as a shell reads it, and anything else anywhere."""
+    if not is_command:
+        step = room - _INDENT
+        cuts = [room - line.cell_len, *range(room - line.cell_len + step, len(word), step)]
+        first, *others = word.divide(cuts)
+        return [Text.assemble(line, first), *(Text.assemble(" " * _INDENT, each) for each in others)]
+    lines, indent = [], " " * (line.cell_len + _INDENT if not line.plain.strip() else 2 * _INDENT)
+    is_new = True
+    for each in _WORD_OF_A_COMMAND.findall(word.plain):
+        # Two columns are left for the backslash.
+        if not is_new and line.cell_len + 1 + cell_len(each) > room - 2:
+            lines.append(Text.assemble(line, " \\"))
+            line, is_new = Text(indent), True
+        line = Text.assemble(line, "" if is_new else " ", each)
+        is_new = False
+    return [*lines, line]
+
+
+def _packed(pairs: Sequence[Text], room: int) -> Iterator[Text]:
+    """Names and values beside each other as far as there is room, indented."""
+    line = Text(" " * (_INDENT // 2))
+    begins = line.cell_len
+    for pair in pairs:
+        if line.cell_len > begins and line.cell_len + _GAP + pair.cell_len > room:
+            yield line
+            line = Text(" " * begins)
+        if begins + pair.cell_len <= room:
+            line = Text.assemble(line, " " * _GAP if line.cell_len > begins else "", pair)
+        else:
+            yield from _folded(line, [(pair, False)], room)
+            line = Text(" " * begins)
+    if line.cell_len > begins:
+        yield line

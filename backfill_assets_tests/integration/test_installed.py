@@ -128,6 +128,15 @@ def test_without_a_domain_it_says_what_to_set_and_writes_nothing(installed: Inst
 
 
 @pytest.mark.long
+def test_a_project_is_begun_from_the_wheel_and_its_kit_needs_no_pytest(installed: Installed) -> None:
+    ended = installed.types("init", "my_shop")
+    assert ended.returncode == 0, ended.stderr
+    written = {path.relative_to(installed.folder).as_posix() for path in (installed.folder / "my_shop").rglob("*.*")}
+    assert {"my_shop/.env", "my_shop/my_shop/__init__.py", "my_shop/sample_data/orders.jsonl"} < written
+    assert installed.runs("import backfill_assets.testing as kit; print(len(kit.CHECKS))") == "5"
+
+
+@pytest.mark.long
 def test_the_demo_works_in_an_empty_folder_and_says_where_everything_is(installed: Installed) -> None:
     ended = installed.types("demo", "--cases", "200", "--json")
     assert ended.returncode == 0, ended.stdout + ended.stderr

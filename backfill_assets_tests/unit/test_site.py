@@ -59,6 +59,7 @@ def test_every_page_has_one_place_in_the_navigation() -> None:
         ),
         ("costs.md", "[why](../docs/adr/0016-seams.md)", "[why](adr/0016-seams.md)"),
         ("adr/0016-seams.md", "[see](0033-proof-at-both-ends.md)", "[see](0033-proof-at-both-ends.md)"),
+        ("containers.md", "[gone](nowhere.md)", "[gone](nowhere.md)"),
         ("containers.md", "the [file](../deploy/container/Dockerfile)", "the file"),
         (
             "start.md",
@@ -70,6 +71,12 @@ def test_every_page_has_one_place_in_the_navigation() -> None:
 )
 def test_a_link_leads_to_the_page_of_the_site_or_is_only_its_text(page: str, text: str, shown: str) -> None:
     assert SITE.linked(text, page) == shown
+
+
+def test_the_build_is_strict_and_not_quiet() -> None:
+    """Quiet, mkdocs counts no warnings, and ends well with links that lead nowhere."""
+    (build,) = (line for line in (PROJECT_ROOT / "Makefile").read_text().splitlines() if "mkdocs build" in line)
+    assert "--strict" in build and not {"--quiet", "-q"} & set(build.split())
 
 
 def test_decisions_are_listed_with_their_titles() -> None:

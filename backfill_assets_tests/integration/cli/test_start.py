@@ -110,7 +110,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_list_of_commands_needs_neither_the_domain_nor_the_ledger(tmp_path: Path) -> None:
     listed = answer(tmp_path, "--help")
-    assert "Commands:" in listed.out
+    assert "Plan and publish:" in listed.out
     assert listed.imported(LISTS | ROOMS) == set()
     # A quarter of a second on a busy machine.
     assert min(listed.cpu_s, *(answer(tmp_path, "--help").cpu_s for _ in range(2))) < 1

@@ -1,0 +1,70 @@
+"""Groups of commands: how `backfill --help` lists them, each with a summary that fits into a line of 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from backfill_assets.cli.plain_values import PlainGroup
+from backfill_assets.report.requests import Act
+
+GROUPS: Mapping[str, Mapping[Act, str]] = {
+    "Plan and publish": {
+        Act.PLAN: "show what would be read and replaced, and write the manifest",
+        Act.RUN: "compute a planned run or set, and measure its gates",
+        Act.REPORT: "show what moves and which gates passed, for a reviewer",
+        Act.APPROVE: "agree to exactly this manifest, as another person",
+        Act.PUBLISH: "make a run or set visible to readers, in one commit per table",
+        Act.ROLLBACK: "bring back the files that a publication replaced",
+        Act.CANCEL: "cancel a run or set that is not published, permanently",
+        Act.FREEZE: "let automatic work on some days of a table wait",
+        Act.UNFREEZE: "end a freeze before its time",
+        Act.SHADOW: "run a version of a table beside it, and cut readers over",
+        Act.FOLLOW: "compute what depends on new publications",
+        Act.PROPOSE: "plan drafts for late and corrected data",
+    },
+    "Sources": {
+        Act.LAND: "land files as they came, and build the days they touch",
+        Act.LOAD: "build days of a source from what has landed",
+        Act.CAPTURE: "land a period of a stream, database, API or table of others",
+        Act.REPLAY: "send captured, landed or published records to a topic",
+        Act.WITHDRAW: "take a key of a source back",
+        Act.RESTORE: "undo withdrawals",
+        Act.LOCATE: "list which landed files have records of some days",
+    },
+    "Look": {
+        Act.STATUS: "show tables, open runs, and what waits for whom",
+        Act.HISTORY: "list the publications of a table, or versions of a partition",
+        Act.RESOLVE: "print where readers find a table, now or as of a run or day",
+        Act.TRACE: "follow a number to its publications, people and records",
+        Act.STALE: "list what no longer follows from its inputs and code",
+        Act.AUDIT: "find whether anything was edited behind the ledger's back",
+        Act.REPRODUCE: "compute a published run again, and compare the rows",
+        Act.CHECK: "compare the domain with what is published",
+        Act.DESK: "serve read-only pages on this machine",
+        Act.EXPORT: "write all runs or publications for other programs",
+        Act.METRICS: "print metrics for Prometheus",
+    },
+    "Operate": {
+        Act.DOCTOR: "try everything that the commands need",
+        Act.UP: "start a Spark server that later commands use",
+        Act.DOWN: "end that server",
+        Act.RECOVER: "complete or undo what a stopped process left unfinished",
+        Act.VACUUM: "remove files that nothing needs any more",
+        Act.ERASE: "delete values of rows that were kept for reviewers",
+        Act.CLEAR: "let a sensor try again what it has given up",
+        Act.INIT: "write a project of your own, which runs at once",
+        Act.DEMO: "watch a wrong history being replaced",
+    },
+}
+"""Every command once."""
+
+
+class CommandGroup(PlainGroup):  # type: ignore[misc, valid-type]  # it is chosen by the version of Typer
+    """The program, whose help lists its commands in groups."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is Typer's
+        """Writes the groups; every summary ends in its line, where the terminal has 80 columns."""
+        for title, commands in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(str(act), summary) for act, summary in commands.items()], col_spacing=2)

@@ -1,0 +1,90 @@
+"""What the command line says before it does anything: help, corrections of what was mistyped, and what is missing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+from backfill_assets import __version__
+from backfill_assets.cli.groups import GROUPS
+from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.main import app
+
+COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
+
+
+def said(*words: str, code: int, columns: int = 80) -> str:
+    ended = CliRunner(env={"COLUMNS": str(columns), "BACKFILL_USER": ""}).invoke(app, words)
+    assert ended.exit_code == code, ended.output
+    return ended.output
+
+
+def test_help_lists_every_command_once_in_groups_with_summaries_that_end() -> None:
+    lines = said("--help", code=0).splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert not any("..." in line for line in lines if "[OPTIONS]" not in line)
+    place = 0
+    for title, commands in GROUPS.items():
+        place = lines.index(f"{title}:", place)
+        shown = lines[place + 1 : place + 1 + len(commands)]
+        assert [re.split(r"\s{2,}", line.strip()) for line in shown] == [[str(a), s] for a, s in commands.items()]
+    assert sorted(str(act) for commands in GROUPS.values() for act in commands) == sorted(COMMANDS)
+
+
+def test_the_page_of_commands_has_the_same_groups() -> None:
+    page = (PROJECT_ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    found = {}
+    for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
+        title, _, text = section.partition("\n")
+        rows = re.findall(r"^\| `([a-z]+)", text, flags=re.MULTILINE)
+        found[title] = set(rows)
+    assert found == {title: {str(act) for act in commands} for title, commands in GROUPS.items()}
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["statsu"], "Did you mean 'status'?"),
+        (["status", "--jsn"], "--json"),
+        (["plan", "silver.x", "--form", "2025-01"], "--from"),
+    ],
+)
+def test_what_was_meant_is_named(words: list[str], meant: str) -> None:
+    assert meant in said(*words, code=2)
+
+
+@pytest.mark.parametrize(
+    ("words", "missing"),
+    [
+        (
+            ["plan", "silver.x"],
+            "refused: the days to plan are not given, no reason is given, and it is not stated who is acting. "
+            "next: add --from DAY --to DAY --reason WHY --by NAME, or set BACKFILL_USER",
+        ),
+        (
+            ["plan", "silver.x", "--from", "2025-01", "--to", "2025-01", "--by", "ana"],
+            "refused: no reason is given. next: add --reason WHY",
+        ),
+        (
+            ["rollback", "RUN"],
+            "refused: no reason is given, and it is not stated who is acting. "
+            "next: add --reason WHY --by NAME, or set BACKFILL_USER",
+        ),
+        (
+            ["cancel", "RUN", "--reason", "was a mistake"],
+            "refused: it is not stated who is acting. next: add --by NAME, or set BACKFILL_USER",
+        ),
+    ],
+    ids=["a plan", "a reason", "an undoing", "a name"],
+)
+def test_one_refusal_names_everything_that_is_missing(words: list[str], missing: str) -> None:
+    assert " ".join(said(*words, code=1).split()) == missing
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert said("--version", code=0) == f"backfill-assets {__version__}\n"

@@ -1,0 +1,88 @@
+"""Lines and tables on a terminal that is narrower than they are."""
+
+from __future__ import annotations
+
+import shlex
+from io import StringIO
+from typing import TextIO
+
+import pytest
+
+from backfill_assets.cli.console import PlainConsole, terminal
+from backfill_assets.cli.terminal import show
+from backfill_assets.report.page import Block as Shown
+from backfill_assets.report.page import Items, Note, Steps, Tone, facts, page, table, words
+from backfill_assets.report.requests import Act, do, step
+
+RUN = "revenue_per_customer_segment_and_country-20261122-883bd301"
+WHY = "the provider's discounts were booked twice, and nobody had noticed it until the auditors asked"
+
+
+def lines(*blocks: Shown, width: int = 80) -> list[str]:
+    out = StringIO()
+    show(PlainConsole(file=out, width=width), page("Title", *blocks))
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+def test_a_command_goes_on_behind_a_backslash_and_is_the_same_for_a_shell() -> None:
+    asked = do(Act.ROLLBACK, RUN, by="ana", reason=WHY, with_dependents=True)
+    shown = lines(Steps(steps=(step("undo it: ", asked, ", or leave it"),)), width=110)
+    assert all(len(line) <= 110 for line in shown)
+    assert shown[0].startswith("next: undo it:")
+    command = "\n".join(shown).partition("backfill")[2].rpartition(", or leave it")[0]
+    # As a shell reads it: a backslash at the end of a line joins it with the next one.
+    assert shlex.split(command.replace("\\\n", "")) == [
+        "rollback",
+        RUN,
+        "--by",
+        "ana",
+        "--reason",
+        WHY,
+        "--with-dependents",
+    ]
+    assert sum(line.endswith(" \\") for line in shown) >= 1
+
+
+def test_text_goes_on_in_the_next_line_and_its_words_stay_whole() -> None:
+    said = f"{WHY}: {WHY}"
+    for block in (Note(text=said, tone=Tone.BAD), Items(items=(said,), numbered=True), facts(("why", said))):
+        shown = lines(block)
+        assert len(shown) > 1 and all(len(line) <= 80 for line in shown)
+        assert " ".join(" ".join(shown).split()).endswith(said)
+    whole = lines(Note(text=said), width=120)
+    assert whole == [said]
+
+
+def test_a_word_that_is_longer_than_a_line_is_broken_and_complete() -> None:
+    path = "/srv/" + "a_long_folder/" * 12
+    shown = lines(Note(text=words("it is in ", path)))
+    assert all(len(line) <= 80 for line in shown)
+    assert "".join("".join(shown).split()) == f"itisin{path}"
+
+
+def test_a_table_whose_ids_find_no_room_is_its_rows_below_each_other() -> None:
+    heads = ["run", "kind", "partitions", "state", "rows"]
+    rows = [(RUN, "REPROCESSING", "2025-02-01..2025-04-30, 89 days", "PASSED", 1_234_567), (RUN, None, "", "FAILED", 0)]
+    shown = lines(table(heads, rows, numbers=["rows"], whole=["run", "state"]))
+    assert shown == [
+        f"run {RUN}",
+        "  kind REPROCESSING  partitions 2025-02-01..2025-04-30, 89 days  state PASSED",
+        "  rows 1,234,567",
+        f"run {RUN}",
+        "  state FAILED  rows 0",
+    ]
+    beside = lines(table(heads, [(RUN[-17:], *rows[0][1:])], numbers=["rows"], whole=["run", "state"]))
+    assert beside[0].split() == heads
+
+
+@pytest.mark.parametrize(("columns", "width"), [("80", 80), ("200", 200), ("20", 60)])
+def test_a_terminal_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch, columns: str, width: int) -> None:
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", columns)
+    stream: TextIO = Terminal()
+    assert terminal(stream).width == width
+    monkeypatch.delenv("COLUMNS")
+    assert terminal(StringIO()).width == 160
