@@ -107,7 +107,7 @@ test-long: setup
 	$(RUN) $(PYTEST) -m long --part $(PART) backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 test-sources: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka kinesis
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka registry kinesis
 	$(RUN) $(PYTEST) $(if $(filter full,$(SIZE)),--hypothesis-profile=thorough --timeout 7200) $(CAPTURES)
 
 test-ui: setup

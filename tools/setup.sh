@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [kinesis] [prometheus] [readers] [chromium] [site]
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [registry] [kinesis] [prometheus] [readers] [chromium] [site]
 #
 #   (java and python when nothing is named)
 #
@@ -14,6 +14,8 @@
 #             Maven. Both are kept in ~/.cache/backfill_assets; without them those tests are skipped.
 # kafka       a Kafka broker for the tests of captures (deploy/kafka/pom.xml), by Maven, kept in the same cache; without it
 #             those tests are skipped.
+# registry    Apicurio, a schema registry for the same tests, by Maven, kept in the same cache; without it those tests are
+#             skipped.
 # kinesis     kinesalite, a server of Kinesis for the same tests, by npm, kept in the same cache; without it those tests are
 #             skipped.
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
@@ -41,6 +43,7 @@ readonly ENVIRONMENT=$VENV/setup.env # what the Makefile reads before it starts 
 readonly CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/backfill_assets
 readonly VERSITYGW=v1.8.0
 readonly AXE=4.14.1
+readonly APICURIO=2.6.13.Final
 readonly KINESALITE=3.3.3
 readonly TURN=.venv.turn             # the folder that exists while somebody is setting up
 
@@ -368,6 +371,23 @@ ensure_kafka() {
         say "CAPTURES FROM KAFKA ARE NOT TESTED: the broker could not be fetched; install Maven and run this again."
 }
 
+has_registry() { [ -e "$CACHE/registry/apicurio-registry-app-$APICURIO-runner.jar" ]; }
+
+fetch_registry() {
+    command -v mvn >/dev/null || return 1
+    say "Fetching a schema registry for the tests of captures (142 MB, once)."
+    rm -rf "$CACHE/registry.new"
+    quietly mvn -q -B dependency:unpack -Dartifact="io.apicurio:apicurio-registry-app:$APICURIO:tar.gz:all" \
+        -DoutputDirectory="$CACHE/registry.new" -DmarkersDirectory="$CACHE/registry.new/markers" || return 1
+    rm -rf "$CACHE/registry"
+    mv "$CACHE/registry.new" "$CACHE/registry"
+}
+
+ensure_registry() {
+    has_registry || fetch_registry ||
+        say "CAPTURES BY A SCHEMA REGISTRY ARE NOT TESTED: it could not be fetched; install Maven and run this again."
+}
+
 has_kinesis() { [ -e "$CACHE/kinesalite-$KINESALITE/node_modules/kinesalite/cli.js" ]; }
 
 fetch_kinesis() {
@@ -506,12 +526,13 @@ for need in "$@"; do
     eatmydata) ensure_eatmydata ;;
     s3) ensure_s3 ;;
     kafka) ensure_kafka ;;
+    registry) ensure_registry ;;
     kinesis) ensure_kinesis ;;
     prometheus) ensure_prometheus ;;
     readers) ensure_readers ;;
     site) ensure_site ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, kinesis, prometheus, readers, chromium and site." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, registry, kinesis, prometheus, readers, chromium and site." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then

@@ -19,6 +19,8 @@ from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.postgres import PostgresStream
 from backfill_assets.capture.postgres_table import PostgresTable
+from backfill_assets.capture.schema_sources import SchemaRegistry
+from backfill_assets.capture.schemas import value_reader
 from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Operated, Stream, Tombstones
 
@@ -57,16 +59,18 @@ def opened_stream(
     stream: Stream
     match declared:
         case KafkaTopic():
-            stream = KafkaStream(declared, secret=secret(declared.secrets), tombstones=tombstones)
+            told = secret(declared.values.secrets) if isinstance(declared.values, SchemaRegistry) else {}
+            values = value_reader(declared.values, told) if declared.values is not None else None
+            stream = KafkaStream(declared, secret=secret(declared.secrets), tombstones=tombstones, values=values)
         case PostgresTable():
             stream = PostgresStream(declared, secret=secret(declared.secrets), key=key, columns=columns)
         case HttpApi():
-            told = HttpSecrets(
+            for_api = HttpSecrets(
                 parameters=secret(declared.secret_parameters),
                 headers=secret(declared.secret_headers),
                 token=secret(declared.token.secrets) if declared.token else {},
             )
-            stream = HttpStream(declared, secret=told, event_time=event_time, as_of=as_of)
+            stream = HttpStream(declared, secret=for_api, event_time=event_time, as_of=as_of)
         case LakeTable():
             stream = DeltaStream(declared, secret=secret(declared.secrets), event_time=event_time, operated=operated)
         case KinesisStream():

@@ -4,10 +4,35 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
 
 quoted = json.JSONEncoder(ensure_ascii=False).encode
 """A value as JSON on one line."""
+
+
+PROBLEM = "kafka_problem"
+"""The member that says why the value of a landed record could not be read."""
+
+
+def json_of(value: Any) -> str:
+    """A value as JSON on one line: decimals with all their digits, bytes as Base64, what is no number as a text."""
+    match value:
+        case float() if not math.isfinite(value):
+            return quoted(str(value))
+        case Decimal():
+            return f"{value:f}"
+        case bytes():
+            return quoted(base64.b64encode(value).decode())
+        case Mapping():
+            return "{" + ", ".join(f"{quoted(str(name))}: {json_of(each)}" for name, each in value.items()) + "}"
+        case list() | tuple():
+            return "[" + ", ".join(map(json_of, value)) + "]"
+        case None | bool() | int() | float() | str():
+            return quoted(value)
+    return quoted(str(value))
 
 
 def members_of(value: bytes, prefix: str) -> bytes | None:

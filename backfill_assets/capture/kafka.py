@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import re
 import secrets
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -18,18 +20,32 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.capture import debezium
 from backfill_assets.capture.errors import (
+    CannotBeCaptured,
     CreatedAgain,
     NothingCaptured,
     NothingWhole,
     OtherTopic,
     RangeExpired,
 )
-from backfill_assets.capture.json_members import members_of, quoted, text_or_base64
+from backfill_assets.capture.json_members import PROBLEM, json_of, members_of, quoted, text_or_base64
 from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
 from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
 from backfill_assets.capture.landed_files import Family, FileKind, Format
-from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Tombstones, Written, cut
+from backfill_assets.capture.schemas import BrokenValue, ValueReader
+from backfill_assets.capture.streams import (
+    SCAN,
+    Captured,
+    Pace,
+    Period,
+    Resolution,
+    Resolved,
+    Span,
+    Tombstones,
+    Written,
+    cut,
+)
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Message
@@ -38,6 +54,8 @@ TOMBSTONE = "kafka_tombstone"
 """The member of a landed record that had no value."""
 _SAMPLED = 100
 """So many records of a partition say about how long the others are."""
+_LOOKED_BACK = 100
+"""So many offsets before a piece are looked at for the last record with a value."""
 _LEVEL = 3
 _PINNED = ("cleanup.policy", "retention.ms", "message.timestamp.type")
 _TIMESTAMP_TYPES = {1: "create", 2: "append"}
@@ -50,15 +68,24 @@ class KafkaStream:
         declared: The topic as its source declares it.
         secret: The secret settings of the client.
         tombstones: What a record without a value becomes; None where the source declares no delete.
+        values: What reads values that name their schema; None where they are JSON objects.
     """
 
     kind = FileKind(format=Format.JSONL, compression="gzip")
 
     def __init__(
-        self, declared: KafkaTopic, *, secret: Mapping[str, str], tombstones: Tombstones | None = None
+        self,
+        declared: KafkaTopic,
+        *,
+        secret: Mapping[str, str],
+        tombstones: Tombstones | None = None,
+        values: ValueReader | None = None,
     ) -> None:
         self._declared = declared
         self._tombstones = tombstones
+        self._in_events = tombstones is not None and tombstones.in_events
+        self._values = values
+        self._before: debezium.Keyed | None = None
         self._client = KafkaClient(declared, declared.topic, secret=secret, what="a capture from Kafka")
 
     @property
@@ -72,12 +99,17 @@ class KafkaStream:
     # ------------------------------------------------------------------------------------------------- what it holds
 
     def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
-        if period.is_whole:
-            raise NothingWhole(name=self.name)
         topic, configured = self._identity(), self._client.configuration()
         pinned = {name: configured[name] for name in _PINNED}
-        spans = tuple(self._resolved(partition, period, captured, pinned) for partition in topic.partitions)
-        if period.start is None and not captured:
+        is_compacted = "compact" in pinned["cleanup.policy"]
+        if is_compacted:
+            # For so long a key that was deleted has a record that says so.
+            pinned["delete.retention.ms"] = configured["delete.retention.ms"]
+        if period.is_whole:
+            spans = self._whole(topic.partitions, captured, pinned, is_compacted=is_compacted)
+        else:
+            spans = tuple(self._resolved(partition, period, captured, pinned) for partition in topic.partitions)
+        if period.start is None and not captured and not period.is_whole:
             raise NothingCaptured(source=self._declared.topic)
         return Resolution(
             family=str(Family.KAFKA),
@@ -88,9 +120,30 @@ class KafkaStream:
                 "isolation.level": str(FIXED["isolation.level"]),
                 "partitions": str(len(topic.partitions)),
             },
-            is_compacted="compact" in pinned["cleanup.policy"],
+            is_compacted=is_compacted,
             spans=spans,
+            is_whole=period.is_whole,
         )
+
+    def _whole(
+        self, partitions: Sequence[int], captured: Sequence[Captured], pinned: Mapping[str, str], *, is_compacted: bool
+    ) -> tuple[Resolved, ...]:
+        """Everything that the topic has: the last record of every key is among it where the topic is compacted."""
+        if not is_compacted:
+            raise NothingWhole(name=self.name)
+        if self._tombstones is None or self._in_events:
+            why = "a record without a value ends its key there, and its source declares no delete"
+            if self._in_events:
+                why = "change events say themselves what was deleted, so that their whole is no snapshot"
+            raise CannotBeCaptured(name=self.name, why=why)
+        scans = (re.fullmatch(rf"{SCAN}([0-9]+)-[0-9]+", each.partition) for each in captured)
+        number = max((int(each[1]) for each in scans if each), default=0) + 1
+        found = []
+        for partition in partitions:
+            low, high = self._watermarks(partition)
+            if low < high:
+                found.append(self._span(partition, low, high, (low, high), pinned, name=f"{SCAN}{number}-{partition}"))
+        return tuple(found)
 
     def require_same(self, stream: str) -> None:
         topic = self._identity()
@@ -109,7 +162,9 @@ class KafkaStream:
     ) -> Resolved:
         low, high = self._watermarks(partition)
         mine = [each for each in captured if each.partition == str(partition)]
-        last = _end_of(mine)
+        # What is whole has landed, so that nothing before its end is missing.
+        wholes = [each for each in captured if each.is_complete and _is_of_scan(each, partition)]
+        last = _end_of([*mine, *wholes])
         if period.start is None:
             start = low if last is None else last
             if start < low or (last is None and low > 0):
@@ -123,14 +178,19 @@ class KafkaStream:
                     raise self._expired(partition, low, high, expected=None)
         end = high if period.end is None else self._offset_at(partition, period.end + self._declared.lateness, high)
         start, end = min(start, high), max(min(end, high), min(start, high))
+        return self._span(partition, start, end, (low, high), pinned, name=str(partition))
+
+    def _span(
+        self, partition: int, start: int, end: int, held: tuple[int, int], pinned: Mapping[str, str], *, name: str
+    ) -> Resolved:
         sampled = self._sample(partition, start, end)
         first_at = _time_of(sampled[0]) if sampled else None
         return Resolved(
-            partition=str(partition),
+            partition=name,
             range_from=str(start),
             range_to=str(end),
-            held_from=str(low),
-            held_to=str(high),
+            held_from=str(held[0]),
+            held_to=str(held[1]),
             records=end - start,
             size_bytes=(end - start) * sum(map(_size_of, sampled)) // len(sampled) if sampled else 0,
             first_at=first_at,
@@ -185,8 +245,9 @@ class KafkaStream:
         return f"{self._declared.topic}-{identity}/{identity}-{piece.partition}-{offsets}{self.kind.suffix}"
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
-        partition, start, end = int(piece.partition), int(piece.range_from), int(piece.range_to)
+        partition, start, end = _number(piece.partition), int(piece.range_from), int(piece.range_to)
         records, first, last = 0, None, None
+        self._before = self._last_value(partition, start) if self._in_events else None
         with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
             for batch in self._messages(partition, start, end, most=pace.most_at_once):
                 packed.write(b"".join(map(self._line, batch)))
@@ -195,7 +256,8 @@ class KafkaStream:
                 last = max([*times, *([] if last is None else [last])], default=None)
                 records += len(batch)
                 pace.took(len(batch), sum(map(_size_of, batch)))
-        return Written(records=records, first_at=_instant(first), last_at=_instant(last))
+        schemas = b"" if self._values is None else self._values.kept()
+        return Written(records=records, first_at=_instant(first), last_at=_instant(last), answer=schemas)
 
     def recorded(self, piece: Span) -> None:
         """A topic forgets by itself, and for everybody."""
@@ -236,27 +298,65 @@ class KafkaStream:
         if time.monotonic() - heard > self._client.seconds:
             raise self._client.away()
 
+    def _last_value(self, partition: int, start: int) -> debezium.Keyed | None:
+        """The last record with a value before a piece: a record without one, at its beginning, may rest on it."""
+        low, _ = self._watermarks(partition)
+        earlier = self._messages(partition, max(low, start - _LOOKED_BACK), start, most=_LOOKED_BACK)
+        with_value = (each for batch in earlier for each in batch if each.value() is not None)
+        last = deque(with_value, maxlen=1)
+        if not last:
+            return None
+        _, members = self._read(last[0].value() or b"")
+        return None if members is None else debezium.Keyed(key=self._key_of(last[0]), value=b"{%b}" % members)
+
     def _line(self, message: Message) -> bytes:
         """One landed record: what Kafka says of it, and the members of the value as they were written."""
         value, said = message.value(), _kafka_members(message)
         if value is None:
             deleted = quoted(self._deleted(message))[1:-1]
             return f'{{{said}, "{TOMBSTONE}": true{deleted and ", "}{deleted}}}\n'.encode()
-        members = members_of(value, "kafka_")
-        if members is None:
-            return f'{{{said}, "kafka_value": "{base64.b64encode(value).decode()}"}}\n'.encode()
-        return b"{%b%b%b}\n" % (said.encode(), members and b", ", members)
+        more, members = self._read(value)
+        if self._in_events and members is not None:
+            self._before = debezium.Keyed(key=self._key_of(message), value=b"{%b}" % members)
+        return b"{%b%b%b%b}\n" % (said.encode(), more.encode(), b", " if members else b"", members or b"")
+
+    def _read(self, value: bytes) -> tuple[str, bytes | None]:
+        """What is said of a value besides, and its members; None when it is no object."""
+        kept = f', "kafka_value": "{base64.b64encode(value).decode()}"'
+        if self._values is None:
+            members = members_of(value, "kafka_")
+            return kept if members is None else "", members
+        try:
+            found = self._values.read(value)
+        except BrokenValue as broken:
+            return f', "{PROBLEM}": {quoted(str(broken))}{kept}', None
+        return f', "kafka_schema_id": {found.schema_id}{kept}', found.members
+
+    def _key_of(self, message: Message) -> bytes | None:
+        """The key of a record, as a text of JSON where it names its schema."""
+        key = message.key()
+        if key is None or self._declared.key_format != "schema" or self._values is None:
+            return key
+        try:
+            found = self._values.read_key(key)
+        except BrokenValue:
+            return key
+        return found if isinstance(found, bytes) else json_of(found).encode()
 
     def _deleted(self, message: Message) -> Mapping[str, Any]:
         """The columns of a delete; none where the source declares no delete, so that the record is rejected."""
-        as_delete, key = self._tombstones, message.key()
+        as_delete, key = self._tombstones, self._key_of(message)
+        if self._in_events:
+            return debezium.as_delete(key, self._before) or {}
         if as_delete is None or key is None:
             return {}
         try:
             text = key.decode()
-            found = json.loads(text) if self._declared.key_format == "json" else {as_delete.key[0]: text}
+            found = {as_delete.key[0]: text} if self._declared.key_format == "text" else json.loads(text)
         except ValueError:
             return {}
+        if self._declared.key_format == "schema" and not isinstance(found, dict) and len(as_delete.key) == 1:
+            found = {as_delete.key[0]: found}
         if not isinstance(found, dict):
             return {}
         at = _milliseconds(message)
@@ -346,6 +446,15 @@ def _expiry(first_at: datetime | None, pinned: Mapping[str, str]) -> datetime | 
         return first_at + timedelta(milliseconds=kept)
     except OverflowError:
         return None
+
+
+def _number(name: str) -> int:
+    """The partition of the topic that a partition is, or that a scan reads once more."""
+    return int(name.rpartition("-")[2])
+
+
+def _is_of_scan(each: Span, partition: int) -> bool:
+    return each.partition.startswith(SCAN) and _number(each.partition) == partition
 
 
 def _end_of(captured: Iterable[Span]) -> int | None:

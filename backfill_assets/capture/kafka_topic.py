@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Literal
 
-KeyFormat = Literal["text", "json"]
+from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
+
+KeyFormat = Literal["text", "json", "schema"]
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SECRET = re.compile(r"password|secret|token|\.pem$|ssl\.key|credential", re.IGNORECASE)
@@ -86,7 +88,8 @@ class KafkaTopic(KafkaCluster):
             so much later.
         chunk: The most offsets of one landed file.
         key_format: What the key of a record without a value, which deletes, is: the text of the one column of the
-            source's key, or a JSON object with all of them.
+            source's key, a JSON object with all of them, or either of them by the schema that it names.
+        values: Where the schemas of values in Confluent's wire format are; without it values are JSON objects.
         topic_id: The id of the topic, where one of this name was created again: earlier captures then do not count.
     """
 
@@ -94,6 +97,7 @@ class KafkaTopic(KafkaCluster):
     lateness: timedelta = timedelta(0)
     chunk: int = 100_000
     key_format: KeyFormat = "text"
+    values: SchemaRegistry | SchemaFolder | None = None
     topic_id: str = ""
 
     def mistakes(self) -> Iterator[str]:
@@ -104,8 +108,14 @@ class KafkaTopic(KafkaCluster):
             yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a number of offsets"
         if not isinstance(self.lateness, timedelta) or self.lateness < timedelta(0):
             yield f"lateness of its capture is {self.lateness!r:.60}, and has to be a timedelta of at least nothing"
-        if self.key_format not in ("text", "json"):
-            yield f"the key_format of its capture is {self.key_format!r:.60}, and has to be 'text' or 'json'"
+        if self.key_format not in ("text", "json", "schema"):
+            yield f"the key_format of its capture is {self.key_format!r:.60}, and has to be 'text', 'json' or 'schema'"
+        if self.values is None and self.key_format == "schema":
+            yield "the keys of its topic have a schema, and its capture does not say where schemas are: use values"
+        if isinstance(self.values, SchemaRegistry | SchemaFolder):
+            yield from self.values.mistakes()
+        elif self.values is not None:
+            yield "the values of its capture have to be a SchemaRegistry(...) or a SchemaFolder(...)"
         yield from self.mistakes_in("capture", _OF_THE_CAPTURE)
 
 

@@ -41,9 +41,11 @@ class Captured(Span):
 
     Attributes:
         since: The beginning of the period for which they were captured; None where a capture went on after another.
+        is_complete: Whether everything is captured for which they were.
     """
 
     since: datetime | None = None
+    is_complete: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,12 +145,14 @@ class Tombstones:
         column: The column of the operation.
         delete: The value that deletes.
         at: The column that gets the time of the record.
+        in_events: Whether the other records are change events of Debezium, of which the delete is one more.
     """
 
     key: tuple[str, ...]
     column: str
     delete: str
     at: str
+    in_events: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,15 +8,18 @@ not examined by commands that only look.
 
 from __future__ import annotations
 
+from backfill_assets.capture.debezium import Debezium
 from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeWindow, Token
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.postgres_table import PostgresTable
+from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown
 from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
+from backfill_assets.domain.debezium import DEBEZIUM_COLUMNS, DEBEZIUM_OPERATIONS
 from backfill_assets.domain.declarations import Partitioning, daily, monthly
 from backfill_assets.domain.domain import Domain, Reference, ReferenceValue
 from backfill_assets.domain.gates import (
@@ -62,6 +65,8 @@ from backfill_assets.planning.publish_mode import PublishMode, append, merge, re
 from backfill_assets.planning.windows import Months, Window
 
 __all__ = [
+    "DEBEZIUM_COLUMNS",
+    "DEBEZIUM_OPERATIONS",
     "POSTGRES_COLUMNS",
     "POSTGRES_OPERATIONS",
     "AcceptedValues",
@@ -70,6 +75,7 @@ __all__ = [
     "ComparedWithAccepted",
     "Cursor",
     "DayRange",
+    "Debezium",
     "DerivedTable",
     "Domain",
     "Gate",
@@ -102,7 +108,9 @@ __all__ = [
     "RowCount",
     "RowExpression",
     "SameState",
+    "SchemaFolder",
     "SchemaMatches",
+    "SchemaRegistry",
     "SourceTable",
     "Table",
     "TimeWindow",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pyspark.sql.types import LongType, StringType, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
+from backfill_assets.capture.debezium import ORDER as ORDER_OF_EVENTS
+from backfill_assets.capture.debezium import Debezium
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
@@ -19,6 +21,7 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
 from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
+from backfill_assets.domain.debezium import DEBEZIUM_COLUMNS, DEBEZIUM_OPERATIONS
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
     REPLAY,
@@ -75,6 +78,7 @@ OF_A_SOURCE = {
         words="KafkaTopic(...), KinesisStream(...), PostgresTable(...), HttpApi(...) or LakeTable(...)",
         test=lambda value: value is None or isinstance(value, DeclaredStream),
     ),
+    "envelope": Kind(words="Debezium(...)", test=lambda value: value is None or isinstance(value, Debezium)),
     "replay": REPLAY,
     "most_withdrawn_percent": Kind(
         words="a number from 0 to 100",
@@ -116,6 +120,7 @@ class SourceTable:
         operation: How records name what they do to their key. Without it each record is a state of its key.
         most_withdrawn_percent: The share of keys that a complete extract may withdraw without a person's confirmation.
         capture: The stream that its files are captured from; files of people can land beside it.
+        envelope: States that its records are change events of Debezium, of which the row lands.
         replay: Allows that its records are replayed to topics, and says to which.
     """
 
@@ -135,6 +140,7 @@ class SourceTable:
     operation: Operations | None = None
     most_withdrawn_percent: float = 20
     capture: DeclaredStream | None = None
+    envelope: Debezium | None = None
     replay: KafkaReplay | None = None
     description: str = ""
     policy: Policy = SOURCE_POLICY
@@ -158,6 +164,7 @@ class SourceTable:
             raise wrong(self, "a source table has daily partitions")
         self._check_row_number()
         self._check_changes()
+        self._check_envelope()
         self._check_capture()
         check_replay(self, self.replay)
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
@@ -186,7 +193,8 @@ class SourceTable:
         return found
 
     def at(self, version: int) -> SourceTable:
-        """The table as it was declared in a version of its contract, without the gates of the present one."""
+        """The table as it was declared in a version of its contract, without what only the present one has: gates, and
+        the stream that it is captured from."""
         if version == self.contract_version:
             return self
         schema = self.earlier[version]
@@ -200,6 +208,7 @@ class SourceTable:
             json_columns=tuple(column for column in json_columns if column in schema.fieldNames()),
             order=tuple(names[column] for column in self.order),
             operation=self.operation and self.operation.named_as(names),
+            capture=None,
             gates=(),
             earlier={each: known for each, known in self.earlier.items() if each < version},
             lift={each: known for each, known in self.lift.items() if each < version},
@@ -262,22 +271,50 @@ class SourceTable:
             raise wrong(self, mistake)
         if self.row_number:
             raise wrong(self, "it is captured, and its records are known by the number in their file: name their key")
-        is_text = isinstance(self.capture, KafkaTopic) and self.capture.key_format == "text"
+        is_text = isinstance(self.capture, KafkaTopic) and self.capture.key_format == "text" and not self.envelope
         if isinstance(self.capture, PostgresTable):
             self._check_changes_of_a_table()
-        elif is_text and self.tombstones is not None and len(self.key) > 1:
+        elif isinstance(self.capture, KafkaTopic) and self.capture.values is not None:
+            self._check_schemas(self.capture.values.versions)
+        if is_text and self.tombstones is not None and len(self.key) > 1:
             raise wrong(
                 self, "the key of its topic is a text, and its own key has several columns: use key_format='json'"
             )
 
+    def _check_schemas(self, versions: Mapping[int, int]) -> None:
+        known = range(1, self.contract_version + 1)
+        if unknown := sorted(set(versions.values()).difference(known)):
+            raise wrong(
+                self, f"a schema of its topic is of version {unknown[0]} of its contract, which has {len(known)}"
+            )
+        if versions and not self.earlier:
+            raise wrong(self, "its contract has one version: the schemas of its topic need not say which")
+
     def _check_changes_of_a_table(self) -> None:
-        for column in POSTGRES_COLUMNS:
+        said = "is captured from PostgreSQL"
+        self._check_fixed(said, POSTGRES_COLUMNS, ORDER, POSTGRES_OPERATIONS, "POSTGRES_OPERATIONS")
+
+    def _check_envelope(self) -> None:
+        if self.envelope is None:
+            return
+        for mistake in self.envelope.mistakes():
+            raise wrong(self, mistake)
+        said = "has change events of Debezium"
+        self._check_fixed(said, DEBEZIUM_COLUMNS, ORDER_OF_EVENTS, DEBEZIUM_OPERATIONS, "DEBEZIUM_OPERATIONS")
+        if self.capture is not None and not isinstance(self.capture, KafkaTopic):
+            raise wrong(self, f"it {said}, and is captured from what gives none: they are in topics and files")
+
+    def _check_fixed(
+        self, said: str, columns: Sequence[StructField], order: tuple[str, ...], operations: Operations, named: str
+    ) -> None:
+        """Refuses a source whose records say themselves what they do, and in which order, with another declaration."""
+        for column in columns:
             if column not in self.schema.fields:
-                raise wrong(self, f"it is captured from PostgreSQL, and its schema lacks {column.simpleString()}")
-        if self.order != ORDER or self.ties != Ties.REFUSE:
-            raise wrong(self, f"it is captured from PostgreSQL, so that its order is {ORDER!r}, without ties")
-        if self.operation != POSTGRES_OPERATIONS:
-            raise wrong(self, "it is captured from PostgreSQL, so that its operation is POSTGRES_OPERATIONS")
+                raise wrong(self, f"it {said}, and its schema lacks {column.simpleString()}")
+        if self.order != order or self.ties != Ties.REFUSE:
+            raise wrong(self, f"it {said}, so that its order is {order!r}, without ties")
+        if self.operation != operations:
+            raise wrong(self, f"it {said}, so that its operation is {named}")
 
     @property
     def tombstones(self) -> Tombstones | None:
@@ -285,7 +322,13 @@ class SourceTable:
         named = self.operation
         if named is None or named.delete is None:
             return None
-        return Tombstones(key=self.key, column=named.column, delete=named.delete, at=named.at or self.event_time)
+        return Tombstones(
+            key=self.key,
+            column=named.column,
+            delete=named.delete,
+            at=named.at or self.event_time,
+            in_events=self.envelope is not None,
+        )
 
     @property
     def operated(self) -> Operated | None:

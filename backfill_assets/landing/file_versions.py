@@ -20,8 +20,7 @@ from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import NO_LIFT
 from backfill_assets.lake.row_values import first_characters
-from backfill_assets.landing.formats import Records, records
-from backfill_assets.landing.json_text import members
+from backfill_assets.landing.formats import NAMES, Records, records, taken_apart
 from backfill_assets.landing.probe import Probe, probe, require_types
 from backfill_assets.landing.record_rules import BROKEN, required_columns
 from backfill_assets.landing.values import QUOTED_CHARACTERS
@@ -126,7 +125,7 @@ def records_by_version(
 def _names_in(spark: SparkSession, stored: str, source: SourceTable) -> set[str]:
     """The names in the lines of a file that a version of the contract knows, and the one that names the version."""
     known = {SCHEMA_VERSION}.union(*(source.at(each).file_columns for each in _every(source)))
-    names = spark.read.text(stored).select(F.explode(F.map_keys(members(F.col("value")))).alias("name"))
+    names = taken_apart(spark.read.text(stored), "value", source).select(F.explode(NAMES).alias("name"))
     return {row["name"] for row in names.where(F.col("name").isin(sorted(known))).distinct().collect()}
 
 

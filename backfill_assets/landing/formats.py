@@ -7,15 +7,18 @@ are judged in `record_rules`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from backfill_assets.capture.json_members import PROBLEM
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.domain import SourceTable
+from backfill_assets.landing import debezium
 from backfill_assets.landing.json_text import has_half_pair, has_mark, members, plain
 from backfill_assets.landing.parquet_types import with_nanoseconds_as_text
 from backfill_assets.landing.probe import Probe
@@ -25,6 +28,7 @@ from backfill_assets.landing.values import JSON_OF_PARQUET
 ROW = "_row"
 RAW = "_raw"
 IGNORED = "_ignored"
+NAMES = "_names"
 FILE = "_file"
 """Of records of several files: the name of the stored copy that each is from."""
 
@@ -73,17 +77,17 @@ def _json_lines(spark: SparkSession, stored: Sequence[str], kind: FileKind, sour
     names = source.file_columns
     lines = _of_files(spark.read.text(list(stored)), stored)
     lines = _numbered(lines, in_one_piece=bool(kind.compression)) if len(stored) == 1 else _numbered_by_file(lines)
-    parsed = (
-        lines.where(F.trim(F.col("value"), F.lit(" \t\r\n")) != "")
-        .withColumn("_text", F.when(F.is_valid_utf8("value"), F.col("value")))
-        .withColumn("_record", members(F.col("_text")))
-        .withColumn("_names", F.map_keys("_record"))
-    )
-    text, record = F.col("_text"), F.col("_record")
-    twice = F.size("_names") > F.size(F.array_distinct("_names"))
-    unknown = F.array_sort(F.array_except(F.col("_names"), F.array(*(F.lit(name) for name in names))))
+    lines = lines.where(F.trim(F.col("value"), F.lit(" \t\r\n")) != "")
+    parsed = taken_apart(lines.withColumn("_text", F.when(F.is_valid_utf8("value"), F.col("value"))), "_text", source)
+    text, record = F.col("_text"), F.col(debezium.LINE)
+    value: Callable[[str], Column] = _member
+    problem = F.lit(None).cast(StringType())
+    if source.envelope is not None:
+        value, problem = partial(debezium.value, source=source), debezium.complaint(source)
+    twice = F.size(NAMES) > F.size(F.array_distinct(NAMES))
+    unknown = F.array_sort(F.array_except(F.col(NAMES), F.array(*(F.lit(name) for name in names))))
     frame = parsed.select(
-        *(plain(record[name]).alias(name) for name in names),
+        *(value(name).alias(name) for name in names),
         F.col(ROW),
         F.col("value").alias(RAW),
         F.when(text.isNull(), "the line is not valid UTF-8")
@@ -91,11 +95,23 @@ def _json_lines(spark: SparkSession, stored: Sequence[str], kind: FileKind, sour
         .when(record.isNull(), "the line is not a JSON object")
         .when(has_half_pair(text), "the line holds half of a surrogate pair")
         .when(twice, "the line names a column twice")
+        .otherwise(F.coalesce(F.col(debezium.LINE)[PROBLEM], problem))
         .alias(BROKEN),
         F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
         *_which(stored),
     )
     return Records(frame=frame, text=F.make_valid_utf8(RAW), version=source.contract_version)
+
+
+def taken_apart(lines: DataFrame, text: str, source: SourceTable) -> DataFrame:
+    """Lines with the members of their objects, and `_names`, those of their columns."""
+    if source.envelope is not None:
+        return debezium.with_change(lines, F.col(text)).withColumn(NAMES, debezium.names())
+    return lines.withColumn(debezium.LINE, members(F.col(text))).withColumn(NAMES, F.map_keys(debezium.LINE))
+
+
+def _member(name: str) -> Column:
+    return plain(F.col(debezium.LINE)[name])
 
 
 def _of_files(frame: DataFrame, stored: Sequence[str]) -> DataFrame:

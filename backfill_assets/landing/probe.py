@@ -78,6 +78,9 @@ class Probe:
 
 def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
     """Probes a file, which messages call by this name."""
+    if source.envelope is not None and kind.format is not Format.JSONL:
+        why = f"is {kind.format.upper()}; {source.name} has change events of Debezium, which land as JSON lines"
+        raise BadFile(path=name, fault=Fault.SUFFIX, why=why)
     match kind.format:
         case Format.PARQUET:
             return _probe_parquet(path, source, name)

@@ -158,15 +158,23 @@ class CaptureReads(Queries):
 
     def captured(self, source: str, stream: str) -> tuple[Captured, ...]:
         """The positions of a stream that are files already. Cost: one row per file and one per capture."""
-        since = {each.capture_id: each.period_from for each in self.records(source)}
+        records = {each.capture_id: each for each in self.records(source)}
+        files = self.files(source, stream=stream)
+        reached = {(each.capture_id, each.partition, each.range_to) for each in files}
+        complete = {
+            capture_id
+            for capture_id, record in records.items()
+            if all((capture_id, span.partition, span.range_to) in reached for span in record.spans)
+        }
         return tuple(
             Captured(
                 partition=each.partition,
                 range_from=each.range_from,
                 range_to=each.range_to,
-                since=since[each.capture_id],
+                since=records[each.capture_id].period_from,
+                is_complete=each.capture_id in complete,
             )
-            for each in self.files(source, stream=stream)
+            for each in files
         )
 
 

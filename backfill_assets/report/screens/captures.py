@@ -99,6 +99,11 @@ def _blocks(plan: CapturePlan) -> tuple[Block | None, ...]:
         "expires",
     ]
     compacted = "it is compacted: it keeps the last record of a key, and what it has dropped cannot be told or counted"
+    if plan.is_compacted and plan.is_whole:
+        compacted = (
+            "it is compacted: this is the last value of every key, with the earlier ones that are still there; what a "
+            "key was in between cannot be told, nor when a key ended whose tombstone is gone: it is withdrawn"
+        )
     return (
         section(
             "positions", table(heads, rows, numbers=["from", "to (not included)", "records left", "files"], most=_MOST)

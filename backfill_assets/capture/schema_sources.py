@@ -1,0 +1,72 @@
+"""Schema sources: how an author declares where the schemas of a topic's values are. The reader is in `schemas`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+
+_SECRETS = ("user", "password", "token")
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaRegistry:
+    """A registry that has the schemas of values in Confluent's wire format: Avro, Protobuf or JSON Schema.
+
+    Attributes:
+        url: Where it is, such as `https://registry:8081`; of Apicurio with `/apis/ccompat/v7`.
+        secrets: `user` and `password`, or `token`, each with a name. Its value is in the environment variable of that
+            name, or in the file that the variable with `_FILE` behind the name names.
+        answers_within: How long it may say nothing before a command stops.
+        versions: By the id of a schema, the version of the contract that records with it are in. With it, records of
+            other schemas are rejected; without it a file is in the version that its columns are of.
+    """
+
+    url: str
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    answers_within: timedelta = timedelta(seconds=30)
+    versions: Mapping[int, int] = field(default_factory=dict)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the declaration, for a sentence that names its table."""
+        if not isinstance(self.url, str) or not re.fullmatch(r"https?://[^\s@?#]+", self.url):
+            # Not what was written: a URL may have a password in it.
+            yield "the url of its registry has to be like 'https://registry:8081', without a user"
+        if not isinstance(self.answers_within, timedelta) or self.answers_within <= timedelta(0):
+            yield f"answers_within of its registry is {self.answers_within!r:.60}, and has to be a timedelta"
+        for name, secret in self.secrets.items():
+            if name not in _SECRETS:
+                yield f"its registry has {name} among its secrets, and has user and password, or token"
+            elif not isinstance(secret, str) or not _NAME.fullmatch(secret):
+                # Whatever was written there may be the secret itself.
+                yield f"the secret {name} of its registry is named by an environment variable, such as REGISTRY_TOKEN"
+        yield from _mistakes_in(self.versions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaFolder:
+    """A folder that has the schemas of values in Confluent's wire format, each by its id.
+
+    Attributes:
+        path: The folder, with files such as `7.avsc`, `8.proto` and `9.json`. A schema cannot refer to another one.
+        versions: As of a registry.
+    """
+
+    path: Path
+    versions: Mapping[int, int] = field(default_factory=dict)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the declaration, for a sentence that names its table."""
+        if not isinstance(self.path, Path) or not self.path.is_absolute():
+            yield "the folder of its schemas has to be an absolute path, such as Path(__file__).parent / 'schemas'"
+        yield from _mistakes_in(self.versions)
+
+
+def _mistakes_in(versions: object) -> Iterator[str]:
+    if not isinstance(versions, Mapping) or not all(
+        isinstance(each, int) and not isinstance(each, bool) for pair in versions.items() for each in pair
+    ):
+        yield "versions of its schemas has to be a mapping from ids to versions of the contract"

@@ -1,0 +1,125 @@
+"""A topic that Debezium wrote, captured from a real broker: bronze is the table, tombstones state nothing twice."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.application.capture import Asked, capture
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.capture.streams import Pace
+from backfill_assets.core.settings import Settings
+from backfill_assets.domain import Domain, KafkaTopic
+from backfill_assets.report.captured import CaptureReport
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.domains import captured
+from backfill_assets_tests.support.captured_shop import FIRST, StreamShop
+from backfill_assets_tests.support.debezium import as_landed, held, orders, recording, states
+from backfill_assets_tests.support.kafka_broker import Broker
+from backfill_assets_tests.support.shop import ticking_clock
+
+AFTERWARDS = datetime(2027, 1, 15, 12, tzinfo=UTC)
+_numbers = count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Orders(StreamShop):
+    """Orders that are captured from a topic of events."""
+
+    topic: str
+    broker: Broker
+    chunk: int = 1_000
+
+    def source(self) -> Any:
+        topic = KafkaTopic(
+            topic=self.topic, servers=self.broker.servers, chunk=self.chunk, answers_within=timedelta(seconds=10)
+        )
+        return replace(orders, capture=topic)
+
+    def open(self) -> Workspace:
+        settings = Settings.from_environment(self.environment())
+        opened = Workspace.open(settings, clock=_clock, open_session=lambda: self.spark)  # type: ignore[return-value]
+        domain = Domain(name="captured", package=captured.DOMAIN.package, sources=(self.source(),), derived=())
+        return replace(opened, domain=domain)
+
+    def take(self) -> CaptureReport:
+        """Captures everything that is new."""
+        ws = self.open()
+        try:
+            asked = Asked(first=None if self.orders_files() else FIRST, last=None)
+            acting = Acting(by="ana", recorder=Unrecorded())
+            return capture(ws, orders.name, asked, acting, reason="a test", pace=Pace(), builds=True)
+        finally:
+            ws.close()
+
+    def orders_files(self) -> int:
+        ws = self.open()
+        try:
+            with ws.ledger.read() as tx:
+                return len(tx.captures.files(orders.name))
+        finally:
+            ws.close()
+
+    def orders_rows(self) -> list[dict[str, Any]]:
+        ws = self.open()
+        try:
+            found: list[dict[str, Any]] = ws.lake.open(orders.name).to_pyarrow_table().to_pylist()
+            return found
+        finally:
+            ws.close()
+
+
+_clock = ticking_clock(AFTERWARDS)
+
+
+def write(broker: Broker, topic: str, records: Any) -> None:
+    broker.write(topic, [(None if key == "null" else key, value, 1_782_900_000_000) for key, value in records])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["plain", "wrapped"])
+def test_current_rows_are_those_of_the_table_and_tombstones_are_duplicates(
+    broker: Broker, spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    topic = f"shop.public.orders-{next(_numbers)}"
+    broker.create(topic)
+    records = recording(form)
+    shop = partial(Orders, home=tmp_path / "home", spark=spark, topic=topic, broker=broker)
+    # Files of one record each: every tombstone is in another file than its delete.
+    write(broker, topic, records[:10])
+    report = shop(chunk=1).take()
+    assert report.landed is not None
+    by_offset = {each.record.original_path.split("-")[-2]: each.record.counts for each in report.landed.imports}
+    tombstones = [number for number, (_, value) in enumerate(records[:10]) if value is None]
+    assert tombstones
+    assert all(by_offset[str(offset)].duplicate == 1 for offset in tombstones)
+    write(broker, topic, records[10:])
+    report = shop().take()
+    assert report.landed is not None
+    assert sum(each.record.counts.rejected for each in report.landed.imports) == 1  # a value that is not known
+    assert held(shop().orders_rows()) == as_landed(list(states())[-1].rows)
+
+
+@pytest.mark.long
+def test_a_tombstone_whose_delete_was_compacted_away_still_deletes(
+    broker: Broker, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = f"shop.public.orders-{next(_numbers)}"
+    broker.create(topic)
+    records = recording("plain")
+    deleted = next(number for number, (_, value) in enumerate(records) if value is None)
+    shop = Orders(home=tmp_path / "home", spark=spark, topic=topic, broker=broker)
+    write(broker, topic, [*records[: deleted - 1], *records[deleted : deleted + 1]])
+    report = shop.take()
+    assert report.landed is not None
+    (landed,) = report.landed.imports
+    assert landed.record.counts.rejected == 0
+    assert json.loads(records[deleted][0])["order_id"] not in held(shop.orders_rows())

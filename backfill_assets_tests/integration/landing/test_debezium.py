@@ -1,0 +1,182 @@
+"""Change events of Debezium in files: bronze is the table that they are of, as it was recorded beside them."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import DecimalType, StringType, StructField, StructType
+
+from backfill_assets.capture.errors import BadFile
+from backfill_assets.core.settings import Settings
+from backfill_assets.domain import DEBEZIUM_COLUMNS
+from backfill_assets_tests.support.debezium import DAYS, ORDERS, as_landed, held, orders, recording, states
+from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
+from backfill_assets_tests.support.shop import ticking_clock
+
+AFTERWARDS = datetime(2027, 1, 15, 12, tzinfo=UTC)
+LEFT = "update of 3 that leaves its long note"
+
+
+@pytest.fixture
+def room(spark: SparkSession, settings: Settings) -> Iterator[LandingRoom]:
+    with landing_room(spark, settings, ticking_clock(AFTERWARDS), orders) as room:
+        yield room
+
+
+def events(name: str, start: int = 0, end: int | None = None) -> bytes:
+    """Events of a recording as the lines of a file, which has no tombstones."""
+    return b"".join(f"{value}\n".encode() for _, value in recording(name)[start:end] if value is not None)
+
+
+@pytest.mark.parametrize("form", ["plain", "wrapped"])
+def test_current_rows_are_those_of_the_table(room: LandingRoom, form: str) -> None:
+    at = {state.after: state for state in states()}
+    before_it, added, end = at["two transactions that overlap"], at["a column is added"], list(at.values())[-1]
+    landed = room.land(events(form, 0, before_it.records), "1.jsonl").record
+    # No contract has NaN; the row was changed again later.
+    assert [each["reason"] for each in room.quarantined[landed.import_id]] == ["weight is not a number: 'NaN'"]
+    assert held(room.bronze(DAYS)) == as_landed(before_it.rows)
+
+    landed = room.land(events(form, before_it.records, added.records), "2.jsonl").record
+    # The connector was not told what the note is: such a row would have another one.
+    assert [each["reason"] for each in room.quarantined[landed.import_id]] == [
+        "note was left as it was, and the event does not have its value"
+    ]
+    found, expected = held(room.bronze(DAYS)), as_landed(added.rows)
+    assert found.pop(3)["amount"] != expected.pop(3)["amount"]
+    assert found == expected
+
+    landed = room.land(events(form, added.records), "3.jsonl").record
+    assert landed.counts.rejected == 0
+    assert held(room.bronze(DAYS)) == as_landed(end.rows)
+    # What a connector that was restarted sends once more changes nothing.
+    again = room.land(events(form, 0, before_it.records) + b"\n", "4.jsonl").record
+    assert (again.counts.accepted, held(room.bronze(DAYS))) == (0, as_landed(end.rows))
+
+
+def changed(**changes: Any) -> Mapping[str, Any]:
+    """The first event of the feed, with other members."""
+    found: dict[str, Any] = json.loads(recording("plain")[3][1] or "")
+    return {**found, **changes}
+
+
+def test_a_line_that_is_no_change_of_the_table_is_rejected_with_the_reason(room: LandingRoom) -> None:
+    event = changed()
+    lines: list[Any] = [
+        event,
+        None,
+        {"order_id": 1},
+        {"schema": None, "payload": None},
+        changed(op="m"),
+        changed(source={**event["source"], "table": "customers"}),
+        changed(source={**event["source"], "connector": "mysql"}),
+        changed(source={**event["source"], "sequence": "no array", "lsn": None}),
+        changed(after={**event["after"], "photo": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="}),
+        changed(after={**event["after"], "amount": "fQ=="}),
+        {**event, "kafka_tombstone": True, "op": None},
+    ]
+    judged = room.judge("".join(f"{json.dumps(line)}\n" for line in lines).encode(), "events.jsonl")
+    no_event = "the record is no change event of Debezium"
+    assert reasons(judged) == [
+        None,
+        "the line is not a JSON object",
+        no_event,
+        no_event,
+        "debezium_operation is not one of c, u, d, r, t: 'm'",
+        "the event is of the table public.customers",
+        "the event is of the connector for mysql, whose positions are not known",
+        "debezium_commit is missing",
+        "photo was left as it was, and the event does not have its value",
+        "amount is not a number: 'fQ=='",
+        "the record has no value, and no event before it says where in the feed it is",
+    ]
+
+
+def test_values_are_read_by_the_schema_of_their_event(spark: SparkSession, settings: Settings) -> None:
+    decimal = "org.apache.kafka.connect.data.Decimal"
+    values: list[tuple[str, str | None, Any, str]] = [
+        (decimal, "2", "fQ==", "1.25"),
+        (decimal, "2", "gA==", "-1.28"),
+        (decimal, "2", "AA==", "0.00"),
+        (decimal, "0", "/w==", "-1"),
+        (decimal, "5", "AQ==", "0.00001"),
+        (decimal, "-3", "AQ==", "1000"),
+        (decimal, "0", "SztMqFqGxHoJiiJAAAAAAA==", "the bytes SztMqFqGxHoJiiJAAAAAAA=="),
+        (decimal, "0", "BAAAAAAAAAAAAAAAAAAAAAA=", "the bytes BAAAAAAAAAAAAAAAAAAAAAA="),
+        (decimal, "0", "SztMqFqGxHoJiiI//////w==", "99999999999999999999999999999999999999"),
+        (decimal, "0", "tMSzV6V5O4X2dd3AAAAAAQ==", "-99999999999999999999999999999999999999"),
+        ("io.debezium.data.VariableScaleDecimal", None, {"scale": 3, "value": "fQ=="}, "0.125"),
+        ("io.debezium.time.Date", None, 20_301, "2025-08-01"),
+        ("io.debezium.time.Date", None, -719_163, "-719163"),
+        ("io.debezium.time.MicroTimestamp", None, 1_782_894_600_123_456, "2026-07-01T08:30:00.123456"),
+        ("io.debezium.time.MicroTimestamp", None, -1, "1969-12-31T23:59:59.999999"),
+        ("io.debezium.time.Timestamp", None, 1_782_894_600_123, "2026-07-01T08:30:00.123000"),
+        ("io.debezium.time.Timestamp", None, 9_223_372_036_854_775_807, "9223372036854775807"),
+        ("io.debezium.time.ZonedTimestamp", None, "2026-07-01T08:00:00.123456Z", "2026-07-01T08:00:00.123456Z"),
+        ("io.debezium.data.Json", None, '{"a": 2.50}', '{"a": 2.50}'),
+        ("", None, 0.10, "0.1"),
+    ]
+    names = [f"v{number}" for number in range(len(values))]
+    schema = StructType([*ORDERS[:2], *(StructField(name, StringType()) for name in names), *DEBEZIUM_COLUMNS])
+    fields = [
+        {"field": name, "name": kind, "parameters": {"scale": scale} if scale else None}
+        for name, (kind, scale, _, _) in zip(names, values, strict=True)
+    ]
+    event = changed()
+    row = {
+        **{name: event["after"][name] for name in ("order_id", "ordered_at")},
+        **{name: written for name, (_, _, written, _) in zip(names, values, strict=True)},
+    }
+    line = {"schema": {"fields": [{"field": "after", "fields": fields}]}, "payload": {**event, "after": row}}
+    source = replace(orders, schema=schema, json_columns=())
+    with landing_room(spark, settings, ticking_clock(AFTERWARDS), source) as room:
+        (found,) = room.judge(json.dumps(line).encode(), "events.jsonl")
+    assert {name: found[name] for name in names} == {
+        name: expected for name, (_, _, _, expected) in zip(names, values, strict=True)
+    }
+
+
+def test_a_column_that_the_contract_gets_later_is_read_from_events_that_have_it(
+    spark: SparkSession, settings: Settings
+) -> None:
+    channel = StructField("channel", StringType())
+    later = replace(
+        orders,
+        schema=StructType([*ORDERS, channel, *DEBEZIUM_COLUMNS]),
+        earlier={1: orders.schema},
+    )
+    at = {state.after: state.records for state in states()}
+    with landing_room(spark, settings, ticking_clock(AFTERWARDS), later) as room:
+        room.land(events("plain", 0, at[LEFT]), "1.jsonl")
+        room.land(events("plain", at[LEFT], at["a column is added"]), "2.jsonl")
+        rows = {row["order_id"]: row["channel"] for row in room.bronze(DAYS) if row["_ended_by"] is None}
+    assert (rows[1], rows[6]) == (None, "web")
+
+
+def test_other_files_than_json_lines_are_refused(room: LandingRoom) -> None:
+    with pytest.raises(BadFile, match=r"is CSV; bronze\.orders has change events of Debezium"):
+        room.land(b"order_id\n1\n", "orders.csv")
+
+
+def test_a_decimal_of_any_precision_is_exact(spark: SparkSession, settings: Settings) -> None:
+    """Every length of the bytes of a decimal, at its ends."""
+    numbers = [sign * (1 << bits) + more for bits in range(0, 126, 7) for sign in (1, -1) for more in (-1, 0, 1)]
+    event = changed()
+    fields = [{"field": "amount", "name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "0"}}]
+    lines = []
+    for number in numbers:
+        size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+        row = {**event["after"], "amount": b64encode(number.to_bytes(size, "big", signed=True)).decode()}
+        lines.append({"schema": {"fields": [{"field": "after", "fields": fields}]}, "payload": {**event, "after": row}})
+    wide = [StructField("amount", DecimalType(38, 0)) if each.name == "amount" else each for each in ORDERS]
+    source = replace(orders, schema=StructType([*wide, *DEBEZIUM_COLUMNS]))
+    with landing_room(spark, settings, ticking_clock(AFTERWARDS), source) as room:
+        judged = room.judge("".join(f"{json.dumps(line)}\n" for line in lines).encode(), "events.jsonl")
+    assert [int(each["amount"]) for each in judged] == numbers

@@ -1,0 +1,83 @@
+"""What can be said of Debezium's events without a topic: declarations, and what a record without a value states."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pyspark.sql.types import StructType
+
+from backfill_assets.capture.debezium import Debezium, Keyed, as_delete
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain import HttpApi, KafkaTopic, Operations
+from backfill_assets_tests.support.debezium import orders, recording
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"envelope": Debezium(table="orders")}, "have to be of a table such as 'public.orders'"),
+        ({"envelope": Debezium(table="public.orders", unavailable="")}, "by no text"),
+        ({"envelope": "debezium"}, r"Debezium\(\.\.\.\)"),
+        ({"schema": StructType(orders.schema.fields[:-1])}, "its schema lacks debezium_at:timestamp"),
+        ({"order": ("debezium_lsn",)}, r"its order is \('debezium_commit', 'debezium_lsn'\)"),
+        ({"ties": "arrival"}, "without ties"),
+        ({"operation": Operations(column="debezium_operation", update="u")}, "its operation is DEBEZIUM_OPERATIONS"),
+        ({"capture": HttpApi(url="https://example.org/orders", records="")}, "they are in topics and files"),
+    ],
+)
+def test_a_contract_that_would_lose_changes_is_refused_when_it_is_declared(changed: dict[str, Any], said: str) -> None:
+    if "schema" in changed:
+        assert orders.operation is not None
+        changed = {**changed, "operation": replace(orders.operation, at=None)}
+    with pytest.raises(InvalidDeclaration, match=said):
+        replace(orders, **changed)
+
+
+def test_the_key_of_a_topic_of_events_needs_no_format() -> None:
+    topic = KafkaTopic(topic="shop.public.orders", servers="broker-1:9092")
+    of_two = replace(orders, key=("order_id", "paid"), capture=topic)
+    assert of_two.tombstones is not None and of_two.tombstones.in_events
+
+
+@pytest.mark.parametrize("form", ["plain", "wrapped"])
+def test_a_record_without_a_value_states_the_delete_before_it_once_more(form: str) -> None:
+    records = recording(form)
+    at = next(number for number, (_, value) in enumerate(records) if value is None)
+    (key, written), (same, _) = records[at - 1], records[at]
+    assert written is not None and key == same
+    found, event = as_delete(same.encode(), Keyed(key=key.encode(), value=written.encode())), json.loads(written)
+    assert found is not None
+    change, stated = (each.get("payload", each) for each in (event, found))
+    assert (stated["op"], stated["source"]) == ("d", change["source"])
+    assert stated["before"] == {"order_id": change["before"]["order_id"]}
+    if form == "wrapped":
+        (side,) = found["schema"]["fields"]
+        assert (side["field"], side["fields"]) == ("before", json.loads(key)["schema"]["fields"])
+
+
+def test_a_delete_that_is_gone_from_the_feed_ended_its_key_behind_the_record_before() -> None:
+    records = recording("plain")
+    (key, _), (other, written) = records[0], records[1]
+    found = as_delete(key.encode(), Keyed(key=other.encode(), value=(written or "").encode()))
+    assert found is not None
+    assert found["before"] == json.loads(key)
+    assert found["source"]["lsn"] == json.loads(written or "")["source"]["lsn"] + 1
+
+
+@pytest.mark.parametrize(
+    ("key", "before"),
+    [
+        (None, b'{"op": "c", "source": {"lsn": 1}}'),
+        (b'{"order_id": 1}', None),
+        (b"1", b'{"op": "c", "source": {"lsn": 1}}'),
+        (b"no json", b'{"op": "c", "source": {"lsn": 1}}'),
+        (b'{"order_id": 1}', b"no json"),
+        (b'{"order_id": 1}', b'{"op": "c", "source": {"lsn": null}}'),
+        (b'{"order_id": 1}', b"[1]"),
+    ],
+)
+def test_without_a_key_or_a_place_in_the_feed_nothing_is_stated(key: bytes | None, before: bytes | None) -> None:
+    assert as_delete(key, None if before is None else Keyed(key=b"k", value=before)) is None
