@@ -46,7 +46,9 @@ class Orders(StreamShop):
 
     def open(self) -> Workspace:
         settings = Settings.from_environment(self.environment())
-        opened = Workspace.open(settings, clock=_clock, open_session=lambda: self.spark)  # type: ignore[return-value]
+        spark = self.spark
+        assert spark is not None
+        opened = Workspace.open(settings, clock=_clock, open_session=lambda: spark)
         domain = Domain(name="captured", package=captured.DOMAIN.package, sources=(self.source(),), derived=())
         return replace(opened, domain=domain)
 
