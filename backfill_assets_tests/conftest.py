@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,8 @@ from backfill_assets_tests.support.quick_writers import nothing_slow_at_the_writ
 from backfill_assets_tests.support.s3_server import jars_setting
 from backfill_assets_tests.support.searches import register_profiles
 
+# What tests print goes to no terminal, also where a process of several has been told the width of one.
+os.environ.pop("COLUMNS", None)
 register_profiles()
 remember_java_names()
 remember_settings()
