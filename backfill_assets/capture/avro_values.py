@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from backfill_assets.capture.schemas import BrokenValue, Decode, Schema
+from backfill_assets.capture.schema_sources import BrokenValue, Decode, Schema
 from backfill_assets.core.errors import PackageMissing
 
 _OURS = "backfill-"

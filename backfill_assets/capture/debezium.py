@@ -9,7 +9,8 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+
+from backfill_assets.capture.json_members import quoted
 
 OPERATION, COMMIT, LSN, COMMITTED_AT = "debezium_operation", "debezium_commit", "debezium_lsn", "debezium_at"
 """The columns of a landed event besides those of the table."""
@@ -47,8 +48,8 @@ class Keyed:
     value: bytes
 
 
-def as_delete(key: bytes | None, before: Keyed | None) -> Mapping[str, Any] | None:
-    """The delete that a record without a value states, as an event; None when its place in the feed is not known.
+def as_delete(key: bytes | None, before: Keyed | None) -> str | None:
+    """The delete that a record without a value states, as the JSON of an event; None when its place is not known.
 
     After a delete of the same key it states that once more, so that it is a duplicate. Where the delete itself is
     gone, as in a topic that was compacted, the key ended behind the record before: no change has an odd LSN.
@@ -71,5 +72,5 @@ def as_delete(key: bytes | None, before: Keyed | None) -> Mapping[str, Any] | No
         return None
     delete = {"op": "d", "before": row, "after": None, "source": source}
     if not isinstance(schema, dict):
-        return delete
-    return {"schema": {"type": "struct", "fields": [{**schema, "field": "before"}]}, "payload": delete}
+        return quoted(delete)
+    return quoted({"schema": {"type": "struct", "fields": [{**schema, "field": "before"}]}, "payload": delete})

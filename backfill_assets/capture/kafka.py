@@ -18,12 +18,13 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from backfill_assets.capture import debezium
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     CreatedAgain,
+    NoPeriod,
     NothingCaptured,
     NothingWhole,
     OtherTopic,
@@ -33,7 +34,8 @@ from backfill_assets.capture.json_members import PROBLEM, json_of, members_of, q
 from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
 from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
 from backfill_assets.capture.landed_files import Family, FileKind, Format
-from backfill_assets.capture.schemas import BrokenValue, ValueReader
+from backfill_assets.capture.schema_sources import BrokenValue
+from backfill_assets.capture.schemas import ValueReader
 from backfill_assets.capture.streams import (
     SCAN,
     Captured,
@@ -56,6 +58,7 @@ _SAMPLED = 100
 """So many records of a partition say about how long the others are."""
 _LOOKED_BACK = 100
 """So many offsets before a piece are looked at for the last record with a value."""
+_NOTHING = "{}"
 _LEVEL = 3
 _PINNED = ("cleanup.policy", "retention.ms", "message.timestamp.type")
 _TIMESTAMP_TYPES = {1: "create", 2: "append"}
@@ -106,7 +109,11 @@ class KafkaStream:
             # For so long a key that was deleted has a record that says so.
             pinned["delete.retention.ms"] = configured["delete.retention.ms"]
         if period.is_whole:
-            spans = self._whole(topic.partitions, captured, pinned, is_compacted=is_compacted)
+            if not is_compacted:
+                raise NothingWhole(name=self.name)
+            if period.start or period.end:
+                raise NoPeriod(name=self.name)
+            spans = self._whole(topic.partitions, captured, pinned)
         else:
             spans = tuple(self._resolved(partition, period, captured, pinned) for partition in topic.partitions)
         if period.start is None and not captured and not period.is_whole:
@@ -126,11 +133,9 @@ class KafkaStream:
         )
 
     def _whole(
-        self, partitions: Sequence[int], captured: Sequence[Captured], pinned: Mapping[str, str], *, is_compacted: bool
+        self, partitions: Sequence[int], captured: Sequence[Captured], pinned: Mapping[str, str]
     ) -> tuple[Resolved, ...]:
-        """Everything that the topic has: the last record of every key is among it where the topic is compacted."""
-        if not is_compacted:
-            raise NothingWhole(name=self.name)
+        """Everything that a compacted topic has: the last record of every key is among it."""
         if self._tombstones is None or self._in_events:
             why = "a record without a value ends its key there, and its source declares no delete"
             if self._in_events:
@@ -313,7 +318,7 @@ class KafkaStream:
         """One landed record: what Kafka says of it, and the members of the value as they were written."""
         value, said = message.value(), _kafka_members(message)
         if value is None:
-            deleted = quoted(self._deleted(message))[1:-1]
+            deleted = self._deleted(message)[1:-1]
             return f'{{{said}, "{TOMBSTONE}": true{deleted and ", "}{deleted}}}\n'.encode()
         more, members = self._read(value)
         if self._in_events and members is not None:
@@ -343,29 +348,30 @@ class KafkaStream:
             return key
         return found if isinstance(found, bytes) else json_of(found).encode()
 
-    def _deleted(self, message: Message) -> Mapping[str, Any]:
-        """The columns of a delete; none where the source declares no delete, so that the record is rejected."""
+    def _deleted(self, message: Message) -> str:
+        """A delete as a JSON object; without members, so that the record is rejected, where none is declared."""
         as_delete, key = self._tombstones, self._key_of(message)
         if self._in_events:
-            return debezium.as_delete(key, self._before) or {}
+            return debezium.as_delete(key, self._before) or _NOTHING
         if as_delete is None or key is None:
-            return {}
+            return _NOTHING
         try:
             text = key.decode()
             found = {as_delete.key[0]: text} if self._declared.key_format == "text" else json.loads(text)
         except ValueError:
-            return {}
+            return _NOTHING
         if self._declared.key_format == "schema" and not isinstance(found, dict) and len(as_delete.key) == 1:
             found = {as_delete.key[0]: found}
         if not isinstance(found, dict):
-            return {}
+            return _NOTHING
         at = _milliseconds(message)
         when = {} if at is None else {as_delete.at: _iso(at)}
-        return {
+        columns = {
             **{name: found[name] for name in as_delete.key if name in found},
             as_delete.column: as_delete.delete,
             **when,
         }
+        return quoted(columns)
 
     # ------------------------------------------------------------------------------------------------- the connection
 

@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from backfill_assets.capture.schemas import BrokenValue, Decode, Schema
+from backfill_assets.capture.schema_sources import BrokenValue, Decode, Schema
 from backfill_assets.core.errors import PackageMissing
 
 _MAIN = "backfill_main.proto"
@@ -42,10 +42,9 @@ def protobuf_decoder(schema: Schema, schema_id: int) -> Decode:
     except ImportError:
         raise PackageMissing(what="a topic of Protobuf values", package="grpcio-tools", extra="schemas") from None
     compiled = descriptor_pb2.FileDescriptorSet.FromString(_compiled(schema, schema_id, Path(grpc_tools.__path__[0])))
-    pool = descriptor_pool.DescriptorPool()
-    for file in compiled.file:  # those that others import come first
-        pool.Add(file)
-    main = next(file for file in compiled.file if file.name == _MAIN)
+    pool, files = descriptor_pool.DescriptorPool(), {file.name: file for file in compiled.file}
+    main = files[_MAIN]
+    _add(pool, files, _MAIN, set())
     package = f"{main.package}." if main.package else ""
     top = [pool.FindMessageTypeByName(f"{package}{each.name}") for each in main.message_type]
 
@@ -69,12 +68,24 @@ def protobuf_decoder(schema: Schema, schema_id: int) -> Decode:
     return decode
 
 
+def _add(pool: Any, files: Mapping[str, Any], name: str, added: set[str]) -> None:
+    """Adds a file to a pool, behind those that it imports."""
+    if name in added:
+        return
+    added.add(name)
+    for each in files[name].dependency:
+        _add(pool, files, each, added)
+    pool.Add(files[name])
+
+
 def _compiled(schema: Schema, schema_id: int, tools: Path) -> bytes:
     with tempfile.TemporaryDirectory(prefix="backfill-protobuf-") as folder:
         _write(Path(folder), _MAIN, schema)
-        wanted = Path(folder, "descriptors")
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{tools / '_proto'}"]
-        command += ["--include_imports", f"--descriptor_set_out={wanted}", _MAIN]
+        wanted, own = Path(folder, "descriptors"), tools / "_proto"
+        files = sorted(path.relative_to(folder).as_posix() for path in Path(folder).rglob("*.proto"))
+        files += sorted(path.relative_to(own).as_posix() for path in own.glob("google/protobuf/*.proto"))
+        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"-I{own}", f"-o{wanted}"]
+        command += dict.fromkeys(files)
         try:
             done = subprocess.run(command, capture_output=True, check=False, timeout=_WITHIN_S)  # noqa: S603 - our own
         except subprocess.TimeoutExpired:

@@ -1,12 +1,16 @@
-"""Schema sources: how an author declares where the schemas of a topic's values are. The reader is in `schemas`."""
+"""Schema sources: how an author declares where the schemas of a topic's values are, and what one is.
+
+Values are read in `schemas`.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 _SECRETS = ("user", "password", "token")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -70,3 +74,26 @@ def _mistakes_in(versions: object) -> Iterator[str]:
         isinstance(each, int) and not isinstance(each, bool) for pair in versions.items() for each in pair
     ):
         yield "versions of its schemas has to be a mapping from ids to versions of the contract"
+
+
+class BrokenValue(Exception):
+    """A value, or its schema, cannot be read; the message says why, without the value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schema:
+    """A schema.
+
+    Attributes:
+        kind: `AVRO`, `PROTOBUF` or `JSON`.
+        text: As it was registered.
+        references: The schemas that it refers to, by the name under which it does.
+    """
+
+    kind: str
+    text: str
+    references: Mapping[str, Schema] = field(default_factory=dict)
+
+
+Decode = Callable[[bytes], Any]
+"""From what is behind the header of a value to what it is: values that `json_of` writes."""

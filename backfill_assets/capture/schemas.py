@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -19,33 +19,10 @@ import requests
 
 from backfill_assets.capture.errors import ReadFailed, StreamAway, StreamDenied
 from backfill_assets.capture.json_members import json_of, members_of, quoted
-from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
+from backfill_assets.capture.schema_sources import BrokenValue, Decode, Schema, SchemaFolder, SchemaRegistry
 
 _MAGIC, _HEADER = 0, 5
 _KINDS = {".avsc": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
-
-
-class BrokenValue(Exception):
-    """A value, or its schema, cannot be read; the message says why, without the value."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Schema:
-    """A schema.
-
-    Attributes:
-        kind: `AVRO`, `PROTOBUF` or `JSON`.
-        text: As it was registered.
-        references: The schemas that it refers to, by the name under which it does.
-    """
-
-    kind: str
-    text: str
-    references: Mapping[str, Schema] = field(default_factory=dict)
-
-
-Decode = Callable[[bytes], Any]
-"""From what is behind the header of a value to what it is: values that `json_of` writes."""
 
 
 class Schemas(Protocol):

@@ -43,9 +43,9 @@ _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 _DAY_US = 86_400_000_000
 _NO_ZONE = r"Z\z"
 """What the connector writes behind dates and times without a zone in ISO form (`time.precision.mode=isostring`)."""
-_MOST_BYTES = 16
+_DIGITS = "0123456789ABCDEF"
 _HALF_DIGITS = 16
-"""Of 16 bytes, each half has so many digits in base 16."""
+"""Of 16 bytes, which hold any decimal, each half has so many digits in base 16."""
 
 
 def with_change(lines: DataFrame, text: Column) -> DataFrame:
@@ -188,24 +188,25 @@ def _decimal(written: Column, scale: Column) -> Column:
 
 
 def _unscaled(digits: Column) -> Column:
-    """The number of a two's complement of at most 16 bytes: no part of the arithmetic is more than a decimal holds."""
-    sign = F.when(F.substring(digits, 1, 1) >= "8", "F").otherwise("0")
-    fits = F.length(digits).between(2, 2 * _MOST_BYTES)
-    whole = F.when(fits, F.lpad(digits, 2 * _MOST_BYTES, sign))
-    high, low = (
-        F.conv(F.substring(whole, begin, _HALF_DIGITS), 16, 10).try_cast("decimal(20,0)")
-        for begin in (1, _HALF_DIGITS + 1)
-    )
-    power = F.lit(Decimal(1 << 64))
-    signed = F.when(sign == "F", F.try_subtract(high, power)).otherwise(high)
-    return F.try_add(F.try_multiply(signed, power), low).try_cast("decimal(38,0)")
+    """The number of a two's complement of at most 16 bytes, from its digits in base 16.
+
+    Of a negative one it is the complement that is computed, so that no part is larger than a decimal can be.
+    """
+    is_negative = digits.rlike(r"\A[89A-F]")
+    fits = F.length(digits).between(2, 2 * _HALF_DIGITS)
+    positive = F.when(is_negative, F.translate(digits, _DIGITS, _DIGITS[::-1])).otherwise(digits)
+    whole = F.when(fits, F.lpad(positive, 2 * _HALF_DIGITS, "0"))
+    halves = (F.left(whole, F.lit(_HALF_DIGITS)), F.right(whole, F.lit(_HALF_DIGITS)))
+    high, low = (F.conv(half, 16, 10).try_cast("decimal(20,0)") for half in halves)
+    number = F.try_add(F.try_multiply(high, F.lit(Decimal(1 << 64))), low).try_cast("decimal(38,0)")
+    complement = F.try_subtract(F.try_subtract(F.lit(Decimal(0)), number), F.lit(Decimal(1)))
+    return F.when(is_negative, complement.try_cast("decimal(38,0)")).otherwise(number)
 
 
 def _with_point(unscaled: Column, scale: Column) -> Column:
     sign = F.when(unscaled.startswith("-"), "-").otherwise("")
     digits = F.ltrim(unscaled, F.lit("-"))
     padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))
-    point = F.length(padded) - scale
-    fraction = F.concat(F.substring(padded, F.lit(1), point), F.lit("."), F.substring(padded, point + 1, scale))
+    fraction = F.concat(F.left(padded, F.length(padded) - scale), F.lit("."), F.right(padded, scale))
     whole = F.concat(digits, F.repeat(F.lit("0"), F.when(scale < 0, -scale).otherwise(0)))
     return F.concat(sign, F.when(scale > 0, fraction).otherwise(whole))

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.capture import Asked, plan_capture
-from backfill_assets.capture.errors import NothingWhole
+from backfill_assets.capture.errors import NoPeriod, NothingWhole
 from backfill_assets.capture.stream_files import capture_piece
 from backfill_assets.report.screens import page_of
 from backfill_assets_tests.support.captured_shop import FIRST, SALES, CapturedShop, at_noon, sale_record, sale_records
@@ -109,6 +109,8 @@ def test_the_plan_says_what_a_snapshot_cannot_tell(broker: Broker, spark: SparkS
     finally:
         ws.close()
     assert (plan.records, plan.pinned["delete.retention.ms"]) == (10, "0")
+    with pytest.raises(NoPeriod):
+        shop.capture(FIRST, FIRST, is_whole=True)
     said = " ".join(str(block) for block in page_of(plan).blocks)
     assert "what a key was in between cannot be told" in said
     assert "everything that the source holds now" in said

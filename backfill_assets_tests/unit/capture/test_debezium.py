@@ -48,8 +48,9 @@ def test_a_record_without_a_value_states_the_delete_before_it_once_more(form: st
     at = next(number for number, (_, value) in enumerate(records) if value is None)
     (key, written), (same, _) = records[at - 1], records[at]
     assert written is not None and key == same
-    found, event = as_delete(same.encode(), Keyed(key=key.encode(), value=written.encode())), json.loads(written)
-    assert found is not None
+    stating = as_delete(same.encode(), Keyed(key=key.encode(), value=written.encode()))
+    assert stating is not None
+    found, event = json.loads(stating), json.loads(written)
     change, stated = (each.get("payload", each) for each in (event, found))
     assert (stated["op"], stated["source"]) == ("d", change["source"])
     assert stated["before"] == {"order_id": change["before"]["order_id"]}
@@ -61,8 +62,8 @@ def test_a_record_without_a_value_states_the_delete_before_it_once_more(form: st
 def test_a_delete_that_is_gone_from_the_feed_ended_its_key_behind_the_record_before() -> None:
     records = recording("plain")
     (key, _), (other, written) = records[0], records[1]
-    found = as_delete(key.encode(), Keyed(key=other.encode(), value=(written or "").encode()))
-    assert found is not None
+    stating = as_delete(key.encode(), Keyed(key=other.encode(), value=(written or "").encode()))
+    found = json.loads(stating or "{}")
     assert found["before"] == json.loads(key)
     assert found["source"]["lsn"] == json.loads(written or "")["source"]["lsn"] + 1
 

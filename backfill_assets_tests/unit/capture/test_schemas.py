@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from backfill_assets.capture.errors import ReadFailed, StreamAway, StreamDenied
-from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
-from backfill_assets.capture.schemas import BrokenValue, ValueReader, value_reader
+from backfill_assets.capture.schema_sources import BrokenValue, SchemaFolder, SchemaRegistry
+from backfill_assets.capture.schemas import ValueReader, value_reader
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import KafkaTopic
 from backfill_assets_tests.domains import captured
@@ -318,3 +318,31 @@ def test_schemas_that_cannot_be_had_are_refused_when_they_are_declared(values: A
 def test_keys_have_a_schema_only_where_schemas_are() -> None:
     with pytest.raises(InvalidDeclaration, match="does not say where schemas are"):
         replace(captured.sales, capture=replace(TOPIC, key_format="schema"))
+
+
+def test_an_event_of_debezium_in_avro_has_its_values_as_texts(tmp_path: Path) -> None:
+    row = [
+        {"name": "order_id", "type": "int"},
+        {"name": "amount", "type": ["null", {**of("bytes", "decimal", precision=12, scale=2), "connect.version": 1}]},
+        {"name": "placed", "type": [{"type": "long", "connect.name": "io.debezium.time.MicroTimestamp"}, "null"]},
+    ]
+    value = {"type": "record", "name": "Value", "namespace": "shop.public.orders", "fields": row}
+    envelope = {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": "shop.public.orders",
+        "fields": [
+            {"name": "before", "type": ["null", value], "default": None},
+            {"name": "after", "type": ["null", "Value"], "default": None},
+            {"name": "op", "type": "string"},
+        ],
+        "connect.name": "shop.public.orders.Envelope",
+    }
+    reader = folder_of(tmp_path, _7_avsc=json.dumps(envelope))
+    on_the_wire = json.loads(json.dumps(envelope).replace('"logicalType": "decimal", ', ""))
+    written = {"after": {"order_id": 1, "amount": b"\x7d", "placed": 1_782_894_600_123_456}, "op": "c"}
+    assert members(reader, avro(7, json.dumps(on_the_wire), written)) == {
+        "before": None,
+        "after": {"order_id": "1", "amount": "1.25", "placed": "2026-07-01T08:30:00.123456"},
+        "op": "c",
+    }

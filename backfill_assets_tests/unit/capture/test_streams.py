@@ -39,7 +39,7 @@ def declared(**changed: Any) -> SourceTable:
         ({"servers": "user:password@broker:9092"}, "have to be like"),
         ({"chunk": 0}, "has to be a number of offsets"),
         ({"lateness": 3}, "has to be a timedelta"),
-        ({"key_format": "avro"}, "has to be 'text' or 'json'"),
+        ({"key_format": "avro"}, "has to be 'text', 'json' or 'schema'"),
         ({"settings": {"isolation.level": "read_uncommitted"}}, "which a capture sets itself"),
         ({"settings": {"enable.auto.commit": "true"}}, "which a capture sets itself"),
         ({"settings": {"sasl.password": "hidden-word"}}, "name it among its secrets"),
