@@ -90,7 +90,7 @@ def test_a_line_that_is_no_change_of_the_table_is_rejected_with_the_reason(room:
         "the line is not a JSON object",
         no_event,
         no_event,
-        "debezium_operation is not one of c, u, d, r, t: 'm'",
+        "debezium_operation is not one of c, u, r, d, t: 'm'",
         "the event is of the table public.customers",
         "the event is of the connector for mysql, whose positions are not known",
         "debezium_commit is missing",
