@@ -35,7 +35,7 @@ def events(name: str, start: int = 0, end: int | None = None) -> bytes:
     return b"".join(f"{value}\n".encode() for _, value in recording(name)[start:end] if value is not None)
 
 
-@pytest.mark.parametrize("form", ["plain", "wrapped"])
+@pytest.mark.parametrize("form", [pytest.param("plain", marks=pytest.mark.long), "wrapped"])
 def test_current_rows_are_those_of_the_table(room: LandingRoom, form: str) -> None:
     at = {state.after: state for state in states()}
     before_it, added, end = at["two transactions that overlap"], at["a column is added"], list(at.values())[-1]
@@ -144,6 +144,7 @@ def test_values_are_read_by_the_schema_of_their_event(spark: SparkSession, setti
     }
 
 
+@pytest.mark.long
 def test_a_column_that_the_contract_gets_later_is_read_from_events_that_have_it(
     spark: SparkSession, settings: Settings
 ) -> None:
