@@ -287,6 +287,9 @@ class _Line:
             yield said
         elif said.cell_len <= options.max_width:
             yield said
+        elif not (self.before or any(is_command for _, is_command in _parts(self.value))):
+            said.overflow = "fold"
+            yield said
         else:
             for line in _folded(self.before, list(_parts(self.value)), options.max_width):
                 line.stylize(self.style)
