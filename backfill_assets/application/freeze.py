@@ -56,11 +56,17 @@ def unfreeze(ws: Workspace, freeze_id: str, *, by: str, reason: str) -> Unfrozen
 
 
 def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
-    """What builds what has waited for a freeze, where no daemon does."""
+    """What builds what has waited for a freeze, where no daemon does; or another freeze for which it still waits."""
     # Imported where a freeze ends: landed files and follow-ups bring much along.
     from backfill_assets.application.follow import step_after_change, unfinished
     from backfill_assets.landing.days import pending_days
 
+    with ws.ledger.read() as tx:
+        others = [
+            each for each in tx.freezes.standing(at=ws.clock(), table=ended.table) if each.keeps(ended.partitions)
+        ]
+        if others:
+            return frozen_line(freeze_document(tx, others[-1]))
     table = ws.domain.tables.get(ended.table)
     if isinstance(table, SourceTable):
         with ws.ledger.read() as tx:

@@ -40,7 +40,7 @@ class Unfrozen:
         freeze: What was frozen.
         ended_by: Who ended it.
         why: Why.
-        next_step: What builds what has waited for it; null when nothing has.
+        next_step: What builds what has waited for it, or the freeze that still keeps some of it; null when nothing has.
     """
 
     freeze: Freeze
