@@ -190,14 +190,18 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
         frozen = freezes_over(ws, tx, [planned.manifest])
         instead = alternatives(ws, tx, planned, brings)
-        no_rows_of = _no_rows_of(ws, tx, planned.manifest)
+        no_rows_of = _no_rows_of(ws, tx, [planned.manifest])
     seconds = planned.estimate.seconds
     cost = None if seconds is None else ws.settings.tariff.spent(seconds)
     return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, no_rows_of, instead)
 
 
-def _no_rows_of(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> str | None:
-    """The values of a pilot that no accepted row has; None where one has them, or where that is not known."""
+def _no_rows_of(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> str | None:
+    """The values of a pilot, or of all phases of one, that no accepted row has.
+
+    None where one has them, or where that is not known.
+    """
+    manifest = runs[0]
     scope = manifest.publish.scope
     if scope is None:
         return None
@@ -208,7 +212,7 @@ def _no_rows_of(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> str |
     table = ws.domain.derived_table(manifest.table)
     if not {table.schema[column].dataType.typeName() for column, _ in scope.where} <= _OF_ONE_TEXT:
         return None
-    accepted = tx.versions.accepted(table.name, manifest.partitions)
+    accepted = tx.versions.accepted(table.name, [partition for run in runs for partition in run.partitions])
     files = FileSet.of(file for version in accepted.values() for file in version.files.files)
     try:
         is_there = has_row(ws.lake, table.name, files, dict(scope.where))
@@ -230,8 +234,9 @@ def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) ->
         return set_plan_document(planned)
     with ws.ledger.read() as tx:
         brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)]
-        frozen = freezes_over(ws, tx, [plan.manifest for plan in planned.plans])
-    return set_plan_document(planned, brings, frozen)
+        manifests = [plan.manifest for plan in planned.plans]
+        frozen, no_rows_of = freezes_over(ws, tx, manifests), _no_rows_of(ws, tx, manifests)
+    return set_plan_document(planned, brings, frozen, no_rows_of)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

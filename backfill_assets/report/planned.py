@@ -64,12 +64,14 @@ class SetPlan:
         left_out: What is not built, each partition once.
         brings: The newer releases and the other references that its runs bring, compared with the rows they replace.
         frozen: The freezes over some of its partitions.
+        no_rows_of: As of the plan of one run: the values of a pilot in phases.
     """
 
     planned: PlannedSet = field(metadata=INLINE)
     left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
     frozen: tuple[FreezeDocument, ...]
+    no_rows_of: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,16 +123,20 @@ def set_plan_document(
     planned: PlannedSet | NothingToRebuild,
     brings: Sequence[BroughtAlong] = (),
     frozen: Sequence[FreezeDocument] = (),
+    no_rows_of: str | None = None,
 ) -> SetPlan | NothingPlanned:
     """The plan of a set.
 
     Args:
         frozen: The freezes over some of its partitions.
+        no_rows_of: The values of a pilot in phases that no accepted row has.
     """
     left_out = left_out_documents(planned.left_out)
     if isinstance(planned, NothingToRebuild):
         return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
-    return SetPlan(planned=planned, left_out=left_out, brings=tuple(brings), frozen=tuple(frozen))
+    return SetPlan(
+        planned=planned, left_out=left_out, brings=tuple(brings), frozen=tuple(frozen), no_rows_of=no_rows_of
+    )
 
 
 def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ...]:

@@ -9,6 +9,7 @@ from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode
 from backfill_assets.planning.partitions import Partitions, count_of
+from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Agree, Prove, Stage
 from backfill_assets.report.page import (
@@ -74,7 +75,7 @@ def plan_page(plan: PlanDocument) -> Page:
         ),
         *backwards([goes_back_words(each) for each in plan.goes_back]),
         *_brings(plan.brings),
-        _no_rows(plan),
+        _no_rows(plan.no_rows_of, manifest.publish.scope),
         frozen_section(plan.frozen),
         _reads(run.inputs),
         section("Snapshots that are not used", Items(items=tuple(f"{day}: {why}" for day, why in run.skipped))),
@@ -93,6 +94,7 @@ def plan_page(plan: PlanDocument) -> Page:
 def set_plan_page(plan: SetPlan) -> Page:
     """The plan of a set: what a change asks for, table by table, and what will be done."""
     planned, manifest = plan.planned, plan.planned.manifest
+    scope = planned.plans[0].manifest.publish.scope
     conflicts = sorted({conflict for run in planned.plans for conflict in run.conflicts})
     return page(
         words("Plan of ", set_ref(manifest.set_id, manifest.name)),
@@ -102,12 +104,14 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("reason", f"{manifest.reason} (asked by {manifest.requested_by})"),
             ("builds", _part_of(planned.planned, planned.asked_for)),
             ("phases", phase_words(manifest.phases) if manifest.phases else None),
+            ("publishes", publish_words(planned.plans[0].manifest.publish) if scope else None),
             ("references", _each(references_described(run.manifest.references) for run in planned.plans)),
             ("policies", _each(f"{run.manifest.table}: {policy_words(run.manifest.policy)}" for run in planned.plans)),
             ("limits of each run", _each(_limits(run.manifest.limits) for run in planned.plans)),
             ("manifest", _draft(manifest.digest)),
         ),
         *_brings(plan.brings),
+        _no_rows(plan.no_rows_of, scope),
         frozen_section(plan.frozen),
         _rebuilds(planned.rebuilds),
         _runs(planned.plans),
@@ -145,14 +149,13 @@ def _brings(brings: Sequence[BroughtAlong]) -> tuple[Note, ...]:
     return tuple(Note(text=f"{brought_along_words(each)}.", tone=Tone.ATTENTION) for each in brings)
 
 
-def _no_rows(plan: PlanDocument) -> Note | None:
+def _no_rows(named: str | None, scope: Scope | None) -> Note | None:
     """That a pilot names what no row has, which may be mistyped."""
-    scope = plan.plan.manifest.publish.scope
-    if plan.no_rows_of is None or scope is None:
+    if named is None or scope is None:
         return None
     so = "every row may change" if scope.is_rest else "only rows that are new can change anything"
     return Note(
-        text=f"No accepted row of these partitions has {plan.no_rows_of}, so that {so}: look whether it is mistyped.",
+        text=f"No accepted row of these partitions has {named}, so that {so}: look whether it is mistyped.",
         tone=Tone.ATTENTION,
     )
 

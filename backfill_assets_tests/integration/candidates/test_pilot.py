@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,22 +14,25 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from rich.console import Console
 
-from backfill_assets.application.plan import described_plan
+from backfill_assets.application.plan import described_plan, described_set_plan, plan_phases
 from backfill_assets.candidates.errors import MergedWithEarlier
 from backfill_assets.candidates.piloting import Pilot
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.phases import AskedPhases, Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.page import Note
 from backfill_assets.report.report import run_report
-from backfill_assets.report.screens.plan import plan_page
+from backfill_assets.report.screens.plan import plan_page, set_plan_page
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.report.words.plans import publish_words
 from backfill_assets.report.words.verdicts import verdict_words
@@ -206,6 +210,14 @@ def test_a_pilot_of_rows_that_are_not_there_is_planned_with_a_warning(meter: Met
             str(each.text) for each in plan_page(described_plan(meter.ws, planned)).blocks if isinstance(each, Note)
         ]
         assert [text for text in found if none in text] == [f"{each}: look whether it is mistyped." for each in warned]
+    in_phases = PlanRequest(
+        table=TABLE, days=DayRange.inclusive(DAYS[0], DAYS[-1]), reason="x", by="ana", scope=Scope(where=mistyped)
+    )
+    phased = plan_phases(meter.ws, in_phases, AskedPhases(count=2, terms=Phases()))
+    shown = io.StringIO()
+    show(Console(file=shown, width=250), set_plan_page(described_set_plan(meter.ws, phased)))
+    assert f"{none} tenant=acmee" in shown.getvalue()
+    assert "only rows of tenant=acmee; all others stay exactly as they are accepted" in shown.getvalue()
 
 
 @dataclass(frozen=True, kw_only=True)
