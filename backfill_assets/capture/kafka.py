@@ -319,11 +319,17 @@ class KafkaStream:
         value, said = message.value(), _kafka_members(message)
         if value is None:
             deleted = self._deleted(message)[1:-1]
-            return f'{{{said}, "{TOMBSTONE}": true{deleted and ", "}{deleted}}}\n'.encode()
+            return f'{{{said}, "{TOMBSTONE}": true{self._version()}{deleted and ", "}{deleted}}}\n'.encode()
         more, members = self._read(value)
         if self._in_events and members is not None:
             self._before = debezium.Keyed(key=self._key_of(message), value=b"{%b}" % members)
         return b"{%b%b%b%b}\n" % (said.encode(), more.encode(), b", " if members else b"", members or b"")
+
+    def _version(self) -> str:
+        """What a delete says of the version of its contract, where the schemas of other records say theirs."""
+        if self._tombstones is None or self._values is None or not self._values.versions:
+            return ""
+        return f', "schema_version": {self._tombstones.version}'
 
     def _read(self, value: bytes) -> tuple[str, bytes | None]:
         """What is said of a value besides, and its members; None when it is no object."""

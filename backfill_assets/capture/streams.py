@@ -145,6 +145,7 @@ class Tombstones:
         column: The column of the operation.
         delete: The value that deletes.
         at: The column that gets the time of the record.
+        version: The version of the contract whose names these are.
         in_events: Whether the other records are change events of Debezium, of which the delete is one more.
     """
 
@@ -152,6 +153,7 @@ class Tombstones:
     column: str
     delete: str
     at: str
+    version: int = 1
     in_events: bool = False
 
 

@@ -327,6 +327,7 @@ class SourceTable:
             column=named.column,
             delete=named.delete,
             at=named.at or self.event_time,
+            version=self.contract_version,
             in_events=self.envelope is not None,
         )
 

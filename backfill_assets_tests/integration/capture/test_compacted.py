@@ -52,14 +52,18 @@ def keys_in(broker: Broker, topic: str) -> list[str]:
 
 
 def clean(broker: Broker, topic: str, *gone: str) -> None:
-    """Waits until the topic has no record of these keys; new segments let the cleaner reach the earlier ones."""
+    """Waits until the topic has no record of these keys; new segments let the cleaner reach the earlier ones.
+
+    A segment is as old as the times of its records say, so that these go on.
+    """
     until = time.monotonic() + 240
     for number in count():
         if not set(gone) & set(keys_in(broker, topic)):
             return
         assert time.monotonic() < until, "the topic was not cleaned within 240 s"
         for partition in (0, 1):
-            broker.write(topic, [sale_record(900_000 + partition, amount=number)], partition=partition)
+            key, value, at = sale_record(900_000 + partition, amount=number)
+            broker.write(topic, [(key, value, at + 1_000 * (number + 1))], partition=partition)
         time.sleep(1)
 
 
