@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -54,7 +55,7 @@ def keys_in(broker: Broker, topic: str) -> list[str]:
 def clean(broker: Broker, topic: str, *gone: str) -> None:
     """Waits until the topic has no record of these keys; new segments let the cleaner reach the earlier ones.
 
-    A segment is as old as the times of its records say, so that these go on.
+    A segment is as old as the times of its records say, so that these are later than all before.
     """
     until = time.monotonic() + 240
     for number in count():
@@ -62,8 +63,9 @@ def clean(broker: Broker, topic: str, *gone: str) -> None:
             return
         assert time.monotonic() < until, "the topic was not cleaned within 240 s"
         for partition in (0, 1):
-            key, value, at = sale_record(900_000 + partition, amount=number)
-            broker.write(topic, [(key, value, at + 1_000 * (number + 1))], partition=partition)
+            key, value, _ = sale_record(900_000 + partition, amount=number)
+            later = at_noon(FIRST + timedelta(days=10)) + 1_000 * number
+            broker.write(topic, [(key, value, later)], partition=partition)
         time.sleep(1)
 
 
