@@ -103,7 +103,7 @@ tests: setup
 	$(RUN) $(PYTEST) -m "not long"
 
 test-long: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka kinesis prometheus readers
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka registry kinesis prometheus readers
 	$(RUN) $(PYTEST) -m long --part $(PART) backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 test-sources: setup
