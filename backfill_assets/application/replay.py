@@ -133,7 +133,7 @@ def approve(ws: Workspace, replay_id: str, *, by: str, note: str) -> ReplayAppro
 
 
 def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> ReplayClosed:
-    """Ends a replay: nobody can go on with it, and the topic that was created for it is deleted.
+    """Ends a replay: no process can go on with it, and the topic that was created for it is deleted.
 
     Raises:
         UnknownName: No such replay.
@@ -279,10 +279,10 @@ def _begun(ws: Workspace, record: ReplayRecord, sender: Sender, *, by: str) -> i
     """How many records are in the topic already.
 
     Raises:
-        Refused: The cluster has forgotten that, so that nobody can go on.
+        Refused: The cluster has forgotten that, so that no process can go on.
     """
     with ws.ledger.read() as tx:
-        state = tx.replays.get(record.replay_id).state  # as it is now that nobody else can write
+        state = tx.replays.get(record.replay_id).state  # as it is now that no other process can write
     done = sender.progress()
     if state is ReplayState.ASKED:
         if done is None:

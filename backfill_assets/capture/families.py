@@ -59,8 +59,8 @@ def opened_stream(
     stream: Stream
     match declared:
         case KafkaTopic():
-            told = secret(declared.values.secrets) if isinstance(declared.values, SchemaRegistry) else {}
-            values = value_reader(declared.values, told) if declared.values is not None else None
+            given = secret(declared.values.secrets) if isinstance(declared.values, SchemaRegistry) else {}
+            values = value_reader(declared.values, given) if declared.values is not None else None
             stream = KafkaStream(declared, secret=secret(declared.secrets), tombstones=tombstones, values=values)
         case PostgresTable():
             stream = PostgresStream(declared, secret=secret(declared.secrets), key=key, columns=columns)

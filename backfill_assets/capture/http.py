@@ -247,7 +247,7 @@ class HttpStream:
         self._before = page
 
     def _kept(self, answer: Answer, parameters: Mapping[str, str]) -> bytes:
-        """An answer byte for byte, behind a line that says what was asked; without what nobody may read."""
+        """An answer byte for byte, behind a line that says what was asked; without secrets."""
         said = {
             "request": {"method": "GET", "url": self._declared.url, "parameters": dict(sorted(parameters.items()))},
             "status": answer.status,

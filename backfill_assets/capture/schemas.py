@@ -57,7 +57,7 @@ class ValueReader:
     Attributes:
         schemas: Where the schemas are.
         versions: By the id of a schema, the version of the contract.
-        used: The schemas that were needed, since somebody emptied this.
+        used: The schemas that were needed, since this was emptied.
     """
 
     schemas: Schemas

@@ -43,7 +43,7 @@ class Surroundings:
 
 
 NOBODY = ("it is not stated who is acting", "--by NAME, or set BACKFILL_USER")
-"""What a command that somebody is responsible for lacks, and how it is added."""
+"""What a command that a person answers for lacks, and how it is added."""
 
 
 def acting_name(by: str) -> str:

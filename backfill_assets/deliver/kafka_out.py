@@ -118,7 +118,7 @@ class ReplayTopic:
 
     @contextmanager
     def sender(self, name: str, *, of: str) -> Iterator[Sender]:
-        """Who may write to the topic while the block lasts, and nobody else of this name.
+        """Who may write to the topic while the block lasts, and no other process of this name.
 
         Args:
             name: What the transactions, and the group that keeps their progress, are called.

@@ -332,7 +332,7 @@ class DerivedTable:
             differs: As for `versioned`.
             explained: As for `versioned`.
             clean_days: As for `versioned`.
-            policy: Who approves its runs; by default nobody has to, as long as readers of this table do not see them.
+            policy: Who approves its runs; by default a policy, as long as readers of this table do not see them.
 
         Raises:
             UnknownName: There is no such release.

@@ -170,7 +170,7 @@ class BasisReads(Queries):
             tables: The tables whose bases are wanted.
             inputs: Tables whose digests are wanted as well; those that a basis has read are added to them.
             partitions: Only the bases of these partitions are wanted.
-            agreed: Without the bases of runs that nobody has approved, because their rows were found equal.
+            agreed: Without the bases of runs that no person has approved, because their rows were found equal.
         """
         named = list(tables)
         accepted = {table: self._accepted_now(table) for table in dict.fromkeys([*named, *inputs])}

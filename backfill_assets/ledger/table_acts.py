@@ -158,7 +158,7 @@ class TableActReads(Queries):
         return frozenset(name for name, each in last.items() if each.act is TableAct.STOP) | self.retired().keys()
 
     def started_at(self, table: str) -> datetime | None:
-        """Since when a version is kept up to date; None if nobody has started that.
+        """Since when a version is kept up to date; None if that was never begun.
 
         Cost: one row per start.
         """
@@ -188,7 +188,7 @@ class TableActWrites(TableActReads):
     def ask(
         self, act: TableAct, *, name: str, table: str, policy: Policy, waits: bool, by: str, reason: str
     ) -> ActRecord:
-        """Records that somebody asks for an act; nothing is done yet.
+        """Records that a person asks for an act; nothing is done yet.
 
         Cost: one row, one event, and one row per cut-over of the name.
 

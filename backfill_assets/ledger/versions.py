@@ -98,7 +98,7 @@ class VersionReads(_VersionQueries):
         return frozenset(p for p in partitions if latest.get(p) is VersionState.ROLLED_BACK)
 
     def verified_unasked(self, table: str, partitions: Sequence[date]) -> frozenset[date]:
-        """Those of the partitions whose accepted rows were found equal last by a run that nobody has approved.
+        """Those of the partitions whose accepted rows were found equal last by a run that no person has approved.
 
         Cost: one index range: one short row per time that a version of the range of days was found equal.
         """

@@ -246,7 +246,7 @@ class PublicationWrites(PublicationChecks):
         self._begin(intent, actor, grounds, verifies=False)
 
     def verify(self, intent: PublicationIntent, *, delta_version: int, actor: str) -> PublicationRecord:
-        """The rows of a run are those that readers see: that is recorded, nothing is swapped, and nobody has to agree.
+        """The rows of a run are those that readers see: it is recorded, nothing is swapped, and no person has to agree.
 
         Cost: as `begin` and `finish`.
 

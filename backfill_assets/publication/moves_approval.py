@@ -63,7 +63,7 @@ def require_may_approve(ws: Workspace, record: CaptureRecord | ReplayRecord, per
     """Refuses a person who may not approve a capture or a replay.
 
     Raises:
-        NotApproved: It is the requester, no person, or nobody of the groups that the policies name.
+        NotApproved: It is the requester, no person, or no member of the groups that the policies name.
     """
     match record:
         case CaptureRecord():

@@ -260,7 +260,7 @@ def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> f
 def _only_a_person(tx: ReadTransaction, area: Area) -> Area:
     """The partitions that no late event restates without a person.
 
-    Their last version was rolled back, and nothing brings back what a person took back; or nobody has agreed to what
+    Their last version was rolled back, and nothing brings back what a person took back; or no person has agreed to what
     their rows were computed from last, because these came out equal.
     """
     return {

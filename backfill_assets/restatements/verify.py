@@ -1,6 +1,6 @@
 """Verify what would change nothing: a run, or a set, whose rows are those that readers see needs no approval.
 
-Nothing is swapped, so that nobody has to agree. What is recorded is that the accepted rows also follow from what the
+Nothing is swapped, so that no person has to agree. What is recorded is that the accepted rows also follow from what the
 run has read; otherwise they would stay stale. The ledger records all runs of a set in one transaction.
 """
 

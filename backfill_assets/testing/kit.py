@@ -94,7 +94,7 @@ class DomainKit:
             clock: Tells the time to everything in this home.
 
         Raises:
-            Refused: The folder is not empty: tests publish, and must not do so where somebody works.
+            Refused: The folder is not empty: tests publish, and must not do so where people work.
         """
         home.mkdir(parents=True, exist_ok=True)
         if any(home.iterdir()):

@@ -206,7 +206,7 @@ def test_the_daily_comparison_is_that_by_hand_and_readers_are_cut_over_at_once_a
                 event(day - 3 * ONE_DAY, 2, "IN", f"L2-{day}"),
             ]
         if number == 1:
-            # In Italy it is the next day by then: a difference that nobody has declared.
+            # In Italy it is the next day by then: a difference that is not declared.
             night = f"IT-NIGHT-{day}"
             news = [*news, event(day, 23, "IT", night)]
         office.lands(news)

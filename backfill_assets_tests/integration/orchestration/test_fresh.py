@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 
-import pytest
 from dagster import AssetCheckKey, AssetKey
 
 from backfill_assets.application import look
@@ -15,27 +12,12 @@ from backfill_assets.orchestration.fresh import FRESH
 from backfill_assets.orchestration.partitions import partitions_definition
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import Grain
-from backfill_assets_tests.support.by_hand import JANUARY, Hand, open_by_hand
-from backfill_assets_tests.support.dagster_record import open_record
+from backfill_assets_tests.support.by_hand import JANUARY, Hand
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.ticks import Ticks
 
 SIXTH = date(2026, 1, 6)
 GOLD = AssetCheckKey(AssetKey(["gold", "sales_monthly"]), FRESH)
-
-
-@pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    opened = open_by_hand(tmp_path / "home")
-    yield opened
-    opened.ws.close()
-
-
-@pytest.fixture
-def ticks(hand: Hand) -> Iterator[Ticks]:
-    found = Ticks(hand.ws)
-    with open_record(hand.ws.settings) as instance, found.open(instance):
-        yield found
 
 
 def shown(ticks: Ticks, key: AssetCheckKey, grain: Grain) -> dict[str, str]:

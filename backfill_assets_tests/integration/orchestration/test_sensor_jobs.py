@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
@@ -30,8 +30,7 @@ from backfill_assets.restatements.undo import rollback_set, rollback_with_depend
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import worded
-from backfill_assets_tests.support.by_hand import Hand, open_by_hand
-from backfill_assets_tests.support.dagster_record import open_record
+from backfill_assets_tests.support.by_hand import Hand
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.ledger_examples import an_offered_file
 from backfill_assets_tests.support.orchestration_examples import failures
@@ -43,20 +42,6 @@ FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
 
 class KilledThere(BaseException):
     """Ends an operation at a place, as a kill would."""
-
-
-@pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    opened = open_by_hand(tmp_path / "home")
-    yield opened
-    opened.ws.close()
-
-
-@pytest.fixture
-def ticks(hand: Hand) -> Iterator[Ticks]:
-    found = Ticks(hand.ws)
-    with open_record(hand.ws.settings) as instance, found.open(instance):
-        yield found
 
 
 def run_of(hand: Hand, run_id: str) -> RunRecord:

@@ -108,7 +108,7 @@ def test_logical_types_keep_their_unit_and_their_digits(
     tmp_path: Path, kind: Any, plain: Any, written: Any, found: str
 ) -> None:
     reader = folder_of(tmp_path, _7_avsc=record(v=kind))
-    # Written as the number or the bytes that it is on the wire, so that nobody rounds it before.
+    # Written as the number or the bytes that it is on the wire, so that it is not rounded before.
     assert members(reader, avro(7, record(v=plain), {"v": written})) == {"v": found}
 
 

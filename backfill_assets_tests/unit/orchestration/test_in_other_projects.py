@@ -1,4 +1,4 @@
-"""A domain in a project of somebody else's: merged with its definitions, or declared as a component."""
+"""A domain in another project: merged with its definitions, or declared as a component."""
 
 from __future__ import annotations
 
