@@ -56,6 +56,8 @@ TOMBSTONE = "kafka_tombstone"
 """The member of a landed record that had no value."""
 _SAMPLED = 100
 """So many records of a partition say about how long the others are."""
+_WAITED_S = 0.1
+"""How long a batch is waited for that is not full: of a range of which some offsets have no record."""
 _LOOKED_BACK = 100
 """So many offsets before a piece are looked at for the last record with a value."""
 _NOTHING = "{}"
@@ -276,7 +278,7 @@ class KafkaStream:
         try:
             at, heard = start, time.monotonic()
             while at < end:
-                answered = consumer.consume(num_messages=most, timeout=1.0)
+                answered = consumer.consume(num_messages=min(most, end - at), timeout=_WAITED_S)
                 batch: list[Message] = []
                 for message in answered:
                     error = message.error()
@@ -384,7 +386,8 @@ class KafkaStream:
     @cached_property
     def _consumer(self) -> Consumer:
         group = f"backfill-capture-{secrets.token_hex(8)}"  # required, and never created: nothing is committed
-        most = {"queued.max.messages.kbytes": 32_768, "fetch.queue.backoff.ms": 10}
+        # The range is there: a broker that waits for more at its end would hold up the next one.
+        most = {"queued.max.messages.kbytes": 32_768, "fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 20}
         consumer: Consumer = self._client.kafka.Consumer({**self._client.usual, **most, **FIXED, "group.id": group})
         return consumer
 

@@ -86,6 +86,7 @@ def test_a_snapshot_is_the_last_value_of_every_key_and_changes_go_on_behind_it(
     first = shop.capture(first=None, is_whole=True, builds=True)
     assert first.plan.is_whole and 20 <= first.captured <= 26  # it may have been cleaned meanwhile
     expected = {f"s{number:06}": 99 if number < 5 else 10 for number in range(20) if number != 7}
+    assert first.landed is not None and first.landed.load is not None, repr(first)
     assert amounts(shop) == expected
 
     # What is new goes on where the snapshot ends.

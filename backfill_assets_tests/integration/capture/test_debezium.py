@@ -102,7 +102,9 @@ def test_current_rows_are_those_of_the_table_and_tombstones_are_duplicates(
     by_offset = {each.record.original_path.split("-")[-2]: each.record.counts for each in report.landed.imports}
     tombstones = [number for number, (_, value) in enumerate(records[:10]) if value is None]
     assert tombstones
-    assert all(by_offset[str(offset)].duplicate == 1 for offset in tombstones)
+    assert {offset: by_offset[str(offset)].duplicate for offset in tombstones} == dict.fromkeys(tombstones, 1), (
+        by_offset
+    )
     write(broker, topic, records[10:])
     report = shop().take()
     assert report.landed is not None
