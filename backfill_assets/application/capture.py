@@ -335,7 +335,10 @@ def _land(
         acting.listener(Progress(step="land", done=len(outcomes), total=len(waiting), line=line))
 
     for whole, some in groupby(waiting, lambda each: each.capture_id if records[each.capture_id].is_whole else None):
-        captures = [StreamCapture(_landed_file(table, each, records[each.capture_id])) for each in some]
+        captures = [
+            StreamCapture(file=_landed_file(table, each, records[each.capture_id]), record_count=each.records)
+            for each in some
+        ]
         if whole is None:
             land_files(work, captures, OnDuplicate.IGNORE, report)
             continue

@@ -193,6 +193,15 @@ class NotAsCaptured(Refused):
 
 
 @sentence
+class RecordsMissing(Refused):
+    """of the {captured} records that were captured in {path}, {landed} landed, so that none of them counts."""
+
+    path: str
+    captured: int
+    landed: int
+
+
+@sentence
 class NothingWhole(Refused):
     """{name} has what happened, and no present state that could be read as a whole."""
 

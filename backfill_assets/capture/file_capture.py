@@ -44,6 +44,10 @@ class FileCapture:
         return self.path.name
 
     @property
+    def record_count(self) -> int | None:
+        return None
+
+    @property
     def size_bytes(self) -> int:
         try:
             return self.path.stat().st_size * (_OF_GZIP if self.path.suffix.lower() == ".gz" else 1)

@@ -249,7 +249,8 @@ class KafkaStream:
     def file_name(self, resolution: Resolution, piece: Span) -> str:
         identity = resolution.stream.rpartition("/")[2]
         offsets = f"{int(piece.range_from):012}-{int(piece.range_to):012}"
-        return f"{self._declared.topic}-{identity}/{identity}-{piece.partition}-{offsets}{self.kind.suffix}"
+        # An identity may begin with an underscore, and then the file would be a hidden one.
+        return f"{self._declared.topic}-{identity}/topic-{identity}-{piece.partition}-{offsets}{self.kind.suffix}"
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         partition, start, end = _number(piece.partition), int(piece.range_from), int(piece.range_to)

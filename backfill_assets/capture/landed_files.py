@@ -129,6 +129,8 @@ class LandingPlace:
         Returns:
             Where it is kept, relative to the landing place.
         """
+        if name.rpartition("/")[2].startswith(("_", ".")):
+            raise ValueError(f"Spark reads no records of the hidden file {name}")
         stored_path = f"{self._folder}/{name}"
         if self.files.stat(stored_path) is None:
             copy.chmod(copy.stat().st_mode & 0o444)
@@ -179,6 +181,10 @@ class Capture(Protocol):
     @property
     def size_bytes(self) -> int:
         """About how many bytes its records are, not compressed; 0 when that cannot be known before it is read."""
+
+    @property
+    def record_count(self) -> int | None:
+        """How many records each of its files has; None where only reading them tells."""
 
     def require(self) -> None:
         """Refuses, before anything is read, what surely cannot be captured."""

@@ -69,11 +69,12 @@ def _kept(
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StreamCapture:
     """A piece of a stream that is a file of the landing place already: it lands without the stream."""
 
     file: LandedFile
+    record_count: int
 
     @property
     def name(self) -> str:

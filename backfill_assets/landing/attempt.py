@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.errors import BadFile, Fault, RecordsMissing
 from backfill_assets.capture.landed_files import Capture, FileKind, LandedFile, LandingPlace, landing_place
 from backfill_assets.core.crash_points import Point, Reached
 from backfill_assets.core.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
@@ -101,7 +101,7 @@ class Landing:
 
         for file, probe in capture.read(self.place, check):
             self.reached(Point.LAND_ARCHIVED)
-            yield Archived(file=file, probe=probe)
+            yield Archived(file=file, probe=probe, record_count=capture.record_count)
 
     def begun(self, files: Sequence[LandedFile], on_duplicate: OnDuplicate) -> list[ImportRecord]:
         """Landed files as imports in progress, in the order of their arrival."""
@@ -232,6 +232,14 @@ class Landing:
             names = ", ".join(record.name for record in imports)
             why = f"cannot be read to its end ({found.group(1)})"
             raise BadFile(path=names, fault=Fault.DAMAGED, why=why) from error
+
+
+def require_all(archived: Sequence[Archived], imports: Sequence[ImportRecord], found: Account) -> None:
+    """Refuses files of which other records were read than were captured."""
+    for each, record in zip(archived, imports, strict=True):
+        captured, landed = each.record_count, found.files[record.import_id].counts.landed
+        if captured not in (None, landed):
+            raise RecordsMissing(path=each.file.stored_path, captured=captured, landed=landed)
 
 
 def is_about_a_file(error: BaseException) -> bool:

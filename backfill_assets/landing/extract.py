@@ -21,7 +21,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.domain import Operation
 from backfill_assets.domain.operations import is_current
 from backfill_assets.lake.row_values import Texts, texts
-from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.attempt import Landing, require_all
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, with_and_without
 from backfill_assets.landing.conformed import (
@@ -218,6 +218,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
                 work.conform(each, record)
             withdrawn = _withdraw(work, files, stating, extract, in_scope)
             found = work.account(imports)
+            require_all(archived, files, found)
             imports = _finished(work, imports, found, archived, statement, withdrawn, extract)
         work.reached(Point.LAND_FINISHED)
     landed = [landed_now(record, found) for record in imports]

@@ -30,10 +30,11 @@ SCHEMA_VERSION = "schema_version"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """A landed file with the result of probing it."""
+    """A landed file with the result of probing it, and how many records it has where that is known from its source."""
 
     file: LandedFile
     probe: Probe
+    record_count: int | None
 
 
 def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:

@@ -18,7 +18,7 @@ from backfill_assets.capture.landed_files import Capture, LandedFile
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.attempt import Landing, is_about_a_file
+from backfill_assets.landing.attempt import Landing, is_about_a_file, require_all
 from backfill_assets.landing.batches import batches
 from backfill_assets.landing.classify import Account, recount
 from backfill_assets.landing.file_versions import Archived
@@ -135,6 +135,7 @@ def _land_new(
         try:
             work.conform_together(archived, begun)
             found = work.account(begun)
+            require_all(archived, begun, found)
         except Exception as error:
             if not is_about_a_file(error):
                 raise
@@ -156,6 +157,7 @@ def _take_in(work: Landing, archived: Archived, record: ImportRecord, old_days: 
     with work.attempting([record]):
         work.conform(archived, record)
         found = work.account([record])
+        require_all([archived], [record], found)
         recounted: Mapping[str, ImportCounts] = {}
         if record.landed_at is not None:
             found, recounted = _recounted(work, record, found)

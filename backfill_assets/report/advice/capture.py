@@ -55,7 +55,7 @@ def of_capture(error: BackfillError) -> Advice | None:
             return step("read everything once more: ", Option("snapshot"))
         case errors.AnswerHoldsSecret():
             return "ask the API in a way in which it does not repeat what it was told"
-        case errors.NotAsCaptured():
+        case errors.NotAsCaptured() | errors.RecordsMissing():
             return "bring the file back from a copy"
         case _:
             return None

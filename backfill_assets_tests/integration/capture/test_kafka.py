@@ -16,11 +16,14 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
+from backfill_assets.application import capture as capturing
 from backfill_assets.application import look
 from backfill_assets.application.capture import approve
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.capture.errors import CreatedAgain, OtherTopic, RangeExpired, StreamAway
+from backfill_assets.capture.errors import CreatedAgain, OtherTopic, RangeExpired, RecordsMissing, StreamAway
+from backfill_assets.capture.landed_files import LandedFile
+from backfill_assets.capture.stream_files import StreamCapture
 from backfill_assets.capture.streams import Pace
 from backfill_assets.ledger.errors import NeedsAnother, NoApprovalAwaited
 from backfill_assets.planning.partitions import DayRange
@@ -85,6 +88,24 @@ def test_what_was_written_is_landed_and_built_once_and_the_same_again(shop_of: S
     elsewhere = shop_of(shop.topic, home="elsewhere", chunk=700)
     elsewhere.capture()
     assert elsewhere.bytes() == shop.bytes()
+
+
+def test_a_file_of_which_not_every_record_is_read_does_not_land(
+    shop_of: ShopOf, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = shop_of()
+    broker.write(shop.topic, sale_records(20))
+    with monkeypatch.context() as patched:
+
+        def one_more(*, file: LandedFile, record_count: int) -> StreamCapture:
+            return StreamCapture(file=file, record_count=record_count + 1)
+
+        patched.setattr(capturing, "StreamCapture", one_more)
+        with pytest.raises(RecordsMissing, match=r"of the 21 records that were captured in .*, 20 landed"):
+            shop.capture(builds=True)
+    report = shop.capture(builds=True)
+    assert report.captured == 0
+    assert len(shop.rows()) == 20
 
 
 @pytest.mark.long

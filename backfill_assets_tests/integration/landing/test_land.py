@@ -297,6 +297,7 @@ class Positions:
 
     name = "topic-3"
     size_bytes = 0
+    record_count = 2
     records: tuple[bytes, ...]
 
     def require(self) -> None:

@@ -17,10 +17,12 @@ from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis import Shard, covers, in_order, order_of
 from backfill_assets.capture.kinesis_stream import KinesisStream
+from backfill_assets.capture.landed_files import LandingPlace
 from backfill_assets.capture.secrets_by_name import secrets_named
-from backfill_assets.capture.streams import Captured, Pace, Span
+from backfill_assets.capture.streams import Captured, Pace, Resolution, Span
 from backfill_assets.core.errors import InvalidDeclaration, PackageMissing
 from backfill_assets.domain import Operations, SourceTable
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.domains import captured
 
@@ -160,6 +162,21 @@ def test_pieces_are_what_is_not_captured_in_order_each_once_and_cut_where_every_
     read = [offset for each in pieces for offset in range(int(each.range_from), int(each.range_to))]
     assert read == [offset for offset in range(*wanted) if offset not in held]
     assert all(int(each.range_from) // chunk == (int(each.range_to) - 1) // chunk for each in pieces)
+
+
+def test_no_landed_file_is_hidden_from_spark_whatever_the_identity_of_a_topic_is(tmp_path: Path) -> None:
+    resolution = Resolution(
+        family="kafka", name="sales", stream="cluster/_wGINzRvyQ", pinned={}, is_compacted=False, spans=()
+    )
+    name = KafkaStream(TOPIC, secret={}).file_name(resolution, span(0, 7))
+    place = LandingPlace(source="bronze.sales", files=LocalFiles(tmp_path), incoming=tmp_path / "incoming")
+    with place.scratch() as copy:
+        copy.write_bytes(b"records")
+        assert (tmp_path / place.keep(copy, name)).read_bytes() == b"records"
+    for hidden in ("_wGINzRvyQ.jsonl", "folder/.records"):
+        with place.scratch() as copy, pytest.raises(ValueError, match="hidden"):
+            copy.write_bytes(b"records")
+            place.keep(copy, hidden)
 
 
 @pytest.mark.parametrize(
