@@ -63,7 +63,7 @@ help:
 	@echo "make test-s3  the tests of landing, publication, sets, resume, leases, recovery, vacuum, audit and reproduction with"
 	@echo "              every lake and its landed files in an object store, which also fails on purpose"
 	@echo "make test-s3-faults  kill every operation at each of its places, and play 2,000 interleavings, with every lake in an"
-	@echo "              object store (PART=1/3 for the first of three sittings; HOW=twice or HOW='in recovery too' kills again)"
+	@echo "              object store (PART=1/3 for the first of three sittings; HOW=twice kills again, and the recovery too)"
 	@echo "make test-cluster  one restatement of a quarter in a folder and, with the lake in an object store, on this machine, a"
 	@echo "              standalone cluster and Spark Connect: equal rows and verdicts"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
