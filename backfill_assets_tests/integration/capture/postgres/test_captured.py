@@ -257,7 +257,7 @@ def test_a_second_snapshot_reconciles_also_with_changes_that_land_after_it(
 @pytest.mark.long
 def test_the_declaration_of_the_page_captures_a_table(server: SourceDatabase, shop_of: ShopOf, tmp_path: Path) -> None:
     text = (PROJECT_ROOT / "docs" / "sources.md").read_text(encoding="utf-8")
-    (block,) = re.findall(r"```python\n(orders = SourceTable.*?)```", text, re.DOTALL)
+    (block,) = re.findall(r"```python\n(orders = SourceTable[^`]*PostgresTable[^`]*)```", text)
     names: dict[str, Any] = {}
     exec("from backfill_assets.domain import *\nfrom pyspark.sql.types import *\n" + block, names)
     orders, shop = names["orders"], shop_of()
