@@ -11,7 +11,7 @@ from pathlib import Path
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.errors import BackfillError, LeavesOrphans, Refused
+from backfill_assets.core.errors import BackfillError, LeavesOrphans, NotApproved, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
@@ -114,12 +114,18 @@ class Teller:
         self.paper.land(ws, orders, by="ana")
         return self.load(ws, f"land {orders}")
 
-    def load(self, ws: Workspace, what: str = "load") -> str:
-        """Bronze is built from what has landed."""
+    def load(self, ws: Workspace, what: str = "load", *, agreed: bool = False) -> str:
+        """Bronze is built from what has landed; days whose load was undone only once ben agrees."""
         run = operations.plan_load(ws, "bronze.orders", partitions=None, by="ana", reason="landed")
         if run is not None:
             self._carry(ws, run.run_id)
-            operations.publish(ws, run.run_id, by="ana")
+            try:
+                operations.publish(ws, run.run_id, by="ana")
+            except NotApproved:
+                if not agreed:
+                    raise
+                operations.approve(ws, run.run_id, by="ben")
+                operations.publish(ws, run.run_id, by="ana")
         return what
 
     def plan(self, ws: Workspace) -> str:
@@ -251,7 +257,7 @@ class Teller:
     def end(self) -> Iterator[str]:
         """Everything that was left half done is ended, and then nothing is stuck."""
         self.recover(self.ws)
-        self.load(self.ws)
+        self.load(self.ws, agreed=True)
         self.follow(self.ws)
         yield from self.look(most_runs=100)
         yield from nothing_is_stuck(self.ws, Standing.of(self.ws))
