@@ -21,7 +21,13 @@ from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
 from backfill_assets.staleness.find import SourceChanges, source_changes
-from backfill_assets.staleness.landed_news import LandedNews, days_of_late_events, days_with_moved_keys, landed_news
+from backfill_assets.staleness.landed_news import (
+    LandedNews,
+    days_of_late_events,
+    days_that_lost_files,
+    days_with_moved_keys,
+    landed_news,
+)
 from backfill_assets.workspace import Workspace
 
 OPEN_RUNS = (
@@ -239,8 +245,8 @@ def _draft(tx: ReadTransaction, work: OpenWork, closure: Callable[[AbstractSet[S
 
 
 def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> frozenset[SourceDay]:
-    """The days to which late events came within the lateness of their source, and that a publication still asks to
-    follow."""
+    """The days to which late events came within the lateness of their source, and nothing else, and that a publication
+    still asks to follow."""
     lateness = {source.name: source.lateness.days for source in ws.domain.sources if source.lateness is not None}
     asked = {
         (entry.table, day)
@@ -254,7 +260,8 @@ def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> f
         if day in asked and all(_follows(ws, t) for t in tables)
     }
     # A file of which only some days are built has changed these all the same.
-    return days_of_late_events(landed_news(ws.graph, tx, candidates, LIVE), lateness)
+    late = days_of_late_events(landed_news(ws.graph, tx, candidates, LIVE), lateness)
+    return late - days_that_lost_files(ws.graph, tx, {day: candidates[day] for day in late})
 
 
 def _only_a_person(tx: ReadTransaction, area: Area) -> Area:

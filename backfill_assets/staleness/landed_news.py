@@ -115,6 +115,30 @@ def landed_news(
     return found
 
 
+def days_that_lost_files(
+    graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, frozenset[str]]
+) -> frozenset[SourceDay]:
+    """The changed days that are built now without a file of theirs with which the versions were built that accepted
+    output was computed from: a load of them was rolled back, and what that took away is no late event."""
+    if not changes:
+        return frozenset()
+    before = {
+        day: frozenset[str]().union(*(basis.imports for basis in bases))
+        for day, bases in _read_before(graph, tx, changes).items()
+    }
+    found: set[SourceDay] = set()
+    for source in {source for source, _ in changes}:
+        days = sorted(day for name, day in changes if name == source)
+        makers = {day: claim.run_id for day, claim in tx.versions.claims(source, days).items()}
+        present = {run_id: tx.bases.of_run(run_id, ()).imports for run_id in sorted(set(makers.values()))}
+        for each in tx.imports.days(source=source, days=days):
+            day = each.event_date
+            has = present.get(makers.get(day, ""), frozenset())
+            if each.import_id in before.get((source, day), frozenset()) and each.import_id not in has:
+                found.add((source, day))
+    return frozenset(found)
+
+
 def _is_new(news: LandedNews, read: Iterable[Basis]) -> bool:
     """Whether a version of the day that output was computed from was built without the file, or before it was
     landed again."""

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Mapping
+from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
 
-from backfill_assets.application import live
+from backfill_assets.application import live as live_path
+from backfill_assets.application.follow import follow
+from backfill_assets.application.live import live
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import subject_of
+from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.versions import VersionReads
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.publication import proposals, publish
 from backfill_assets.restatements import undo
 from backfill_assets.staleness import find
 from backfill_assets.staleness.landed_news import News
-from backfill_assets_tests.faults.alone import tell_all
+from backfill_assets_tests.faults.alone import TURNOVER, Alone, begun, tell_all
+from backfill_assets_tests.faults.keyed_paper import ORDERS, Order
+from backfill_assets_tests.faults.paper import without_spark
 
 STEPS = 20
 MOST = 40
@@ -23,6 +33,36 @@ MOST = 40
 def test_one_person_changes_what_policies_grant_and_nothing_else() -> None:
     found = [story.text for story in tell_all(range(1000, 1004), STEPS) if story.violations]
     assert not found, found[0]
+
+
+def _rolls_back_a_load_behind_output(folder: Path) -> list[str]:
+    """Eve rolls back the load of a correction that output was computed from; a late event has landed besides."""
+    with begun(folder) as (home, paper):
+        teller = Alone(home=home, chance=random.Random(0), paper=paper)
+        ws, eve, last = teller.ws, Acting(by="eve", recorder=Unrecorded()), date(2026, 2, 1)
+        with without_spark(paper):
+            paper.take_in(ws, [Order(key=f"1-{last}", day=last, row=(89, 5))], by="eve")
+            teller.load(ws)
+            teller.time.at += timedelta(days=1)
+            live(ws, eve)
+            assert list(teller.look()) == []
+            with ws.ledger.read() as tx:
+                (load, *_) = tx.runs.records(table=ORDERS, states=[RunState.PUBLISHED])
+                assert last - timedelta(days=1) in tx.versions.claims(TURNOVER)
+            paper.take_in(ws, [Order(key="late", day=last, row=(7, 7))], by="eve")
+            subject_of(ws, load.run_id).rollback(eve, reason="mine", with_dependents=False)
+            follow(ws, eve)
+            found = list(teller.look())
+        ws.close()
+    return found
+
+
+def test_the_rollback_of_a_load_does_not_follow_because_a_late_event_landed_besides(tmp_path: Path) -> None:
+    assert _rolls_back_a_load_behind_output(tmp_path) == []
+    (tmp_path / "without").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proposals, "days_that_lost_files", lambda *_: frozenset())
+        assert "has changed approved keys" in str(_rolls_back_a_load_behind_output(tmp_path / "without"))
 
 
 def _within_lateness(news: News, lateness: Mapping[str, int]) -> frozenset[SourceDay]:
@@ -44,7 +84,7 @@ def _whatever_comes_in_time_follows(patch: pytest.MonkeyPatch) -> None:
 
 
 def _live_does_not_mind_moved_keys(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(live, "days_held_by_moves", lambda *_: {})
+    patch.setattr(live_path, "days_held_by_moves", lambda *_: {})
 
 
 def _a_release_comes_with_a_late_event(patch: pytest.MonkeyPatch) -> None:
