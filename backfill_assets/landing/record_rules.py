@@ -162,6 +162,8 @@ def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *,
     raw, value = F.col(_raw(name)), F.col(name)
     is_text = isinstance(target, StringType) and isinstance(found, BinaryType)
     is_empty = raw.isNull() | (is_blank(value, target) if is_text else is_blank(raw, found))
+    if isinstance(target, BinaryType):
+        is_empty &= value.isNull()  # an empty text is a binary of no bytes
     rules = [_missing(name, source, is_empty)] if required else []
     if isinstance(target, StringType):
         problem = "is not UTF-8 text" if isinstance(found, (StringType, BinaryType)) else "cannot be written as JSON"

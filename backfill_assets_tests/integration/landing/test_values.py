@@ -316,6 +316,14 @@ def test_a_text_is_a_value_of_its_type_or_the_reason_names_it(room: LandingRoom,
     assert wrong == []
 
 
+def test_an_empty_text_is_a_binary_of_no_bytes_also_where_one_is_required(opened: Any) -> None:
+    fields = [StructField(each.name, each.dataType, each.nullable and each.name != "bytes") for each in VALUES.schema]
+    with opened(replace(VALUES, schema=StructType(fields))) as required:
+        rows = required.judge(as_json([("bytes", ""), ("bytes", "aGk="), ("bytes", " "), ("whole", "1")]), "a.jsonl")
+    no_bytes = "bytes is missing"
+    assert [plainly(value) for value in found(rows, ["bytes"] * 4)] == [b"", b"hi", no_bytes, no_bytes]
+
+
 @pytest.mark.long
 def test_objects_and_arrays_of_json_lines_are_structs_and_arrays(room: LandingRoom) -> None:
     nested = [(name, text, value) for name, text, value in TEXTS if name in ("numbers", "amounts", "line")]
