@@ -109,7 +109,7 @@ def _violations(file: Heavy, said: str, mib: int, seconds: float) -> Iterator[st
     document = json.loads(said)
     if file.landed is None and document.get("error", {}).get("type") != "UnreadableFile":
         yield f"{file.name} was not refused: {said[:300]}"
-    if file.landed is not None and [each["landed"] for each in document.get("imports", ())] != [file.landed]:
+    if file.landed is not None and [each["counts"]["landed"] for each in document.get("imports", ())] != [file.landed]:
         yield f"{file.name} did not land {file.landed} records: {said[:300]}"
 
 
