@@ -17,8 +17,8 @@ from itertools import groupby
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.statements import require_another
+from backfill_assets.application.streams import opened_stream
 from backfill_assets.capture.errors import NotCaptured
-from backfill_assets.capture.families import opened_stream
 from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
 from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Span, Stream, Written

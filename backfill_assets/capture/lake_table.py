@@ -1,6 +1,6 @@
 """Lake table: how an author declares that a source is captured from a Delta table that others write.
 
-What reads it is in `delta_changes`. Secrets are named in a declaration, and read when they are used.
+What reads it is in `lake.changes_of_others`. Secrets are named in a declaration, and read when they are used.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from backfill_assets.capture.errors import NoStream, ReadFailed
 from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity, plain
 from backfill_assets.capture.kafka_topic import FIXED, KafkaReplay
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.deliver.errors import LiveTopic, TooLarge, WriteFailed
+from backfill_assets.deliver.errors import TooLarge, WriteFailed
 from backfill_assets.ledger.errors import LostWork
 
 if TYPE_CHECKING:
@@ -259,9 +259,3 @@ class Sender:
             return TooLarge(topic=self._client.topic, why=plain(large.str()))
         found = self._client.failure(self._undelivered[0] if self._undelivered else error)
         return WriteFailed(topic=self._client.topic, why=found.why) if isinstance(found, ReadFailed) else found
-
-
-def require_not_live(topic: ReplayTopic, name: str, table: str, *, mark: str) -> None:
-    """Refuses a topic that another client created between the plan and now."""
-    if topic.mark != mark:
-        raise LiveTopic(topic=name, table=table)

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.support.by_hand import Hand, open_by_hand
 from backfill_assets_tests.support.kafka_broker import Broker, NoBroker, running_broker
 from backfill_assets_tests.support.lakes import SWITCH as LAKE_SWITCH
 from backfill_assets_tests.support.lakes import use_store
@@ -40,6 +41,14 @@ SWITCH = "BACKFILL_TEST_LEDGER"
 
 _numbers = count(1)
 ONE_HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def hand(tmp_path: Path) -> Iterator[Hand]:
+    """A home that is worked in by hand."""
+    opened = open_by_hand(tmp_path / "home")
+    yield opened
+    opened.ws.close()
 
 
 @pytest.fixture(scope="session")

@@ -40,7 +40,7 @@ def top_level(names: set[str]) -> set[str]:
 @pytest.mark.parametrize(
     ("library", "rooms"),
     [
-        ("deltalake", ("lake/", "capture/delta_changes.py")),  # the lake, and tables of others, which are only read
+        ("deltalake", ("lake/",)),
         ("obstore", ("files/",)),
         ("sqlalchemy", ("ledger/",)),
         ("alembic", ("ledger/",)),
@@ -292,7 +292,7 @@ COUNTS = {
     "candidates/merging.py": "numbers of changes and days, by partition",
     "candidates/piloting.py": "numbers of rows, by partition",
     "candidates/stage.py": "rows and checksums",
-    "capture/delta_changes.py": "paths and row counts of the files of a table",
+    "lake/changes_of_others.py": "paths and row counts of the files of a table",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
     "gates/comparison.py": "keys by partition and way",
     "gates/measure.py": "rows, checksums and cells by partition; `gates/broken_down.py` makes texts of dimensions",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -18,17 +17,10 @@ from backfill_assets.report.words.plans import alternative_words
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support.advice import worded
-from backfill_assets_tests.support.by_hand import JANUARY, MONTH, Hand, open_by_hand
+from backfill_assets_tests.support.by_hand import JANUARY, MONTH, Hand
 from backfill_assets_tests.support.hand_made import GOLD
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, open_shop, ticking_clock
-
-
-@pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    opened = open_by_hand(tmp_path / "home")
-    yield opened
-    opened.ws.close()
 
 
 def instead(hand: Hand, *, mode: Mode = Mode.BACKFILL) -> tuple[Alternative, ...]:

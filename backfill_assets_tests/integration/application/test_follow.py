@@ -7,11 +7,9 @@ import json
 import random
 import socket
 import subprocess
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 
 import pytest
 from dagster import DagsterRunStatus
@@ -41,7 +39,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import worded
-from backfill_assets_tests.support.by_hand import JANUARY, MONTH, Hand, open_by_hand
+from backfill_assets_tests.support.by_hand import JANUARY, MONTH, Hand
 from backfill_assets_tests.support.hand_made import GOLD, SILVER
 from backfill_assets_tests.support.ledger_examples import tamper
 from backfill_assets_tests.support.seams import Seam
@@ -54,13 +52,6 @@ BEFORE = 310
 
 class KilledThere(BaseException):
     """Ends an operation at a place, as a kill would."""
-
-
-@pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    opened = open_by_hand(tmp_path / "home")
-    yield opened
-    opened.ws.close()
 
 
 def planned(hand: Hand) -> tuple[str, ...]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 
 import pytest
 from dagster import DagsterRunStatus
@@ -21,19 +19,12 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import worded
-from backfill_assets_tests.support.by_hand import JANUARY, Hand, open_by_hand
+from backfill_assets_tests.support.by_hand import JANUARY, Hand
 from backfill_assets_tests.support.hand_made import GOLD
 from backfill_assets_tests.support.seams import Seam
 from backfill_assets_tests.support.ticks import Ticks
 
 FIFTH = date(2026, 1, 5)
-
-
-@pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    opened = open_by_hand(tmp_path / "home")
-    yield opened
-    opened.ws.close()
 
 
 def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:

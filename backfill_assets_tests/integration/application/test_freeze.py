@@ -31,20 +31,13 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, refused, worded
-from backfill_assets_tests.support.by_hand import JANUARY, LATER, MONTH, Hand, open_by_hand
+from backfill_assets_tests.support.by_hand import JANUARY, LATER, MONTH, Hand
 from backfill_assets_tests.support.hand_made import GOLD, SILVER
 from backfill_assets_tests.support.shop import shop_environment, ticking_clock
 from backfill_assets_tests.support.ticks import Ticks
 
 FIFTH = date(2026, 1, 5)
 TOMORROW = LATER + timedelta(days=1)
-
-
-@pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    opened = open_by_hand(tmp_path / "home")
-    yield opened
-    opened.ws.close()
 
 
 @pytest.fixture

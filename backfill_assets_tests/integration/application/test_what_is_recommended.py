@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,18 +25,11 @@ from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.status import status
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import refused, worded
-from backfill_assets_tests.support.by_hand import Hand, open_by_hand
+from backfill_assets_tests.support.by_hand import Hand
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, WorkIn
 
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
-
-
-@pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    opened = open_by_hand(tmp_path / "home")
-    yield opened
-    opened.ws.close()
 
 
 def rollback_of(run_id: str) -> str:

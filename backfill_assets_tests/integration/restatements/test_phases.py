@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from io import StringIO
@@ -30,20 +30,13 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, worded
-from backfill_assets_tests.support.by_hand import LATER, Hand, open_by_hand
+from backfill_assets_tests.support.by_hand import LATER, Hand
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.shop import shop_environment, ticking_clock
 
 FIRST, SECOND, THIRD = (date(2026, 1, day) for day in (5, 6, 7))
 PARTS = ({FIRST: 11}, {SECOND: 12}, {THIRD: 13})
 HELD = Phases(hold_s=3600)
-
-
-@pytest.fixture
-def hand(tmp_path: Path) -> Iterator[Hand]:
-    opened = open_by_hand(tmp_path / "home")
-    yield opened
-    opened.ws.close()
 
 
 def rows(hand: Hand) -> Sequence[int]:

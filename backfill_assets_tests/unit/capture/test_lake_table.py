@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.capture.delta_changes import DeltaStream
 from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.streams import Captured, Span
 from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.lake.changes_of_others import DeltaStream
 from backfill_assets_tests.domains import captured_lake
 
 TABLE = LakeTable(url="/tables/sales")

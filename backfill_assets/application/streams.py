@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import assert_never
 
-from backfill_assets.capture.delta_changes import DeltaStream
 from backfill_assets.capture.http import HttpStream
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.http_requests import HttpSecrets
@@ -23,6 +22,7 @@ from backfill_assets.capture.schema_sources import SchemaRegistry
 from backfill_assets.capture.schemas import value_reader
 from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Operated, Stream, Tombstones
+from backfill_assets.lake.changes_of_others import DeltaStream
 
 
 @contextmanager
