@@ -135,7 +135,7 @@ test-cluster: setup
 
 test-faults: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata
-	$(RUN) $(PYTEST) --hypothesis-profile=thorough backfill_assets_tests/unit $(LONGER)
+	$(RUN) $(PYTEST) --hypothesis-profile=thorough --timeout 3600 backfill_assets_tests/unit $(LONGER)
 	$(RUN) $(TRIED) backfill_assets_tests.faults.crashes --workers $(WORKERS)
 	$(RUN) $(TRIED) backfill_assets_tests.faults.interleavings --count $(RACES) --workers $(WORKERS)
 	$(RUN) $(TRIED) backfill_assets_tests.faults.interleavings --count 1000 --workers $(WORKERS) --sweep
