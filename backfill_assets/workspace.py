@@ -6,7 +6,9 @@ Everything expensive (references, the ledger, Spark) is opened on first use.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -32,6 +34,8 @@ from backfill_assets.transforms.references import LoadedReference, archive, file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_held: ContextVar[tuple[Workspace, SparkSession] | None] = ContextVar("session_of_a_block", default=None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,11 +81,24 @@ class Workspace:
         )
 
     def spark(self) -> SparkSession:
-        """The Spark session of the process, with its settings verified."""
+        """The Spark session of the process, with its settings verified; inside of `one_session` the one of that."""
+        held = _held.get()
+        if held is not None and held[0] is self:
+            return held[1]
         session = self.open_session() if self.open_session else open_spark(self.settings)
         give_access(session, self.settings)
         require_meaning(session)
         return session
+
+    @contextmanager
+    def one_session(self) -> Iterator[SparkSession]:
+        """Keeps the session for a block: it is verified once, and once more after every function of an author."""
+        session = self.spark()
+        token = _held.set((self, session))
+        try:
+            yield session
+        finally:
+            _held.reset(token)
 
     @cached_property
     def ledger(self) -> Ledger:

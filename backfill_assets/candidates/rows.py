@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.candidates.errors import LaterContract
 from backfill_assets.core.identity import FileSet, contract_of
+from backfill_assets.core.spark import require_meaning
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.lake.checksums import partition_checksums
@@ -62,7 +63,9 @@ def _of_version(table: SourceTable, file_sets: Iterable[FileSet], version: int) 
 
 
 def _lifted(ws: Workspace, table: SourceTable, version: int, file_sets: Iterable[FileSet]) -> DataFrame:
-    return lifted(_read(ws, table.at(version), file_sets), table, version)
+    rows = lifted(_read(ws, table.at(version), file_sets), table, version)
+    require_meaning(rows.sparkSession)
+    return rows
 
 
 def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFrame:

@@ -47,10 +47,13 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
         ContractBroken: Spark stopped.
     """
     try:
-        with renewed(
-            lambda: ws.ledger.renew_lease(work.run_id, work.lease),
-            length=work.lease.length,
-            lost=ws.spark().interruptAll,
+        with (
+            ws.one_session() as spark,
+            renewed(
+                lambda: ws.ledger.renew_lease(work.run_id, work.lease),
+                length=work.lease.length,
+                lost=spark.interruptAll,
+            ),
         ):
             yield
     except TakenOver:

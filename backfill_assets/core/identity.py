@@ -46,6 +46,11 @@ def _refuse_floats(value: object) -> None:
                 _refuse_floats(item)
 
 
+def fields_of(record: object) -> dict[str, Any]:
+    """The fields of a record by name. What they hold is not copied, which `dataclasses.asdict` does at all depths."""
+    return {each.name: getattr(record, each.name) for each in fields(record)}  # type: ignore[arg-type]
+
+
 def plain(value: object) -> Any:
     """A record, or a part of one, as plain values: fields by name, days and instants as ISO 8601, tuples as lists."""
     if is_dataclass(value):

@@ -7,9 +7,10 @@ observe counts that are only shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
+from backfill_assets.core.identity import fields_of
 from backfill_assets.domain import AcceptedValues, ComparedWithAccepted, Table
 from backfill_assets.ledger.findings import GateResult
 
@@ -45,9 +46,9 @@ def observed(
     moves: Moves, changed_columns: Mapping[str, int], state_moves: Iterable[StateMove] = (), **limits: int | None
 ) -> Mapping[str, Any]:
     """What the comparison observes in one partition, and its limits, as it is recorded."""
-    states = [asdict(each) for each in state_moves]
+    states = [fields_of(each) for each in state_moves]
     return {
-        **asdict(moves),
+        **fields_of(moves),
         "changed_columns": dict(changed_columns),
         **{name: limit for name, limit in limits.items() if limit is not None},
         **({"state_moves": states} if states else {}),

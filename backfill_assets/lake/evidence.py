@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, fields_of
 from backfill_assets.lake.append import AppendedTable
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.swap import Exchange, SwapOrder, swap
@@ -62,7 +62,7 @@ def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, 
     evidence = AppendedTable(
         name=validation_table(table), schema=_VALIDATION_SCHEMA, partition_by=(VALIDATION_PARTITION,)
     )
-    evidence.append_once(lake, [asdict(row) for row in rows], app_id=app_id)
+    evidence.append_once(lake, [fields_of(row) for row in rows], app_id=app_id)
 
 
 def replace_quarantined(

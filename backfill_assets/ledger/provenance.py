@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
+from backfill_assets.core.identity import fields_of
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 
 
@@ -115,4 +116,4 @@ def document_of(provenance: Provenance) -> Mapping[str, Any]:
             # Each part as what it has to be: a document with another kind of part is none of ours.
             inputs = dict(provenance.inputs)
             references = {name: [*read] for name, read in provenance.references.items()}
-            return {**asdict(provenance), "inputs": inputs, "references": references}
+            return {**fields_of(provenance), "inputs": inputs, "references": references}
