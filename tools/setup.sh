@@ -12,8 +12,8 @@
 # postgresql  a server's programs for the tests; without them those tests are skipped.
 # s3          for the tests with an object store: versitygw, built by Go, and Spark's jars for S3 (deploy/s3/pom.xml), by
 #             Maven. Both are kept in ~/.cache/backfill_assets; without them those tests are skipped.
-# kafka       a Kafka broker for the tests of captures (deploy/kafka/pom.xml), by Maven, kept in the same cache; without it
-#             those tests are skipped.
+# kafka       the Kafka broker of the demo from a topic and of tests (backfill_assets/cli/kafka_broker.pom.xml), by Maven, kept
+#             in the same cache; without it those tests are skipped.
 # registry    Apicurio, a schema registry for the same tests, by Maven, kept in the same cache; without it those tests are
 #             skipped.
 # kinesis     kinesalite, a server of Kinesis for the same tests, by npm, kept in the same cache; without it those tests are
@@ -353,22 +353,9 @@ ensure_s3() {
         say "SPARK WITH AN OBJECT STORE IS NOT TESTED: its jars could not be fetched; install Maven and run this again."
 }
 
-has_kafka() { [ "$(cat "$CACHE/kafka/pom.cksum" 2>/dev/null)" = "$(cksum <deploy/kafka/pom.xml)" ]; }
-
-fetch_kafka() {
-    command -v mvn >/dev/null || return 1
-    say "Fetching a Kafka broker for the tests of captures (44 MB, once)."
-    rm -rf "$CACHE/kafka.new"
-    quietly mvn -q -B -f deploy/kafka/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
-        -DoutputDirectory="$CACHE/kafka.new" || return 1
-    rm -rf "$CACHE/kafka"
-    mv "$CACHE/kafka.new" "$CACHE/kafka"
-    cksum <deploy/kafka/pom.xml >"$CACHE/kafka/pom.cksum"
-}
-
 ensure_kafka() {
-    has_kafka || fetch_kafka ||
-        say "CAPTURES FROM KAFKA ARE NOT TESTED: the broker could not be fetched; install Maven and run this again."
+    .venv/bin/python -m backfill_assets.cli.kafka_broker ||
+        say "CAPTURES FROM KAFKA ARE NOT TESTED: see above, and run this again."
 }
 
 has_registry() { [ -e "$CACHE/registry/apicurio-registry-app-$APICURIO-runner.jar" ]; }

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 ELSEWHERE = {
     "README.md": "start.md",
     "backfill_assets/examples/enforcement_sla/demo.md": "story.md",
+    "backfill_assets/examples/enforcement_sla/demo_kafka.md": "story-of-a-topic.md",
     "benchmarks/RESULTS.md": "costs.md",
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",

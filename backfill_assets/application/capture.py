@@ -116,7 +116,9 @@ def capture(
     with own.turn(), _resolved(ws, table, asked) as found:
         begun, found = _begun(ws, own, table, found, acting, asked=asked, reason=reason)
         waits = begun is not None and begun.waits and begun.approved_by is None
+        began = ws.clock()
         files = () if begun is None or waits else _captured(ws, own, table, found, begun, acting, pace=pace)
+        seconds = (ws.clock() - began).total_seconds()
     landed = _land(ws, table, work, acting, confirmed_by=asked.confirmed_by, builds=builds)
     return CaptureReport(
         capture_id=None if begun is None else begun.capture_id,
@@ -124,6 +126,7 @@ def capture(
         plan=found.plan,
         captured=sum(each.records for each in files),
         captured_bytes=sum(each.size_bytes for each in files),
+        seconds=seconds,
         files=files,
         landed=landed,
     )

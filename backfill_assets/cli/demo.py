@@ -1,6 +1,7 @@
 """The command `demo`: the story of the example, whose commands are carried out as if they were typed.
 
-The story is `demo.md` of the example's package: headings, sentences, and the commands, which are indented.
+A story is a page of the example's package (`demo.md`, or `demo_kafka.md`): headings, sentences, and the commands, which
+are indented. Those that begin with `topic` are of the demo alone: what others do with it meanwhile (`demo_topic`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import redirect_stdout
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +36,26 @@ if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from rich.console import Console
 
+    from backfill_assets.cli.demo_topic import DemoTopic
     from backfill_assets.workspace import Workspace
+
+
+class Source(StrEnum):
+    """Where the events of the story come from."""
+
+    FILES = "files"
+    KAFKA = "kafka"
+
+    @property
+    def domain(self) -> str:
+        """The module of the domain."""
+        return EXAMPLE if self is Source.FILES else f"{EXAMPLE}.from_topic"
+
+    @property
+    def story(self) -> str:
+        """The page of the example's package that tells it."""
+        return "demo.md" if self is Source.FILES else "demo_kafka.md"
+
 
 ASKS = "ana"
 MARKER = "DEMO"
@@ -41,7 +63,8 @@ _MADE_BY_A_DEMO = (
     *("lake", "landing", "landing_in_progress", "dagster", "demo_files", "reference_archive", "logs", "reports"),
     *("ledger.db", "ledger.db-shm", "ledger.db-wal", "last_audit.json", MARKER),
 )
-_COMMAND = "    backfill "
+_COMMAND = "    "
+_OF_THE_TOPIC = "topic"
 _REFUSED = "    # refused"
 
 
@@ -79,22 +102,32 @@ class DemoReport:
 def demo(
     cases: Annotated[int | None, typer.Option(min=50, help="How many cases to make up.")] = None,
     fresh: Annotated[bool, typer.Option(help="Start anew even if this home holds files that you landed.")] = False,
+    source: Annotated[
+        Source, typer.Option(help="Where events come from: files, or a topic on a broker that is fetched by Maven.")
+    ] = Source.FILES,
     as_json: Json = False,
 ) -> None:
     """Watch a wrong history being replaced: land, publish, find the defect, restate, roll back, publish again."""
     began = time.monotonic()
+    from backfill_assets.cli.demo_topic import demo_topic, place
+
     with answering(as_json) as console:
-        if os.environ.setdefault("BACKFILL_DOMAIN", EXAMPLE) != EXAMPLE:
-            raise InvalidSetting(setting="BACKFILL_DOMAIN", why="names another domain than the demo's", wanted=EXAMPLE)
+        if (named := os.environ.setdefault("BACKFILL_DOMAIN", source.domain)) != source.domain:
+            why = f"is {named}, which is another domain than the demo's"
+            raise InvalidSetting(setting="BACKFILL_DOMAIN", why=why, wanted=source.domain)
         if not IS_CHECKOUT:
             os.environ.setdefault("BACKFILL_HOME", str(Path.cwd() / "backfill_demo"))
+        port = place() if source is Source.KAFKA else 0
         with opened(begins=True) as session:
             prepare_home(session.ws, fresh=fresh)
-        with opened() as session:
-            home = session.ws.settings.home
-            generator = import_module(f"{EXAMPLE}.generator")
-            generator.write_demo_files(home / "demo_files", cases=cases or generator.DEFAULT_CASES)
-            steps = tuple(_told(session.ws, None if as_json else console))
+        with opened() as session, ExitStack() as running:
+            home, topic = session.ws.settings.home, None
+            if source is Source.KAFKA:
+                topic = running.enter_context(demo_topic(port, partial(print, file=sys.stderr), cases=cases))
+            else:
+                generator = import_module(f"{EXAMPLE}.generator")
+                generator.write_demo_files(home / "demo_files", cases=cases or generator.DEFAULT_CASES)
+            steps = tuple(_told(session.ws, source, None if as_json else console, topic))
         elapsed_s = round(time.monotonic() - began, 1)
         if as_json:
             print_json(DemoReport(home=str(home), steps=steps, elapsed_s=elapsed_s))
@@ -102,7 +135,7 @@ def demo(
             console.print(
                 f"\nThe demo took {elapsed_s:.0f} s, and everything is in {home}. To look around:", markup=False
             )
-            console.print(*_typed(home), sep="\n", highlight=False, soft_wrap=True, markup=False)
+            console.print(*_typed(home, source), sep="\n", highlight=False, soft_wrap=True, markup=False)
 
 
 def prepare_home(ws: Workspace, *, fresh: bool) -> None:
@@ -157,14 +190,14 @@ def _folder() -> Path:
     return Path(str(import_module(EXAMPLE).__file__)).parent
 
 
-def story() -> Iterator[str]:
-    """The blocks of the story: each a heading, a command, or sentences in one line."""
-    for block in (_folder() / "demo.md").read_text(encoding="utf-8").split("\n\n"):
+def story(source: Source = Source.FILES) -> Iterator[str]:
+    """The blocks of a story: each a heading, a command, or sentences in one line."""
+    for block in (_folder() / source.story).read_text(encoding="utf-8").split("\n\n"):
         yield from block.splitlines() if block.startswith(_COMMAND) else [" ".join(block.split("\n"))]
 
 
-def _told(ws: Workspace, console: Console | None) -> Iterator[DemoStep]:
-    """Tells the story.
+def _told(ws: Workspace, source: Source, console: Console | None, topic: DemoTopic | None) -> Iterator[DemoStep]:
+    """Tells a story.
 
     Raises:
         Exit: A command ended otherwise than in the story, and has said why.
@@ -173,7 +206,7 @@ def _told(ws: Workspace, console: Console | None) -> Iterator[DemoStep]:
     from rich.text import Text
 
     names = {"demo_files": str(ws.settings.home / "demo_files")}
-    for block in story():
+    for block in story(source):
         if not block.startswith(_COMMAND):
             if console and block.startswith("#"):
                 console.print("", Rule(Text(block.lstrip("# "), style="bold"), align="left"))
@@ -186,6 +219,13 @@ def _told(ws: Workspace, console: Console | None) -> Iterator[DemoStep]:
             words += sorted(map(str, Path(word).parent.iterdir())) if word.endswith("/*") else [word]
         if console:
             console.print(f"\n{typed}", style="bold", highlight=False, soft_wrap=True, markup=False)
+        if words[0] == _OF_THE_TOPIC and topic is not None:
+            found = topic.carried_out(words[1:])
+            if console:
+                console.print(", ".join(f"{name.replace('_', ' ')}: {value}" for name, value in found.items()))
+            else:
+                yield DemoStep(command=typed.strip(), exit_code=0, answer=found)
+            continue
         code, answer = _carried_out(words[1:], as_json=console is None)
         if code != (1 if _REFUSED in block else 0):
             sys.stderr.write(answer)
@@ -208,12 +248,12 @@ def _carried_out(words: Sequence[str], *, as_json: bool) -> tuple[int, str]:
     return code, out.getvalue()
 
 
-def _typed(home: Path) -> Iterator[str]:
+def _typed(home: Path, source: Source) -> Iterator[str]:
     """What to type to look around: what this shell lacks, and some commands."""
     lacking = {
         "PATH": "" if shutil.which("backfill") else f"{Path(sys.argv[0]).parent.absolute()}:$PATH",
         "BACKFILL_HOME": "" if home == default_home() else str(home),
-        "BACKFILL_DOMAIN": "" if IS_CHECKOUT else EXAMPLE,
+        "BACKFILL_DOMAIN": "" if IS_CHECKOUT and source is Source.FILES else source.domain,
     }
     if any(lacking.values()):
         yield f"  export {' '.join(f'{name}={value}' for name, value in lacking.items() if value)}"

@@ -85,6 +85,7 @@ class CaptureReport:
         plan: What there was to capture.
         captured: How many records were captured.
         captured_bytes: How large their files are.
+        seconds: How long reading and keeping them took.
         files: The files that were written.
         landed: What landed of captured files, also of earlier ones that had not landed; null when nothing was left.
     """
@@ -94,8 +95,22 @@ class CaptureReport:
     plan: CapturePlan
     captured: int
     captured_bytes: int
+    seconds: float
     files: tuple[CapturedFile, ...]
     landed: LandReport | None
+
+    @property
+    def per_second(self) -> float | None:
+        """How many records were captured in a second; None where nothing was."""
+        return self.captured / self.seconds if self.captured and self.seconds > 0 else None
+
+    @property
+    def came_per_second(self) -> float | None:
+        """How many of them the stream took in a second when they were written; None where that is not known."""
+        begun = [each.first_at for each in self.files if each.first_at is not None]
+        ended = [each.last_at for each in self.files if each.last_at is not None]
+        took = (max(ended) - min(begun)).total_seconds() if begun and ended else 0.0
+        return self.captured / took if self.captured and took > 0 else None
 
     @property
     def needs_a_look(self) -> bool:

@@ -14,10 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.core.clock import Clock
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.by_hand import Hand, open_by_hand
-from backfill_assets_tests.support.kafka_broker import Broker, NoBroker, running_broker
+from backfill_assets_tests.support.kafka_broker import Broker, running_broker
 from backfill_assets_tests.support.lakes import SWITCH as LAKE_SWITCH
 from backfill_assets_tests.support.lakes import use_store
 from backfill_assets_tests.support.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
@@ -82,7 +83,7 @@ def broker() -> Iterator[Broker]:
     try:
         with running_broker() as started:
             yield started
-    except NoBroker as reason:
+    except BackfillError as reason:
         pytest.skip(f"CAPTURES FROM KAFKA ARE NOT TESTED: {reason}")
 
 

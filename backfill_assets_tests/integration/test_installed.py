@@ -16,6 +16,7 @@ import pytest
 from backfill_assets import __version__
 from backfill_assets.core.settings import EXAMPLE, PROJECT_ROOT
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.support.kafka_broker import Broker
 
 UV = Path(sys.executable).parent / "uv"
 OPTIONAL = ("dagster_webserver", "starlette", "uvicorn", "psycopg", "pytest")
@@ -149,6 +150,33 @@ def test_the_demo_works_in_an_empty_folder_and_says_where_everything_is(installe
     ]
     shown = installed.types("status", "--json", BACKFILL_HOME=told["home"], BACKFILL_DOMAIN=EXAMPLE)
     assert json.loads(shown.stdout) == answers["status"]
+
+
+@pytest.mark.long
+def test_the_story_of_a_topic_disturbs_no_consumer_and_is_proven_after_the_topic_is_gone(
+    installed: Installed,
+    broker: Broker,
+) -> None:
+    installed.installs(f"backfill-assets[kafka] @ {installed.wheel.as_uri()}")
+    ended = installed.types("demo", "--source", "kafka", "--cases", "200", "--json")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    answers = {step["command"]: step["answer"] for step in json.loads(ended.stdout)["steps"]}
+    written = sum(answer["written"] for command, answer in answers.items() if command.startswith("topic write"))
+    captured = sum(answer["captured"] for answer in answers.values() if "captured" in answer)
+    assert written == captured > 0
+    live = answers["topic consumer"]
+    assert live == {
+        "group": "case-alerts",
+        "read": written,
+        "of": written,
+        "began_again": 0,
+        "groups_of_the_cluster": ["case-alerts"],
+    }
+    commands = list(answers)
+    (again,) = (command for command in commands if command.startswith("backfill reproduce"))
+    assert commands.index("topic delete") < commands.index(again)
+    assert answers[again]["identical"]
+    assert answers["backfill audit"]["agrees"]
 
 
 @pytest.mark.long

@@ -1,61 +1,34 @@
 """Where does a real Kafka broker for the tests come from?
 
-From `tools/setup.sh kafka`, which fetches it through Maven into a cache of this user. A broker of our own on free ports
-of loopback, over a temporary folder, without replicas.
+It is the one of `backfill demo --source kafka`, which `tools/setup.sh kafka` fetches.
 """
 
 from __future__ import annotations
 
 import subprocess
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # documented
 
-from backfill_assets_tests.support.s3_server import cache
+from backfill_assets.cli import kafka_broker
 from backfill_assets_tests.support.servers import free_port
 
 USER, PASSWORD = "capture", "a-password-that-nothing-may-show"
-STARTS_WITHIN_S = 180
-CLUSTER_ID = "q1Sh-9_ISia_zwGINzRvyQ"
-
-_META = f"version=1\nnode.id=1\ncluster.id={CLUSTER_ID}\ndirectory.id=IQSGdrylXp9hIDo4K1E9jQ\n"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-_ONE = (
-    "offsets.topic.replication.factor",
-    "transaction.state.log.replication.factor",
-    "transaction.state.log.min.isr",
-    "share.coordinator.state.topic.replication.factor",
-    "offsets.topic.num.partitions",
-    "transaction.state.log.num.partitions",
-)
-_PROPERTIES = """
-process.roles=broker,controller
-node.id=1
-controller.quorum.voters=1@127.0.0.1:{controller}
-listeners=PLAINTEXT://127.0.0.1:{port},SECURED://127.0.0.1:{secured},CONTROLLER://127.0.0.1:{controller}
-controller.listener.names=CONTROLLER
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURED:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
-sasl.enabled.mechanisms=PLAIN
-listener.name.secured.plain.sasl.jaas.config={plain} user_{user}="{password}";
-log.dirs={folder}
-log.cleaner.dedupe.buffer.size=2097152
-log.retention.check.interval.ms=1000
-log.cleaner.backoff.ms=500
-log.segment.delete.delay.ms=500
-log.initial.task.delay.ms=500
-auto.create.topics.enable=false
-"""
-
-
-class NoBroker(Exception):
-    """There is no broker on this machine, or it cannot be started; the message says which."""
+_SETTINGS = {
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.secured.plain.sasl.jaas.config": f'{_PLAIN} user_{USER}="{PASSWORD}";',
+    # What time removes is removed at once.
+    "log.retention.check.interval.ms": "1000",
+    "log.cleaner.backoff.ms": "500",
+    "log.segment.delete.delay.ms": "500",
+    "log.initial.task.delay.ms": "500",
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -152,50 +125,12 @@ class Broker:
 
 @contextmanager
 def running_broker() -> Iterator[Broker]:
-    """A broker over a folder of its own while the block lasts.
+    """A broker over a folder of its own while the block lasts, with a listener that wants a password.
 
     Raises:
-        NoBroker: It is not there, or does not start.
+        BackfillError: It is not there, or does not start.
     """
-    jars = cache() / "kafka"
-    if not (jars / "pom.cksum").exists():
-        raise NoBroker(f"there is no broker in {jars}: run tools/setup.sh kafka")
-    with tempfile.TemporaryDirectory(prefix="kafka-") as folder:
-        port, secured, controller = free_port(), free_port(), free_port()
-        held = Path(folder, "log")
-        held.mkdir()
-        (held / "meta.properties").write_text(_META)
-        properties = _PROPERTIES.format(
-            port=port, secured=secured, controller=controller, folder=held, plain=_PLAIN, user=USER, password=PASSWORD
-        )
-        Path(folder, "server.properties").write_text(properties + "".join(f"{name}=1\n" for name in _ONE))
-        java = ("java", "-Xms64m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*")
-        with Path(folder, "output").open("wb") as output:
-            process = subprocess.Popen(
-                [*java, "kafka.Kafka", str(Path(folder, "server.properties"))],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-            )
-        broker = Broker(port=port, secured=secured, process=process)
-        try:
-            _await(broker, Path(folder, "output"))
-            yield broker
-        finally:
-            broker.stop()
-
-
-def _await(broker: Broker, output: Path) -> None:
-    until = time.monotonic() + STARTS_WITHIN_S
-    admin = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0})
-    while True:
-        if broker.process.poll() is not None:
-            raise NoBroker(f"the broker ended: {output.read_text(errors='replace')[-2000:]}")
-        try:
-            admin.list_topics(timeout=2)
-        except KafkaException:
-            if time.monotonic() > until:
-                raise NoBroker(f"the broker did not answer: {output.read_text(errors='replace')[-2000:]}") from None
-        else:
-            return
+    secured = free_port()
+    listeners = [f"SECURED://127.0.0.1:{secured}"]
+    with kafka_broker.running_broker(kafka_broker.fetched(print), listeners=listeners, settings=_SETTINGS) as running:
+        yield Broker(port=running.port, secured=secured, process=running.process)

@@ -9,7 +9,7 @@ From the landed file to the monthly figures:
   and in the defective one before it.
 - `sla_breaches`: what a regulator reports (`gold.sla_breach_monthly`).
 - `case_histories`, `generator`, `demo.md`: made-up events, the files they come in, and the story of `backfill demo`; no
-  table depends on them.
+  table depends on them. `from_topic` is the same domain over a topic, and `demo_kafka.md` its story.
 - `reference`: the present files of the references.
 
 Nothing here knows about Delta, Dagster or the ledger: assets, checks, plans and reports follow from `DOMAIN`.

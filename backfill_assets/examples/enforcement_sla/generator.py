@@ -1,7 +1,7 @@
-"""Generator of the demo's files, in the order of their arrival.
+"""Generator of the demo's files and messages, in the order of their arrival.
 
 One export a month, as authorities really send them: in three formats, with events reported too late for their month,
-records sent twice, corrections of earlier records, and a few that are broken.
+records sent twice, corrections of earlier records, and a few that are broken. Messages are the same, one by one.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import gzip
 import io
 import json
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 from .case_histories import REPORTED_FROM, REPORTED_UNTIL, CaseEvent, generate_events
@@ -27,6 +27,12 @@ CORRECTED_SHARE = 0.012
 BROKEN_EVERY = 4
 """One export in so many has broken records."""
 
+TOPIC = "case-events"
+"""Where messages are sent to."""
+
+SERVERS = "CASE_EVENTS_SERVERS"
+"""The variable that says where the brokers of the topic are."""
+
 COLUMNS = ("event_id", "case_id", "jurisdiction", "event_type", "event_time", "attributes", "schema_version")
 SUFFIXES = (".jsonl.gz", ".csv", ".jsonl")
 
@@ -39,6 +45,23 @@ class Delivery:
 
     name: str
     content: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One record as it was sent to a topic.
+
+    Attributes:
+        month: The first day of the month in which it was sent.
+        key: The case, so that what happened to a case is in one partition.
+        value: A JSON object; what was torn off is none.
+        sent_at: When it was sent: when it happened or, late, in a later month.
+    """
+
+    month: date
+    key: str
+    value: bytes
+    sent_at: datetime
 
 
 def write_demo_files(folder: Path, *, cases: int = DEFAULT_CASES, seed: int = DEFAULT_SEED) -> tuple[Path, ...]:
@@ -62,6 +85,31 @@ def write_demo_files(folder: Path, *, cases: int = DEFAULT_CASES, seed: int = DE
 
 def deliveries(*, cases: int = DEFAULT_CASES, seed: int = DEFAULT_SEED) -> tuple[Delivery, ...]:
     """The demo's files in the order in which they came in: one a month, October 2024 to July 2025."""
+    return tuple(
+        _delivery(number, month, records) for number, (month, records) in enumerate(_exports(cases, seed).items())
+    )
+
+
+def messages(*, cases: int = DEFAULT_CASES, seed: int = DEFAULT_SEED) -> Iterator[Message]:
+    """The records of the demo's files in the order in which they were sent."""
+    chance = random.Random(f"messages {seed}")  # noqa: S311 - reproducible, not secret
+    for number, (month, records) in enumerate(_exports(cases, seed).items()):
+        sent = [(_sent_at(record, month, chance), record) for record in records]
+        if number % BROKEN_EVERY == 1:
+            at = datetime(month.year, month.month, 15, 9, tzinfo=UTC)
+            sent += [(at, record) for record in _broken_records(month)]
+        for sent_at, record in sorted(sent, key=lambda each: each[0]):
+            yield Message(month=month, key=str(record["case_id"]), value=json.dumps(record).encode(), sent_at=sent_at)
+
+
+def _sent_at(record: Record, month: date, chance: random.Random) -> datetime:
+    happened_at = datetime.fromisoformat(str(record["event_time"]))
+    began = datetime(month.year, month.month, 1, tzinfo=UTC)
+    return happened_at if happened_at >= began else began + timedelta(minutes=chance.randrange(25 * 24 * 60))
+
+
+def _exports(cases: int, seed: int) -> Mapping[date, list[Record]]:
+    """The records of every month, by when they came in."""
     chance = random.Random(f"deliveries {seed}")  # noqa: S311 - reproducible, not secret
     exports: dict[date, list[Record]] = {}
     month = REPORTED_FROM.date()
@@ -71,12 +119,10 @@ def deliveries(*, cases: int = DEFAULT_CASES, seed: int = DEFAULT_SEED) -> tuple
     last = max(exports)
     for event in generate_events(cases=cases, seed=seed):
         _send(event, exports, last, chance)
-    made = []
-    for number, (month, records) in enumerate(exports.items()):
+    for records in exports.values():
         # Not in the order of time, nor of cases: nothing may depend on it.
         chance.shuffle(records)
-        made.append(_delivery(number, month, records))
-    return tuple(made)
+    return exports
 
 
 def _send(event: CaseEvent, exports: Mapping[date, list[Record]], last: date, chance: random.Random) -> None:

@@ -32,11 +32,30 @@ def captured_page(report: CaptureReport) -> Page:
         facts(*_facts(plan)),
         *_blocks(plan),
         Note(text=said),
+        Note(text=paced) if (paced := _pace(report)) else None,
         Steps(steps=(do(Act.APPROVE, report.capture_id, by=ANOTHER_PERSON),))
         if report.waits and report.capture_id
         else None,
         *(landed_page(report.landed).blocks if report.landed else ()),
     )
+
+
+def _pace(report: CaptureReport) -> str:
+    """How fast it was, against the pace at which the stream grew in that time; empty where nothing was captured."""
+    if report.per_second is None:
+        return ""
+    read = f"captured at {_rate(report.per_second)}"
+    if report.came_per_second is None:
+        return read
+    times = report.per_second / report.came_per_second
+    return f"{read}; they came at {_rate(report.came_per_second)}: {times:,.{0 if times >= 10 else 1}f} times as fast"
+
+
+def _rate(per_second: float) -> str:
+    if per_second >= 1:
+        return f"{count_of(round(per_second), 'record')} a second"
+    per_day = round(per_second * 86_400)
+    return f"{count_of(per_day, 'record')} a day" if per_day else "less than a record a day"
 
 
 def approved_page(approval: CaptureApproval) -> Page:

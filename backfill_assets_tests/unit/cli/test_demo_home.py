@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import typer
 
-from backfill_assets.cli.demo import MARKER, prepare_home, story
+from backfill_assets.cli.demo import MARKER, Source, prepare_home, story
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
@@ -49,9 +49,16 @@ def test_a_ledger_outside_the_home_with_an_earlier_demo_is_refused(settings: Set
     assert elsewhere.exists()
 
 
-def test_every_command_of_the_story_can_be_typed() -> None:
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (Source.FILES, {"land", "plan", "approve", "run", "publish", "follow", "rollback", "audit"}),
+        (Source.KAFKA, {"capture", "locate", "plan", "approve", "run", "report", "publish", "reproduce", "audit"}),
+    ],
+)
+def test_every_command_of_a_story_can_be_typed(source: Source, told: set[str]) -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-    typed = [shlex.split(block, comments=True) for block in story() if block.startswith("    backfill ")]
-    assert {"land", "plan", "approve", "run", "publish", "follow", "rollback", "audit"} <= {words[1] for words in typed}
+    typed = [shlex.split(block, comments=True) for block in story(source) if block.startswith("    backfill ")]
+    assert told <= {words[1] for words in typed}
     for _, name, *words in typed:
         commands[name].make_context(name, words)

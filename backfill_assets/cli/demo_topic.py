@@ -1,0 +1,154 @@
+"""The topic of `demo --source kafka`, and who writes to it and reads from it besides the demo.
+
+A consumer of its own group reads all of it while history is captured and replaced: what it read and committed shows
+that it was not disturbed. What the story's commands that begin with `topic` do is in `DemoTopic`.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from backfill_assets.cli.kafka_broker import fetched, free_port, running_broker
+from backfill_assets.core.settings import EXAMPLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PARTITIONS = 6
+LIVE_GROUP = "case-alerts"
+_WITHIN_S = 60
+
+
+class DemoTopic:
+    """The topic of the story, on a broker that runs."""
+
+    def __init__(self, servers: str, messages: list[Any], *, topic: str) -> None:
+        from confluent_kafka.admin import AdminClient
+
+        self._servers, self._topic = servers, topic
+        self._left = messages
+        self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        self._written = 0
+        self._consumer = _LiveConsumer(servers, topic)
+
+    def create(self) -> None:
+        """Makes the topic, whose records time does not remove, and starts its consumer."""
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # documented
+
+        made = NewTopic(self._topic, num_partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
+        self._admin.create_topics([made])[self._topic].result(_WITHIN_S)
+        self._consumer.start()
+
+    def stop(self) -> None:
+        """Ends the consumer."""
+        self._consumer.stop()
+
+    def carried_out(self, words: Sequence[str]) -> Mapping[str, Any]:
+        """What a command of the story that begins with `topic` says."""
+        match words:
+            case ["write", "--until", month]:
+                return self._write(month)
+            case ["consumer"]:
+                return self._consumed()
+            case ["delete"]:
+                self._admin.delete_topics([self._topic])[self._topic].result(_WITHIN_S)
+                return {"deleted": self._topic}
+        raise ValueError(f"the story has no command {' '.join(words)!r}")
+
+    def _write(self, month: str) -> Mapping[str, Any]:
+        from confluent_kafka import Producer
+
+        producer = Producer({"bootstrap.servers": self._servers, "enable.idempotence": True, "log_level": 0})
+        chosen = [each for each in self._left if f"{each.month:%Y-%m}" <= month]
+        self._left = self._left[len(chosen) :]
+        for each in chosen:
+            at = int(each.sent_at.timestamp() * 1000)
+            producer.produce(self._topic, key=each.key, value=each.value, timestamp=at)
+            producer.poll(0)
+        if left := producer.flush(_WITHIN_S):
+            raise TimeoutError(f"the broker took {len(chosen) - left} of {len(chosen)} records within {_WITHIN_S} s")
+        self._written += len(chosen)
+        return {"written": len(chosen), "to": self._topic, "partitions": PARTITIONS}
+
+    def _consumed(self) -> Mapping[str, Any]:
+        """What the live consumer has read by now, waited for."""
+        until = time.monotonic() + _WITHIN_S
+        while self._consumer.read < self._written and time.monotonic() < until:
+            time.sleep(0.05)
+        groups = sorted(each.group_id for each in self._admin.list_consumer_groups().result(_WITHIN_S).valid)
+        return {
+            "group": LIVE_GROUP,
+            "read": self._consumer.read,
+            "of": self._written,
+            "began_again": self._consumer.began_again,
+            "groups_of_the_cluster": groups,
+        }
+
+
+class _LiveConsumer:
+    """A consumer as any other: it reads what comes in, once, and commits."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self.read = 0
+        self.began_again = 0
+        self._servers, self._topic = servers, topic
+        self._ends = threading.Event()
+        self._thread = threading.Thread(target=self._consume, name="live consumer", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._ends.set()
+        if self._thread.is_alive():
+            self._thread.join(_WITHIN_S)
+
+    def _consume(self) -> None:
+        from confluent_kafka import Consumer
+
+        own = {"group.id": LIVE_GROUP, "auto.offset.reset": "earliest", "log_level": 0}
+        consumer = Consumer({"bootstrap.servers": self._servers, **own})
+        assigned = False
+
+        def on_assign(*_: object) -> None:
+            nonlocal assigned
+            self.began_again += assigned
+            assigned = True
+
+        consumer.subscribe([self._topic], on_assign=on_assign)
+        try:
+            while not self._ends.is_set():
+                message = consumer.poll(0.1)
+                if message is not None and message.error() is None:
+                    self.read += 1
+        finally:
+            consumer.close()
+
+
+def place() -> int:
+    """The port where the broker of the story will listen; the domain is told, which is not imported yet."""
+    port = free_port()
+    os.environ[import_module(f"{EXAMPLE}.generator").SERVERS] = f"127.0.0.1:{port}"
+    return port
+
+
+@contextmanager
+def demo_topic(port: int, say: Callable[[str], None], *, cases: int | None) -> Iterator[DemoTopic]:
+    """The topic of the story on a broker that runs while the block lasts; fetched by Maven the first time."""
+    generator = import_module(f"{EXAMPLE}.generator")
+    cases = cases or generator.DEFAULT_CASES
+    jars = fetched(say)
+    say("A broker of Kafka starts on this machine.")
+    with running_broker(jars, port=port) as broker:
+        topic = DemoTopic(broker.servers, list(generator.messages(cases=cases)), topic=generator.TOPIC)
+        topic.create()
+        try:
+            yield topic
+        finally:
+            topic.stop()

@@ -1,0 +1,29 @@
+"""The same domain, whose events come in by a topic of Kafka: `backfill demo --source kafka`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from datetime import timedelta
+
+from backfill_assets.domain import KafkaTopic
+
+from . import DOMAIN as FROM_FILES
+from .generator import SERVERS, TOPIC
+from .sla_breaches import sla_breach_monthly
+from .sla_clocks import case_sla_daily
+from .sources import case_events
+
+captured_events = replace(
+    case_events,
+    capture=KafkaTopic(
+        topic=TOPIC, servers=os.environ.get(SERVERS, "127.0.0.1:9092"), lateness=timedelta(hours=1), chunk=5_000
+    ),
+)
+case_sla_from_topic = replace(case_sla_daily, inputs={"events": captured_events})
+
+DOMAIN = replace(
+    FROM_FILES,
+    sources=(captured_events,),
+    derived=(case_sla_from_topic, replace(sla_breach_monthly, inputs={"case_sla": case_sla_from_topic})),
+)
