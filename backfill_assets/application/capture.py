@@ -8,7 +8,7 @@ with the next capture.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
@@ -18,10 +18,10 @@ from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.statements import require_another
 from backfill_assets.application.streams import opened_stream
-from backfill_assets.capture.errors import NotCaptured
+from backfill_assets.capture.errors import NoGroups, NotCaptured
 from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
-from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Span, Stream, Written
+from backfill_assets.capture.streams import Captured, HasGroups, Pace, Period, Resolution, Span, Stream, Written
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing
@@ -31,7 +31,7 @@ from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.publication.moves_approval import approve_capture, capture_demand, require_may_approve
 from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract
@@ -114,6 +114,9 @@ def capture(
     work = landing(ws, table, acting.by, on_schedule=on_schedule)
     own = replace(work, lease=new_lease(ws.settings))
     with own.turn(), _resolved(ws, table, asked) as found:
+        if pace.group:
+            pace.behind = _behind(found, pace, acting)
+            pace.took(0, 0)
         begun, found = _begun(ws, own, table, found, acting, asked=asked, reason=reason)
         waits = begun is not None and begun.waits and begun.approved_by is None
         began = ws.clock()
@@ -235,6 +238,22 @@ def _begun(
             waits=capture_demand(table, is_live=is_live).policy is None,
         )
     return begun, found
+
+
+def _behind(found: _Resolved, pace: Pace, acting: Acting) -> Callable[[], int]:
+    """How many records the group of a pace is behind, which is reported while the capture waits for it."""
+    stream = found.stream
+    if not isinstance(stream, HasGroups):
+        raise NoGroups(name=found.resolution.name)
+
+    def behind() -> int:
+        records = stream.behind(pace.group)
+        if records > pace.most_behind:
+            line = f"waiting: {pace.group} is {count_of(records, 'record')} behind"
+            acting.listener(Progress(step="capture", done=0, total=found.plan.files, line=line))
+        return records
+
+    return behind
 
 
 def _captured(

@@ -179,6 +179,21 @@ class NothingCaptured(Refused):
 
 
 @sentence
+class NoGroup(Refused):
+    """the consumer group {group} has committed nothing of {name}, so that it is not known how far it is behind."""
+
+    name: str
+    group: str
+
+
+@sentence
+class NoGroups(Refused):
+    """{name} has no consumer groups that say how far they are."""
+
+    name: str
+
+
+@sentence
 class NotCaptured(Refused):
     """{source} is not captured from a stream: files of people land in it."""
 

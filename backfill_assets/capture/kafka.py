@@ -24,6 +24,7 @@ from backfill_assets.capture import debezium
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     CreatedAgain,
+    NoGroup,
     NoPeriod,
     NothingCaptured,
     NothingWhole,
@@ -157,6 +158,14 @@ class KafkaStream:
         found = f"{topic.cluster}/{topic.topic_id}"
         if found != stream and not self._declared.topic_id:
             raise CreatedAgain(name=self.name, expected=stream, found=found)
+
+    def behind(self, group: str) -> int:
+        partitions = self._identity().partitions
+        committed = self._client.committed(group, partitions)
+        if not committed:
+            raise NoGroup(name=self.name, group=group)
+        held = {each: self._watermarks(each) for each in partitions}
+        return sum(high - max(low, committed.get(each, low)) for each, (low, high) in held.items())
 
     def _identity(self) -> TopicIdentity:
         found = self._client.identity()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -118,6 +118,15 @@ class KafkaClient:
         asked = ConfigResource(ResourceType.TOPIC, self.topic)
         (answered,) = self.admin.describe_configs([asked], request_timeout=self.seconds).values()
         return {name: str(each.value) for name, each in self.answer(answered).items()}
+
+    def committed(self, group: str, partitions: Sequence[int]) -> Mapping[int, int]:
+        """The offsets that a consumer group has committed, by partition; those without any are absent."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        asked = ConsumerGroupTopicPartitions(group, [self.at(each) for each in partitions])
+        (answered,) = self.admin.list_consumer_group_offsets([asked], request_timeout=self.seconds).values()
+        found = self.answer(answered).topic_partitions
+        return {each.partition: each.offset for each in found if each.error is None and each.offset >= 0}
 
     def at(self, partition: int, offset: int = -1001) -> Any:
         """A position of the topic."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from backfill_assets.capture.landed_files import FileKind
 
@@ -183,21 +183,32 @@ class Operated:
         return {"create": self.create, "update": self.update, "delete": self.delete}
 
 
+LOOKS_EVERY_S = 1.0
+"""How often it is looked how far others are behind."""
+
+
 @dataclass(slots=True)
 class Pace:
-    """Holds a capture or a replay to so many records and bytes a minute.
+    """Holds a capture or a replay to so many records and bytes a minute, and back while others are behind.
 
     Attributes:
         records_per_minute: At most so many records; None for no limit.
         bytes_per_minute: At most so many bytes of the source.
+        group: A consumer group of the stream that must not be held up; empty for none.
+        most_behind: How many records that group may be behind while this goes on.
+        behind: How many it is behind now; it is asked once a second.
         wait: Waits for seconds.
         now: Seconds of a clock that never goes back.
     """
 
     records_per_minute: int | None = None
     bytes_per_minute: int | None = None
+    group: str = ""
+    most_behind: int = 0
+    behind: Callable[[], int] | None = None
     wait: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
+    _looked: float | None = field(default=None, init=False)
     _began: float | None = field(default=None, init=False)
     _records: int = field(default=0, init=False)
     _bytes: int = field(default=0, init=False)
@@ -214,6 +225,10 @@ class Pace:
         early = self._began + due - self.now()
         if early > 0:
             self.wait(early)
+        if self.behind is not None and (self._looked is None or self.now() - self._looked >= LOOKS_EVERY_S):
+            while self.behind() > self.most_behind:
+                self.wait(LOOKS_EVERY_S)
+            self._looked = self.now()
 
     @property
     def most_at_once(self) -> int:
@@ -287,3 +302,15 @@ class Stream(Protocol):
 
     def close(self) -> None:
         """Ends the connection."""
+
+
+@runtime_checkable
+class HasGroups(Protocol):
+    """A stream whose consumers say how far they are."""
+
+    def behind(self, group: str) -> int:
+        """How many records of the stream a consumer group has not read yet. It only looks.
+
+        Raises:
+            NoGroup: The group has said nothing about this stream.
+        """

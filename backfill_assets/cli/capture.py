@@ -50,6 +50,18 @@ def capture(
     bytes_per_minute: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Read at most so many bytes a minute.")
     ] = None,
+    group: Annotated[
+        str,
+        typer.Option(
+            "--behind-group",
+            callback=one_line,
+            metavar="GROUP",
+            help="Wait while this consumer group of the stream has more left to read than --most-behind.",
+        ),
+    ] = "",
+    most_behind: Annotated[
+        int, typer.Option(min=0, metavar="N", help="How many records that group may have left to read.")
+    ] = 10_000,
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -78,7 +90,12 @@ def capture(
             from backfill_assets.application.propose import step_after_landing
             from backfill_assets.capture.streams import Pace
 
-            pace = Pace(records_per_minute=records_per_minute, bytes_per_minute=bytes_per_minute)
+            pace = Pace(
+                records_per_minute=records_per_minute,
+                bytes_per_minute=bytes_per_minute,
+                group=group,
+                most_behind=most_behind,
+            )
             acting = session.acting(person(by), on=source)
             report = captures.capture(session.ws, source, asked, acting, reason=why, pace=pace, builds=load)
             following = step_after_landing(session.ws) if load else None

@@ -37,6 +37,10 @@ def of_capture(error: BackfillError) -> Advice | None:
             return "declare the topic that is meant"
         case errors.OtherBytes():
             return "look whether the stream was compacted or replaced meanwhile; the file that is there stays"
+        case errors.NoGroup():
+            return "check the name of the group"
+        case errors.NoGroups():
+            return "hold the capture back by records or bytes per minute instead"
         case errors.NothingCaptured():
             return step("say where to begin: ", Option("first", "DAY"))
         case errors.NothingWhole() | errors.NotByTime():

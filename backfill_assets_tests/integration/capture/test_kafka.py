@@ -21,7 +21,7 @@ from backfill_assets.application import look
 from backfill_assets.application.capture import approve
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.capture.errors import CreatedAgain, OtherTopic, RangeExpired, RecordsMissing, StreamAway
+from backfill_assets.capture.errors import CreatedAgain, NoGroup, OtherTopic, RangeExpired, RecordsMissing, StreamAway
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.stream_files import StreamCapture
 from backfill_assets.capture.streams import Pace
@@ -324,6 +324,28 @@ def test_files_that_were_captured_land_although_the_topic_is_gone(shop_of: ShopO
     report = shop.capture(first=None)
     assert report.landed is not None
     assert (report.captured, sum(each.record.counts.landed for each in report.landed.imports)) == (10, 210)
+
+
+def test_a_capture_waits_while_a_consumer_group_is_behind_and_changes_nothing_of_it(
+    shop_of: ShopOf, broker: Broker
+) -> None:
+    shop = shop_of(chunk=100)
+    broker.write(shop.topic, sale_records(300))
+    group = f"alerts-{shop.topic}"
+    with pytest.raises(NoGroup, match=f"the consumer group {group} has committed nothing of the topic {shop.topic}"):
+        shop.capture(pace=Pace(group=group))
+    assert shop.files() == ()
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": group, "enable.auto.commit": False})
+    offsets = iter((100, 249, 250))
+
+    def read_on(_: float = 0) -> None:
+        consumer.commit(offsets=[TopicPartition(shop.topic, 0, next(offsets))], asynchronous=False)
+
+    read_on()
+    report = shop.capture(pace=Pace(group=group, most_behind=50, wait=read_on))
+    consumer.close()
+    assert (report.captured, list(offsets)) == (300, [])
+    assert broker.committed(shop.topic, group) == [250]
 
 
 @pytest.mark.long

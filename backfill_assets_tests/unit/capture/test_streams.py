@@ -182,23 +182,40 @@ def test_no_landed_file_is_hidden_from_spark_whatever_the_identity_of_a_topic_is
 @pytest.mark.parametrize(
     ("pace", "waited"),
     [
-        ({"records_per_minute": 600}, 30),
-        ({"bytes_per_minute": 6_000}, 60),
-        ({"records_per_minute": 600, "bytes_per_minute": 6_000}, 60),
-        ({}, 0),
+        (Pace(records_per_minute=600), 30),
+        (Pace(bytes_per_minute=6_000), 60),
+        (Pace(records_per_minute=600, bytes_per_minute=6_000), 60),
+        (Pace(), 0),
     ],
 )
-def test_a_pace_holds_a_capture_to_its_slowest_limit(pace: dict[str, int], waited: float) -> None:
+def test_a_pace_holds_a_capture_to_its_slowest_limit(pace: Pace, waited: float) -> None:
     now = 0.0
 
     def wait(seconds: float) -> None:
         nonlocal now
         now += seconds
 
-    held = Pace(wait=wait, now=lambda: now, **pace)
+    held = replace(pace, wait=wait, now=lambda: now)
     for _ in range(30):
         held.took(10, 200)
     assert now == pytest.approx(waited)
+
+
+def test_a_pace_waits_while_others_are_behind_and_asks_once_a_second() -> None:
+    now, left = 0.0, iter([5, 2_000, 1_500, 900, 0, 0])
+
+    def wait(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    held = Pace(records_per_minute=60, behind=lambda: next(left), most_behind=1_000, wait=wait, now=lambda: now)
+    held.took(0, 0)
+    assert now == 0
+    # It has taken a second, so that others are asked: two seconds later they are near enough.
+    held.took(1, 0)
+    assert (now, next(left)) == (3, 0)
+    held.took(0, 0)
+    assert next(left) == 0
 
 
 def test_a_capture_that_is_no_stream_is_refused() -> None:
