@@ -300,9 +300,11 @@ ensure_classes() {
     stamp="$(readlink -f "$java" || printf '%s' "$java") $(cksum <requirements.lock)"
     if [ "$(cat "$VENV/classes.stamp" 2>/dev/null)" = "$stamp" ]; then return 0; fi
     say "Loading Spark's classes, so that it starts in half the time (half a minute, once)."
-    JAVA_HOME=$home quietly "$VENV/bin/python" -m backfill_assets.core.java_classes ||
-        say "They could not be kept, as the lines above say; Spark starts as ever." >&2
-    printf '%s' "$stamp" >"$VENV/classes.stamp"
+    if JAVA_HOME=$home quietly "$VENV/bin/python" -m backfill_assets.core.java_classes; then
+        printf '%s' "$stamp" >"$VENV/classes.stamp"
+    else
+        say "They could not be kept, as the line above says; Spark starts as ever, and the next set-up tries again." >&2
+    fi
 }
 
 # --- what only tests need --------------------------------------------------------------------------------------------

@@ -117,4 +117,10 @@ if __name__ == "__main__":
     if sys.argv[1:2] == [COMPUTE]:
         _compute_here(sys.argv[2])
     else:
-        print(f"Java's archive of Spark's classes: {write(*sys.argv[1:2])}")  # noqa: T201 - for the one who asked
+        try:
+            print(f"Java's archive of Spark's classes: {write(*sys.argv[1:2])}")  # noqa: T201 - for the one who asked
+        except subprocess.TimeoutExpired:
+            sys.exit(f"Java had not loaded Spark's classes within {_LIMIT} s.")
+        except (OSError, subprocess.CalledProcessError) as error:
+            said = getattr(error, "stderr", b"") or str(error).encode()
+            sys.exit(f"Java could not keep Spark's classes: {said.decode(errors='replace').strip()[-500:]}")
