@@ -76,7 +76,10 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "examples/enforcement_sla/references.py DeadlineRules.from_references",
         "examples/enforcement_sla/sla_clocks.py days_that_a_row_needs",
     ),
-    "the document of a command: every command has its own": ("cli/demo.py DemoStep.answer",),
+    "the document of a command: every command has its own": (
+        "cli/demo.py DemoStep.answer",
+        "cli/demo_topic.py DemoTopic.carried_out",
+    ),
     "what a library takes: options of SQLAlchemy and librdkafka; resources, configuration and metadata of Dagster": (
         "capture/kafka_client.py KafkaClient.usual",
         "ledger/connection.py READ",
