@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     ArrayType,
@@ -273,6 +273,21 @@ def test_a_lift_that_breaks_its_contract_is_refused_before_anything_is_published
     assert f"the lift of {SALES} from version 1 to 2 cannot be applied: " in (said := refused(store.sold))
     assert sentence in said
     assert store.versions() == {day: 1}
+
+
+def test_a_lift_that_changes_a_setting_of_spark_is_refused(store: Store, spark: SparkSession) -> None:
+    versions = {1: contract("amount", IntegerType()), 2: contract("net", IntegerType())}
+    store.lands("one.jsonl", [sale(START, amount=1)])
+    store.loads()
+    own = spark.newSession()
+
+    def sly(record: Mapping[str, Column]) -> Mapping[str, Column]:
+        own.conf.set("spark.sql.session.timeZone", "Europe/Rome")
+        return {"net": record["amount"]}
+
+    store.ws = replace(store.ws, open_session=lambda: own)
+    store.becomes(shop_of(2, versions=versions, lift={1: lifts(sly, dropped=("amount",))}))
+    assert "gives rows another meaning: spark.sql.session.timeZone is 'Europe/Rome'" in refused(store.sold)
 
 
 @pytest.mark.long
