@@ -125,7 +125,7 @@ def test_the_properties_meet_every_cause_and_plans_that_change_something() -> No
     met: set[Cause] = set()
     moved: set[bool] = set()
 
-    @settings(max_examples=60, database=None, derandomize=True)
+    @settings(max_examples=240, database=None, derandomize=True)
     @given(st.data())
     def look(data: st.DataObject) -> None:
         world = data.draw(worlds())
