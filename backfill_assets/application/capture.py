@@ -32,8 +32,8 @@ from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, count_of
-from backfill_assets.publication.moves_approval import approve_capture, capture_demand, require_may_approve
-from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport, capture_plan
+from backfill_assets.publication.moves_approval import capture_demand, require_may_approve
+from backfill_assets.report.captured import CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract
 from backfill_assets.workspace import Workspace
 
@@ -133,11 +133,6 @@ def capture(
         files=files,
         landed=landed,
     )
-
-
-def approve(ws: Workspace, capture_id: str, *, by: str, note: str) -> CaptureApproval:
-    """Another person than the requester agrees to exactly the positions of a capture."""
-    return CaptureApproval(capture=approve_capture(ws, capture_id, by=by, note=note))
 
 
 def _captured_source(ws: Workspace, source: str) -> SourceTable:

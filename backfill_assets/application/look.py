@@ -19,6 +19,7 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.application.metrics import MetricsDocument
+    from backfill_assets.application.subjects import NamedDocument
     from backfill_assets.core.progress import Listener
     from backfill_assets.ledger.findings import GateResult
     from backfill_assets.ledger.records import CandidatePartition, EventRecord
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from backfill_assets.report.publications import PublicationDocument
     from backfill_assets.report.row_history import KeyList, RowHistory
     from backfill_assets.report.run_list import RunChoice, RunList, SetChoice, SetList
-    from backfill_assets.report.runs import RunSummary
-    from backfill_assets.report.sets import SetDocument
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
     from backfill_assets.report.trace import Trace
@@ -49,15 +48,15 @@ MOST_PUBLICATIONS = 100
 """How many publications a page of them has."""
 
 
-def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
-    """The status of everything, of one run, or of one set."""
+def status(ws: Workspace, name: str | None) -> StatusDocument | NamedDocument:
+    """The status of everything, or of what has an id."""
     if name is None:
         from backfill_assets.report.status import status as status_of_everything
 
         return status_of_everything(ws)
-    from backfill_assets.application.subjects import subject_of
+    from backfill_assets.application.subjects import named
 
-    return subject_of(ws, name).document()
+    return named(ws, name).document()
 
 
 def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocument:

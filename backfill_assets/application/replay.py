@@ -27,13 +27,11 @@ from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.publication.moves_approval import approve_replay, require_may_approve
+from backfill_assets.publication.moves_approval import require_may_approve
 from backfill_assets.report.replayed import (
-    ReplayApproval,
     ReplayClosed,
     ReplayPlan,
     ReplayReport,
-    replay_approval,
     replay_closed,
     replay_plan,
 )
@@ -119,17 +117,6 @@ def replay(
             tx.replays.sent(record.replay_id, sent, ends, by=acting.by)
             record = tx.replays.get(record.replay_id)
     return _report(record, sent_now=sent - done, left_out=records.left_out)
-
-
-def approve(ws: Workspace, replay_id: str, *, by: str, note: str) -> ReplayApproval:
-    """Another person than the requester agrees that exactly these records go to a live topic.
-
-    Raises:
-        UnknownName: No such replay.
-        NotApproved: The person may not approve it.
-        IllegalTransition: It waits for no approval.
-    """
-    return replay_approval(approve_replay(ws, replay_id, by=by, note=note))
 
 
 def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> ReplayClosed:

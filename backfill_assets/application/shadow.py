@@ -129,24 +129,3 @@ def cut_over(ws: Workspace, table: str, *, by: str, reason: str) -> ActDocument:
 def stop(ws: Workspace, table: str, *, by: str, reason: str) -> ActDocument:
     """A version is not kept up to date any more; one that readers were shown is given up once that is approved."""
     return act_document(table_acts.ask_to_stop(ws, table, by=by, reason=reason))
-
-
-def approve(ws: Workspace, act_id: str, *, by: str, note: str) -> ActDocument:
-    """Another person agrees to an act."""
-    return act_document(table_acts.approve_act(ws, act_id, by=by, note=note))
-
-
-def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActDocument:
-    """Does what was asked for: readers are shown the other version from here on."""
-    return act_document(table_acts.carry_out(ws, act_id, by=by))
-
-
-def roll_back(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActDocument:
-    """Shows readers the table again that they were shown before."""
-    return act_document(table_acts.undo(ws, act_id, by=by, reason=reason))
-
-
-def cancel(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActDocument:
-    """Gives up an act that is not done."""
-    with ws.ledger.write() as tx:
-        return act_document(tx.acts.cancel(act_id, by=by, reason=reason))

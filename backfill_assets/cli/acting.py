@@ -25,9 +25,6 @@ from backfill_assets.cli.session import acting_name, given_reason, opened, perso
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
-ACT = "act-"
-"""How the ids of acts on versions of tables begin."""
-
 
 @app.command()
 def approve(
@@ -46,21 +43,6 @@ def approve(
     """Agree to exactly this run, set, capture, replay or act, as another person than the requester."""
     with answering(as_json) as console:
         with opened() as session:
-            if run.startswith("cap-"):
-                from backfill_assets.application.capture import approve as approve_capture
-
-                answer(console, approve_capture(session.ws, run, by=person(by), note=note), as_json=as_json)
-                return
-            if run.startswith("rep-"):
-                from backfill_assets.application.replay import approve as approve_replay
-
-                answer(console, approve_replay(session.ws, run, by=person(by), note=note), as_json=as_json)
-                return
-            if run.startswith(ACT):
-                from backfill_assets.application import shadow
-
-                answer(console, shadow.approve(session.ws, run, by=person(by), note=note), as_json=as_json)
-                return
             document = session.subject(run).approve(by=person(by), note=note)
         answer(console, document, as_json=as_json)
 
@@ -83,11 +65,6 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
         from backfill_assets.application.follow import step_after_change
 
         with opened(quiet=as_json) as session:
-            if run.startswith(ACT):
-                from backfill_assets.application import shadow
-
-                answer(console, shadow.carry_out(session.ws, run, by=person(by)), as_json=as_json)
-                return
             document = session.subject(run).publish(session.acting(person(by), on=run))
             following = step_after_change(session.ws)
         answer(console, document, as_json=as_json, following=following)
@@ -110,11 +87,6 @@ def rollback(
 
         why = given_reason(reason, by)
         with opened(quiet=as_json) as session:
-            if run.startswith(ACT):
-                from backfill_assets.application import shadow
-
-                answer(console, shadow.roll_back(session.ws, run, by=person(by), reason=why), as_json=as_json)
-                return
             document = session.subject(run).rollback(
                 session.acting(person(by), on=run), reason=why, with_dependents=with_dependents
             )
@@ -133,11 +105,6 @@ def cancel(
     with answering(as_json) as console:
         why = given_reason(reason, by)
         with opened() as session:
-            if run.startswith(ACT):
-                from backfill_assets.application import shadow
-
-                answer(console, shadow.cancel(session.ws, run, by=person(by), reason=why), as_json=as_json)
-                return
             document = session.subject(run).cancel(by=person(by), reason=why)
         answer(console, document, as_json=as_json)
 
@@ -302,9 +269,9 @@ def erase(
     with answering(as_json) as console:
         why = given_reason(reason, by)
         with opened() as session:
-            from backfill_assets.application.subjects import erase_samples
+            from backfill_assets.application.subjects import erase_samples, subject_of
 
-            document = erase_samples(session.subject(run), by=person(by), reason=why)
+            document = erase_samples(subject_of(session.ws, run), by=person(by), reason=why)
         answer(console, document, as_json=as_json)
 
 

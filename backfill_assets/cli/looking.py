@@ -62,7 +62,10 @@ def report(
 
 @app.command(cls=PlainCommand)
 def status(
-    run: Annotated[str | None, typer.Argument(metavar="RUN", callback=one_line, help="Only this run or set.")] = None,
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="RUN", callback=one_line, help="Only this run or set, or whatever else has an id."),
+    ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again every two seconds, with what is at work, until Ctrl-C.")
     ] = False,

@@ -16,7 +16,7 @@ from backfill_assets.report.errors import NotGiven
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from backfill_assets.application.recorder import Acting, Recorder
-    from backfill_assets.application.subjects import Subject
+    from backfill_assets.application.subjects import Named
     from backfill_assets.core.progress import Listener
     from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
@@ -112,11 +112,11 @@ class Session:
 
         return self._stack.enter_context(progress_listener(on, quiet=self.quiet))
 
-    def subject(self, name: str) -> Subject:
-        """The run or the set of that id."""
-        from backfill_assets.application.subjects import subject_of
+    def subject(self, name: str) -> Named:
+        """What has that id."""
+        from backfill_assets.application.subjects import named
 
-        return subject_of(self.ws, name)
+        return named(self.ws, name)
 
 
 @contextmanager

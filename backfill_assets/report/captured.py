@@ -119,8 +119,8 @@ class CaptureReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureApproval:
-    """A capture that was approved; the same request as before captures it.
+class CaptureDocument:
+    """A capture that was asked for.
 
     Attributes:
         capture: The capture.

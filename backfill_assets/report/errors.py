@@ -47,6 +47,14 @@ class NotTogether(Refused):
 
 
 @sentence
+class NotDoneWith(Refused):
+    """{name} is no run and no set, and cannot be {deed}."""
+
+    name: str
+    deed: str
+
+
+@sentence
 class Malformed(Refused):
     """{what} {value!r} is not {form}."""
 

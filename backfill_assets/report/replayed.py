@@ -72,11 +72,12 @@ class ReplayReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayApproval:
-    """A replay to a live topic that was approved; the same request as before sends it.
+class ReplayDocument:
+    """A replay that was asked for.
 
     Attributes:
         replay_id: The replay.
+        waits: Whether nothing is sent before another person has approved it.
         subject: What is sent.
         target: The topic.
         records: How many records.
@@ -87,6 +88,7 @@ class ReplayApproval:
     """
 
     replay_id: str
+    waits: bool
     subject: str
     target: str
     records: int
@@ -176,10 +178,11 @@ def replay_plan(record: ReplayRecord) -> ReplayPlan:
     )
 
 
-def replay_approval(record: ReplayRecord) -> ReplayApproval:
-    """What was approved."""
-    return ReplayApproval(
+def replay_document(record: ReplayRecord) -> ReplayDocument:
+    """What was asked for."""
+    return ReplayDocument(
         replay_id=record.replay_id,
+        waits=record.waits,
         subject=record.subject,
         target=record.target,
         records=sum(each.records for each in record.parts),

@@ -15,6 +15,7 @@ from backfill_assets.domain import PublishMode, append, merge
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.publication import table_acts
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.support import operations
@@ -92,7 +93,7 @@ def _asked(shop: Shop) -> Notes:
     operations.gate(ws, run_id, actor="ana")
     operations.publish(ws, run_id, by="ana")
     act_id = shadow.cut_over(ws, V2, by="ana", reason="it is better").act.act_id
-    shadow.approve(ws, act_id, by="ben", note="agreed")
+    table_acts.approve_act(ws, act_id, by="ben", note="agreed")
     return {"act": act_id}
 
 
@@ -103,11 +104,11 @@ def _shown(shop: Shop) -> Notes:
 
 
 def _cut_over(ws: Workspace, notes: Notes) -> None:
-    shadow.carry_out(_with_version(ws), notes["act"], by="ana")
+    table_acts.carry_out(_with_version(ws), notes["act"], by="ana")
 
 
 def _show_again(ws: Workspace, notes: Notes) -> None:
-    shadow.roll_back(_with_version(ws), notes["act"], by="ben", reason="was right before")
+    table_acts.undo(_with_version(ws), notes["act"], by="ben", reason="was right before")
 
 
 def _act_state(shop: Shop, notes: Notes) -> ActState:

@@ -58,6 +58,8 @@ def _of_edge(error: BackfillError) -> Advice | None:
             return f"write {near[0]}=VALUE" if near else f"leave {error.column} out"
         case errors.NotTogether():
             return f"leave {error.leave} out, or {error.instead}"
+        case errors.NotDoneWith():
+            return step(do(Act.STATUS, error.name), " says what is done with it")
         case errors.Malformed():
             return f"write it like {error.example}"
         case errors.NotOneOf():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, assert_never
 from backfill_assets.report.page import Page
 
 if TYPE_CHECKING:
-    from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport
+    from backfill_assets.report.captured import CaptureDocument, CapturePlan, CaptureReport
     from backfill_assets.report.follow import FollowCancellation, FollowReport
     from backfill_assets.report.frozen import FreezeDocument, Unfrozen
     from backfill_assets.report.history import TableHistory
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.proposals import ProposeReport
     from backfill_assets.report.publications import PublicationDocument, RollbackDocument
     from backfill_assets.report.recovered import ErasedSamples, RecoveryReport
-    from backfill_assets.report.replayed import ReplayApproval, ReplayClosed, ReplayPlan, ReplayReport
+    from backfill_assets.report.replayed import ReplayClosed, ReplayDocument, ReplayPlan, ReplayReport
     from backfill_assets.report.report import RunReport
     from backfill_assets.report.runs import RunSummary
     from backfill_assets.report.server import ServerDown, ServerUp
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
         FollowReport | FollowCancellation | RecoveryReport | ErasedSamples | ClearedDocument | FreezeDocument | Unfrozen
     )
     OfLanding = (
-        CaptureApproval | CapturePlan | CaptureReport | LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
+        CaptureDocument | CapturePlan | CaptureReport | LandReport | NothingToLoad | ExtractPreview | LocatedPeriod
     )
-    OfReplay = ReplayApproval | ReplayClosed | ReplayPlan | ReplayReport
+    OfReplay = ReplayDocument | ReplayClosed | ReplayPlan | ReplayReport
     OfUpkeep = CheckReport | DoctorReport | AuditReport | ReproductionReport | VacuumDocument
     OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
     OfTables = OfHistory | OfVersions
@@ -203,14 +203,14 @@ def _of_work(document: OfWork | OfLanding | OfReplay | OfUpkeep) -> Page:
 
 
 def _of_landing(document: OfLanding | OfReplay | OfUpkeep) -> Page:
-    from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport
+    from backfill_assets.report.captured import CaptureDocument, CapturePlan, CaptureReport
     from backfill_assets.report.landed import ExtractPreview, LandReport, NothingToLoad
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.screens import captures, landing
 
     match document:
-        case CaptureApproval():
-            return captures.approved_page(document)
+        case CaptureDocument():
+            return captures.capture_page(document)
         case CapturePlan():
             return captures.capture_plan_page(document)
         case CaptureReport():
@@ -228,12 +228,12 @@ def _of_landing(document: OfLanding | OfReplay | OfUpkeep) -> Page:
 
 
 def _of_replay(document: OfReplay | OfUpkeep) -> Page:
-    from backfill_assets.report.replayed import ReplayApproval, ReplayClosed, ReplayPlan, ReplayReport
+    from backfill_assets.report.replayed import ReplayClosed, ReplayDocument, ReplayPlan, ReplayReport
     from backfill_assets.report.screens import replays
 
     match document:
-        case ReplayApproval():
-            return replays.approved_page(document)
+        case ReplayDocument():
+            return replays.replay_page(document)
         case ReplayClosed():
             return replays.closed_page(document)
         case ReplayPlan():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.captured import CaptureApproval, CapturePlan, CaptureReport
+from backfill_assets.report.captured import CaptureDocument, CapturePlan, CaptureReport
 from backfill_assets.report.page import Block, Note, Page, Steps, Tone, facts, page, section, table
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do
 from backfill_assets.report.screens.landing import landed_page
@@ -58,16 +58,18 @@ def _rate(per_second: float) -> str:
     return f"{count_of(per_day, 'record')} a day" if per_day else "less than a record a day"
 
 
-def approved_page(approval: CaptureApproval) -> Page:
-    """That a capture was approved."""
-    record = approval.capture
+def capture_page(document: CaptureDocument) -> Page:
+    """A capture that was asked for."""
+    record = document.capture
     rows = [(each.partition, each.range_from, each.range_to) for each in record.spans]
     return page(
         f"Capture {record.capture_id}",
         facts(("source", record.source), ("asked for by", record.by), ("reason", record.reason)),
         facts(("approved by", record.approved_by), ("at", record.approved_at)),
         section("positions", table(["partition", "from", "to (not included)"], rows, most=_MOST)),
-        Note(text="the command that asked for it captures exactly these positions"),
+        Steps(steps=(do(Act.APPROVE, record.capture_id, by=ANOTHER_PERSON),))
+        if record.waits and record.approved_by is None
+        else Note(text="the command that asked for it captures exactly these positions"),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import Note, Page, Steps, Table, Tone, Value, facts, page, section, table
-from backfill_assets.report.replayed import OpenReplay, ReplayApproval, ReplayClosed, ReplayPlan, ReplayReport
+from backfill_assets.report.replayed import OpenReplay, ReplayClosed, ReplayDocument, ReplayPlan, ReplayReport
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, do
 
 _MOST = 30
@@ -48,19 +48,21 @@ def replayed_page(report: ReplayReport) -> Page:
     )
 
 
-def approved_page(approval: ReplayApproval) -> Page:
-    """That a replay was approved."""
+def replay_page(document: ReplayDocument) -> Page:
+    """A replay that was asked for."""
     return page(
-        f"Replay {approval.replay_id}",
+        f"Replay {document.replay_id}",
         facts(
-            ("of", approval.subject),
-            ("into", approval.target),
-            ("records", approval.records),
-            ("asked for by", approval.by),
-            ("reason", approval.reason),
+            ("of", document.subject),
+            ("into", document.target),
+            ("records", document.records),
+            ("asked for by", document.by),
+            ("reason", document.reason),
         ),
-        facts(("approved by", approval.approved_by), ("at", approval.approved_at)),
-        Note(text="the command that asked for it sends exactly these records"),
+        facts(("approved by", document.approved_by), ("at", document.approved_at)),
+        Steps(steps=(do(Act.APPROVE, document.replay_id, by=ANOTHER_PERSON),))
+        if document.waits
+        else Note(text="the command that asked for it sends exactly these records"),
     )
 
 

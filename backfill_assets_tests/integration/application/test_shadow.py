@@ -20,6 +20,7 @@ from backfill_assets.application import shadow
 from backfill_assets.core.errors import GateFailed
 from backfill_assets.domain import Domain, Release, TransformContext
 from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.publication import table_acts
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.versions import VersionStatus
 from backfill_assets.upkeep.audit import audit
@@ -145,7 +146,7 @@ def assert_readers_never_see_a_mixture(shop: VersionShop) -> None:
     reader.start()
     try:
         act_id = shop.cut_over()
-        shadow.roll_back(shop.ws, act_id, by="cara", reason="second thoughts")
+        table_acts.undo(shop.ws, act_id, by="cara", reason="second thoughts")
         shop.cut_over()
     finally:
         stop.set()

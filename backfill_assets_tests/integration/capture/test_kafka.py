@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application import capture as capturing
 from backfill_assets.application import look
-from backfill_assets.application.capture import approve
+from backfill_assets.application.asked import AskedCapture
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.errors import CreatedAgain, NoGroup, OtherTopic, RangeExpired, RecordsMissing, StreamAway
@@ -384,12 +384,13 @@ def test_where_the_policy_asks_another_person_approves_exactly_the_positions_bef
     ws = shop.open()
     try:
         assert asked.capture_id is not None
+        assert f"backfill approve {asked.capture_id}" in plain_text(page_of(look.status(ws, asked.capture_id)))
         with pytest.raises(NeedsAnother, match="was requested by ana"):
-            approve(ws, asked.capture_id, by="Ana", note="")
-        approved = approve(ws, asked.capture_id, by="ben", note="as agreed")
+            AskedCapture(ws, asked.capture_id).approve(by="Ana", note="")
+        approved = AskedCapture(ws, asked.capture_id).approve(by="ben", note="as agreed")
         assert "ben" in plain_text(page_of(approved))
         with pytest.raises(NoApprovalAwaited):
-            approve(ws, asked.capture_id, by="cem", note="")
+            AskedCapture(ws, asked.capture_id).approve(by="cem", note="")
     finally:
         ws.close()
     report = shop.capture()

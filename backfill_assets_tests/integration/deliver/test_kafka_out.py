@@ -17,8 +17,9 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from pyspark.sql import SparkSession
 
 from backfill_assets.application import look
+from backfill_assets.application.asked import AskedReplay
 from backfill_assets.application.recorder import Acting, Unrecorded
-from backfill_assets.application.replay import ReplayAsked, approve, close_replay, plan_replay, replay
+from backfill_assets.application.replay import ReplayAsked, close_replay, plan_replay, replay
 from backfill_assets.capture.streams import Pace
 from backfill_assets.deliver.errors import LiveTopic, NothingToReplay, NotReplayable, ProgressLost, TopicGone
 from backfill_assets.deliver.kafka_out import Outgoing, ReplayTopic, Sender
@@ -283,8 +284,8 @@ def test_a_topic_that_was_there_is_refused_unless_it_is_declared_and_another_per
     assert committed(broker, live) == []
     with closing(allowed.open()) as ws:
         with pytest.raises(NeedsAnother, match="was requested by ana"):
-            approve(ws, "rep-000001", by="Ana", note="")
-        assert approve(ws, "rep-000001", by="ben", note="as agreed").records == 20
+            AskedReplay(ws, "rep-000001").approve(by="Ana", note="")
+        assert AskedReplay(ws, "rep-000001").approve(by="ben", note="as agreed").records == 20
     with pytest.raises(LiveTopic):  # what was approved is not what is declared any more
         send(shop, live)
     assert send(allowed, live).sent == 20

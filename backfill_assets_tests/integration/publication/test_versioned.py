@@ -10,9 +10,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import shadow
+from backfill_assets.application import look, shadow
+from backfill_assets.application.asked import AskedAct
 from backfill_assets.application.freeze import freeze, unfreeze
 from backfill_assets.application.plan import plan_phases
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import named
 from backfill_assets.core.errors import (
     GateFailed,
     IllegalTransition,
@@ -26,14 +29,17 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.phases import AskedPhases, Phases
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.publication import table_acts
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import explained
+from backfill_assets.report.errors import NotDoneWith
+from backfill_assets.report.table_acts import ActDocument
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -66,24 +72,29 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
     dark = shadow.resolve(shop.ws, V2)
     assert (dark.table, shop.read(), shop.files() == files) == (V2, before, True)
     act_id = shop.asked()
+    asked = look.status(shop.ws, act_id)
+    assert isinstance(asked, ActDocument)
+    assert (asked.act.table, asked.act.state) == (V2, ActState.ASKED)
+    with pytest.raises(NotDoneWith, match=f"{act_id} is no run and no set, and cannot be reproduced"):
+        named(shop.ws, act_id).reproduce(Acting(by="ana", recorder=Unrecorded()), sample=None)
     for nobody in ("ana", "Ana"):
         with pytest.raises(NotApproved, match="requested by ana"):
-            shadow.approve(shop.ws, act_id, by=nobody, note="")
+            table_acts.approve_act(shop.ws, act_id, by=nobody, note="")
     with pytest.raises(NotApproved, match=f"{act_id} is not approved; ana asked for it"):
-        shadow.carry_out(shop.ws, act_id, by="ana")
+        table_acts.carry_out(shop.ws, act_id, by="ana")
     assert shop.read() == before
-    shadow.approve(shop.ws, act_id, by="ben", note="agreed")
-    shadow.carry_out(shop.ws, act_id, by="ana")
+    table_acts.approve_act(shop.ws, act_id, by="ben", note="agreed")
+    table_acts.carry_out(shop.ws, act_id, by="ana")
     assert set(shop.read().values()) == {40}
     assert shadow.resolve(shop.ws, RECENT, run_id).table == V2
     assert set(shop.read(shop_run(shop)).values()) == {80}
     with pytest.raises(IllegalTransition, match="cannot become DONE"):
-        shadow.carry_out(shop.ws, act_id, by="ana")
-    shadow.roll_back(shop.ws, act_id, by="cara", reason="second thoughts")
+        table_acts.carry_out(shop.ws, act_id, by="ana")
+    table_acts.undo(shop.ws, act_id, by="cara", reason="second thoughts")
     assert shop.read() == before
     assert shop.files().keys() - files.keys() == set()
     with pytest.raises(IllegalTransition):
-        shadow.roll_back(shop.ws, act_id, by="cara", reason="again")
+        table_acts.undo(shop.ws, act_id, by="cara", reason="again")
     assert audit(shop.ws).problems == ()
 
 
@@ -109,14 +120,14 @@ def test_a_version_that_lacks_days_is_stale_or_was_asked_for_before_another_cut_
     shop.land("late.jsonl", [sale(FIFTH, amount=5, sale_id="late")])
     shop.computed(RECENT, OUTPUT)
     for act_id in (first_act, second_act):
-        shadow.approve(shop.ws, act_id, by="ben", note="agreed")
+        table_acts.approve_act(shop.ws, act_id, by="ben", note="agreed")
         with pytest.raises(InputsMovedOn, match=r"2026-01-04\.\.2026-01-07, 4 days of it no longer follow"):
-            shadow.carry_out(shop.ws, act_id, by="ben")
+            table_acts.carry_out(shop.ws, act_id, by="ben")
     shop.computed(V2, OUTPUT)
-    shadow.carry_out(shop.ws, second_act, by="ben")
+    table_acts.carry_out(shop.ws, second_act, by="ben")
     with pytest.raises(TargetChanged, match=f"{first_act} was asked for while readers .* were shown {RECENT}"):
-        shadow.carry_out(shop.ws, first_act, by="ben")
-    shadow.cancel(shop.ws, first_act, by="ana", reason="not needed")
+        table_acts.carry_out(shop.ws, first_act, by="ben")
+    AskedAct(shop.ws, first_act).cancel(by="ana", reason="not needed")
     with pytest.raises(IllegalTransition, match=r"readers of silver\.recent_sales are shown it"):
         shadow.stop(shop.ws, V2, by="ana", reason="why not")
 
@@ -129,11 +140,11 @@ def test_the_earlier_table_is_given_up_by_an_approved_act_and_readers_are_never_
     act_id = shop.cut_over()
     given_up = shadow.stop(shop.ws, RECENT, by="ana", reason="the new one is here to stay").act.act_id
     with pytest.raises(NotApproved):
-        shadow.carry_out(shop.ws, given_up, by="ana")
-    shadow.approve(shop.ws, given_up, by="ben", note="agreed")
-    shadow.carry_out(shop.ws, given_up, by="ana")
+        table_acts.carry_out(shop.ws, given_up, by="ana")
+    table_acts.approve_act(shop.ws, given_up, by="ben", note="agreed")
+    table_acts.carry_out(shop.ws, given_up, by="ana")
     with pytest.raises(IllegalTransition, match=f"{RECENT} was given up for good by {given_up}"):
-        shadow.roll_back(shop.ws, act_id, by="cara", reason="second thoughts")
+        table_acts.undo(shop.ws, act_id, by="cara", reason="second thoughts")
     with pytest.raises(IllegalTransition, match="given up"):
         shop.planned(OUTPUT, table=RECENT)
     assert not any(sentence.startswith(f"{RECENT}:") for sentence in shop.lives())
@@ -186,12 +197,12 @@ def test_a_version_is_published_in_phases_has_no_pilots_and_readers_are_not_cut_
     with pytest.raises(Refused, match="only tables that replace whole partitions and keep no state have pilots"):
         operations.plan(shop.ws, replace(ask, scope=Scope(where=(("shop", "here"),))))
     act_id = shop.asked()
-    shadow.approve(shop.ws, act_id, by="ben", note="agreed")
+    table_acts.approve_act(shop.ws, act_id, by="ben", note="agreed")
     begun = frozen(shop, FIFTH)
     with pytest.raises(Frozen, match=rf"cut-over {act_id} of {RECENT} waits: 2026-01-05, 1 day is frozen"):
-        shadow.carry_out(shop.ws, act_id, by="ana")
+        table_acts.carry_out(shop.ws, act_id, by="ana")
     unfreeze(shop.ws, begun.freeze_id, by="ben", reason="done")
-    shadow.carry_out(shop.ws, act_id, by="ana")
+    table_acts.carry_out(shop.ws, act_id, by="ana")
     # Their name now means the version; the table that they saw before is no more what a freeze is about.
     assert frozen(shop, DAYS.last).table == V2
     shop.land("eleventh.jsonl", [sale(DAYS.end)])
@@ -284,7 +295,7 @@ def test_where_the_policy_asks_nobody_a_cut_over_needs_no_second_person(
     # The stricter of the pinned and the present policy counts.
     strict = with_versions(opened, with_version(opened.ws.domain))
     with pytest.raises(NotApproved):
-        shadow.carry_out(strict.ws, act_id, by="ana")
-    shadow.carry_out(shop.ws, act_id, by="ana")
+        table_acts.carry_out(strict.ws, act_id, by="ana")
+    table_acts.carry_out(shop.ws, act_id, by="ana")
     assert set(shop.read().values()) == {40}
     opened.ws.close()

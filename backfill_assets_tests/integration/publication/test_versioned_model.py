@@ -14,6 +14,7 @@ from backfill_assets.application import shadow
 from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.publication import table_acts
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -71,7 +72,7 @@ class Story:
                 case "cut over":
                     self._cut_over(self.chance.choice([RECENT, V2]))
                 case "show again" if self.model.cut_overs:
-                    shadow.roll_back(self.shop.ws, self.model.cut_overs[-1][0], by="cara", reason="as before")
+                    table_acts.undo(self.shop.ws, self.model.cut_overs[-1][0], by="cara", reason="as before")
                     self.model.show_again()
                 case "ask":
                     self._ask(self.chance.choice([RECENT, V2]))
@@ -122,7 +123,7 @@ class Story:
         if act_id is None:
             return None
         assert not self.model.refuses(table)
-        shadow.approve(self.shop.ws, act_id, by="ben", note="agreed")
+        table_acts.approve_act(self.shop.ws, act_id, by="ben", note="agreed")
         self.asked.append((act_id, table, self.model.shown))
         return act_id
 
@@ -134,8 +135,8 @@ class Story:
         """Does what was asked for, unless readers are shown another table by now, or the model refuses it."""
         if self.model.shown != shown_then or self.model.refuses(table):
             with pytest.raises(Refused):
-                shadow.carry_out(self.shop.ws, act_id, by="ana")
+                table_acts.carry_out(self.shop.ws, act_id, by="ana")
             return
-        done = shadow.carry_out(self.shop.ws, act_id, by="ana")
-        assert done.act.state is ActState.DONE
+        done = table_acts.carry_out(self.shop.ws, act_id, by="ana")
+        assert done.state is ActState.DONE
         self.model.cut_over(act_id, table)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.capture import approve
 from backfill_assets.capture.errors import (
     CannotBeCaptured,
     NoStream,
@@ -20,6 +19,7 @@ from backfill_assets.capture.errors import (
 )
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.planning.policy import Policy
+from backfill_assets.publication.moves_approval import approve_capture as approve
 from backfill_assets_tests.support.captured_shop import finished
 from backfill_assets_tests.support.database_shop import (
     TABLE,
