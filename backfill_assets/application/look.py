@@ -212,6 +212,12 @@ def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHist
     return row_history(ws, table, day, key)
 
 
+def shown(ws: Workspace, table: str, at: datetime | None) -> str:
+    """The table that the readers of a name see, now or at a time: another version of it, once they are cut over."""
+    with ws.ledger.read() as tx:
+        return tx.acts.shown(ws.domain.table(table).name, at)
+
+
 def trace(
     ws: Workspace,
     table: str,

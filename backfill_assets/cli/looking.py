@@ -156,7 +156,8 @@ def trace(
 
         values = columns_and_values(key or [], "KEY")
         with opened(looks=True) as session:
-            document = look.trace(session.ws, table, partition, values, at, most=rows)
+            seen = look.shown(session.ws, table, at)
+            document = look.trace(session.ws, seen, partition, values, at, most=rows)
         answer(console, document, as_json=as_json)
 
 
