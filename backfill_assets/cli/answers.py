@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from rich.console import Console
 
-    from backfill_assets.report.screens import Document
-
 app = typer.Typer(
     name="backfill",
     cls=CommandGroup,
@@ -217,7 +215,7 @@ def print_error(error: BackfillError) -> None:
         console.print(following, highlight=False, soft_wrap=True)
 
 
-def answer(console: Console, document: Document, *, as_json: bool, following: NextStep | None = None) -> None:
+def answer(console: Console, document: object, *, as_json: bool, following: NextStep | None = None) -> None:
     """Prints a document: as JSON, or the page of it.
 
     Args:

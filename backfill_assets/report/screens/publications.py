@@ -13,7 +13,7 @@ from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report import charts
 from backfill_assets.report.html import Linked
 from backfill_assets.report.page import Chart, Note, Page, Table, Value, page, place_ref, run_ref, section, table, words
-from backfill_assets.report.publications import PublicationDocument
+from backfill_assets.report.publications import PublicationDocument, RollbackDocument
 from backfill_assets.report.run_history import act_words
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.values import text_of
@@ -23,9 +23,15 @@ _NAMES = 210
 """How much room the names of tables have."""
 
 
-def publications_page(title: str, publications: Sequence[PublicationDocument]) -> Page:
-    """What a command that publishes or rolls back answers."""
-    return page(title, section("Publications", publications_table(publications)))
+def published_page(document: PublicationDocument) -> Page:
+    """What a command that publishes answers."""
+    return page("Published", section("Publications", publications_table([document])))
+
+
+def rolled_back_page(document: RollbackDocument) -> Page:
+    """What a command that rolls back answers."""
+    undone = [*document.dependents, document.publication]
+    return page("Rolled back", section("Publications", publications_table(undone)))
 
 
 def timeline_page(publications: Sequence[PublicationDocument], linked: Linked, older: str | None) -> Page:

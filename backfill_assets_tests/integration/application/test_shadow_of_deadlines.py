@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -19,7 +21,7 @@ from backfill_assets.application import shadow
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.core.errors import GateFailed
-from backfill_assets.core.settings import Settings
+from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
 from backfill_assets.examples.enforcement_sla import DOMAIN
 from backfill_assets.landing.imports import OnDuplicate
@@ -43,6 +45,7 @@ ONE_DAY = timedelta(days=1)
 TRACKED = 5
 ABROAD = "jurisdiction in ('US-NY', 'IN')"
 CLEAN_DAYS = 3
+WHICH_WAY = PROJECT_ROOT / "docs" / "which-way.md"
 
 
 def with_shadow(explained: str) -> Domain:
@@ -230,8 +233,20 @@ def test_the_daily_comparison_is_that_by_hand_and_readers_are_cut_over_at_once_a
     assert found.last is not None
     assert found.last.differing == found.last.explained > 0
     assert found.clean_days == days - 3
+    assert read_side_by_side(office) == (found.last.agreed, found.last.differing)
     assert_cut_over_at_once(office)
     assert audit(office.ws).problems == ()
+
+
+def read_side_by_side(office: Office) -> tuple[int, int]:
+    """How many keys agree and differ for a consumer that reads both as the documentation says."""
+    (code,) = re.findall(r"```python\n# both: (.*?)```", WHICH_WAY.read_text(encoding="utf-8"), re.DOTALL)
+    found: dict[str, Any] = {
+        side: asdict(shadow.resolve(office.ws, table)) for side, table in (("shown", TABLE), ("beside", V3))
+    }
+    exec(compile(f"# {code}", str(WHICH_WAY), "exec"), found)
+    rows = found["both"].df()
+    return int((~rows["differs"]).sum()), int(rows["differs"].sum())
 
 
 def assert_cut_over_at_once(office: Office) -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from io import StringIO
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,14 +23,11 @@ from backfill_assets.testing import DomainKit
 from backfill_assets_tests.domains.long_names import DOMAIN
 from backfill_assets_tests.support.shop import DAYS, OUTPUT, sale
 
-if TYPE_CHECKING:
-    from backfill_assets.report.screens import Document
-
 TABLE = "silver.revenue_per_customer_segment_and_country"
 WHY = "the discounts of the autumn campaign were booked twice by the provider of payments, who has confirmed it to us"
 
 
-def shown(document: Document, width: int) -> list[str]:
+def shown(document: object, width: int) -> list[str]:
     """What the terminal shows."""
     out = StringIO()
     show(PlainConsole(file=out, width=width), page_of(document))
@@ -38,7 +35,7 @@ def shown(document: Document, width: int) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def screens(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Mapping[str, Document]]:
+def screens(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Mapping[str, Any]]:
     """A home with a publication, a restatement that waits, and a plan."""
     kit = DomainKit.open(DOMAIN, tmp_path_factory.mktemp("long"), first_day=DAYS.start)
     kit.land("sales", [sale(day) for day in DAYS], name="deliveries_of_the_provider_of_payments_until_january.jsonl")
@@ -63,9 +60,7 @@ NAMES = ("status", "status RUN", "report", "history", "history of a partition", 
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_line_is_longer_than_the_terminal_and_nothing_is_left_out(
-    screens: Mapping[str, Document], name: str
-) -> None:
+def test_no_line_is_longer_than_the_terminal_and_nothing_is_left_out(screens: Mapping[str, Any], name: str) -> None:
     narrow, wide = shown(screens[name], 80), shown(screens[name], 1000)
     assert [line for line in narrow if len(line) > 80] == []
     # Broken words and commands are put together again; what is beside each other in one is below it in the other.
@@ -73,10 +68,10 @@ def test_no_line_is_longer_than_the_terminal_and_nothing_is_left_out(
     assert [word for line in wide for word in line.split() if word not in text] == []
 
 
-def test_what_is_next_can_be_copied_from_80_columns(screens: Mapping[str, Document]) -> None:
+def test_what_is_next_can_be_copied_from_80_columns(screens: Mapping[str, Any]) -> None:
     lines = shown(screens["plan"], 80)
     begins = max(place for place, line in enumerate(lines) if line.startswith("next: "))
     typed = "\n".join(lines[begins:]).removeprefix("next: ")
-    run_id = screens["plan"].plan.manifest.run_id  # type: ignore[union-attr]
+    run_id = screens["plan"].plan.manifest.run_id
     words = shlex.split(typed.replace("\\\n", "").replace(", and", ""))
     assert words == ["backfill", "approve", run_id, "--by", "ANOTHER_PERSON", "backfill", "run", run_id]

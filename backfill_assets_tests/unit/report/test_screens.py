@@ -1,0 +1,34 @@
+"""Every document that a command answers has a page, built by a function that takes just that document."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import signature
+from pathlib import Path
+from re import findall
+
+import pytest
+
+from backfill_assets.report import screens
+from backfill_assets.report.screens import PAGES
+
+
+@pytest.mark.parametrize("document", PAGES)
+def test_the_page_of_a_document_is_built_by_a_function_of_just_that(document: str) -> None:
+    module, _, name = PAGES[document].rpartition(".")
+    function = getattr(import_module(f"{screens.__name__}.{module}"), name)
+    (parameter,) = signature(function).parameters.values()
+    assert (parameter.annotation, function.__annotations__["return"]) == (document.rpartition(".")[2], "Page")
+    importing, _, kind = document.rpartition(".")
+    assert getattr(import_module(f"backfill_assets.{importing}"), kind).__module__ == f"backfill_assets.{importing}"
+
+
+def test_every_screen_that_takes_a_document_is_in_the_list() -> None:
+    """Read from the sources: a page that nothing answers would be one that no person sees."""
+    folder = Path(screens.__file__).parent
+    found = {
+        f"{path.stem}.{name}"
+        for path in folder.glob("*.py")
+        for name in findall(r"^def (\w+_page)\(\w+: \w+\) -> Page:", path.read_text(encoding="utf-8"))
+    }
+    assert found - set(PAGES.values()) <= {name for name in found if name.startswith("desk.")}
