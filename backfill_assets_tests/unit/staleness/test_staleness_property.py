@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from backfill_assets.planning.graph import TableInput, TableNode
@@ -125,7 +125,7 @@ def test_the_properties_meet_every_cause_and_plans_that_change_something() -> No
     met: set[Cause] = set()
     moved: set[bool] = set()
 
-    @settings(max_examples=240, database=None, derandomize=True)
+    @settings(max_examples=60, database=None)
     @given(st.data())
     def look(data: st.DataObject) -> None:
         world = data.draw(worlds())
@@ -138,6 +138,11 @@ def test_the_properties_meet_every_cause_and_plans_that_change_something() -> No
                 world.run(node.name, found.partitions)
                 moved.add(before != world.digests[node.name])
 
-    look()
-    assert met == set(Cause) - {Cause.CONFIGURATION_CHANGED, Cause.PILOTED, Cause.SESSION_CHANGED, Cause.REFERENCE_KEPT}
+    every = set(Cause) - {Cause.CONFIGURATION_CHANGED, Cause.PILOTED, Cause.SESSION_CHANGED, Cause.REFERENCE_KEPT}
+    # What is drawn from a seed also depends on the modules that are loaded, so that one seed can miss the rarest.
+    for number in range(20):
+        seed(number)(look)()
+        if (met, moved) == (every, {True, False}):
+            break
+    assert met == every
     assert moved == {True, False}
