@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from backfill_assets.core.errors import BackfillError, PackageMissing, sentence
+from backfill_assets.core.spark_server import free_port
 from backfill_assets.report.errors import CannotUse
 
 MODULES = Path(__file__).with_name("kafka_broker.pom.xml")
@@ -162,13 +162,6 @@ def running_broker(
             yield broker
         finally:
             broker.stop()
-
-
-def free_port() -> int:
-    """A port of loopback that nothing listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _await(broker: RunningBroker, output: Path) -> None:

@@ -252,7 +252,7 @@ def _locked(home: Path) -> Iterator[Path]:
 def _started(settings: Settings, folder: Path, conf: Mapping[str, str], at: datetime) -> SparkServer:
     import pyspark
 
-    name, token, port = secrets.token_hex(8), secrets.token_urlsafe(32), _free_port()
+    name, token, port = secrets.token_hex(8), secrets.token_urlsafe(32), free_port()
     spark = Path(pyspark.__file__).parent
     state = {
         "name": name,
@@ -443,7 +443,8 @@ def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of loopback that nothing listens on."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]

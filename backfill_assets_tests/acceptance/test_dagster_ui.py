@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.parts import STAGED_AND_GATED
+from backfill_assets.core.spark_server import free_port
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets_tests.support.orchestration_examples import bench, environment
-from backfill_assets_tests.support.servers import ask, dagster, free_port
+from backfill_assets_tests.support.servers import ask, dagster
 
 FIRST = date(2025, 1, 1)
 TOO_MUCH = date(2025, 1, 10)

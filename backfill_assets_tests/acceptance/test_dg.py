@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.core.spark_server import free_port
 from backfill_assets_tests.support.orchestration_examples import environment
-from backfill_assets_tests.support.servers import ask, dagster, free_port
+from backfill_assets_tests.support.servers import ask, dagster
 
 DG = str(Path(sys.executable).parent / "dg")
 REPOSITORY = """

@@ -15,6 +15,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 from pyspark.sql import SparkSession
 
 from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark_server import free_port
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.browser import told
 from backfill_assets_tests.browser.conftest import SIZE
@@ -23,7 +24,7 @@ from backfill_assets_tests.browser.desk_pages import DeskPages
 from backfill_assets_tests.browser.pictures import Pictures
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, unreadable
 from backfill_assets_tests.browser.seeded import FIRST_DAY, GOLD, LAST_DAY, SILVER, Terminal, environment, seed
-from backfill_assets_tests.support.servers import dagster, free_port, served
+from backfill_assets_tests.support.servers import dagster, served
 
 pytestmark = pytest.mark.long
 

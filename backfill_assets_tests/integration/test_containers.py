@@ -16,10 +16,11 @@ import pytest
 from sqlalchemy import make_url
 
 from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.core.spark_server import free_port
 from backfill_assets_tests.support.containers import Outside, services
 from backfill_assets_tests.support.postgres_server import programs
 from backfill_assets_tests.support.s3_server import NoStore, program, spark_jars
-from backfill_assets_tests.support.servers import ask, free_port
+from backfill_assets_tests.support.servers import ask
 
 WITHIN_S = 180
 LAUNCH = """

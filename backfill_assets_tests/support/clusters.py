@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pyspark
 
+from backfill_assets.core.spark_server import free_port
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
-from backfill_assets_tests.support.servers import free_port
 
 SPARK = Path(pyspark.__file__).parent
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK), "PYSPARK_PYTHON": sys.executable}

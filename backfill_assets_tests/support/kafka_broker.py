@@ -5,7 +5,6 @@ It is the one of `backfill demo --source kafka`, which `tools/setup.sh kafka` fe
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # documented
 
 from backfill_assets.cli import kafka_broker
-from backfill_assets_tests.support.servers import free_port
+from backfill_assets.core.spark_server import free_port
 
 USER, PASSWORD = "capture", "a-password-that-nothing-may-show"
 _PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -31,32 +30,19 @@ _SETTINGS = {
 }
 
 
-@dataclass(slots=True, kw_only=True)
-class Broker:
-    """A running broker.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broker(kafka_broker.RunningBroker):
+    """A running broker, and what tests do with it.
 
     Attributes:
-        port: Where anybody may read and write.
         secured: Where the user has to give the password.
-        process: What was started.
     """
 
-    port: int
     secured: int
-    process: subprocess.Popen[bytes]
-
-    @property
-    def servers(self) -> str:
-        return f"127.0.0.1:{self.port}"
 
     @property
     def secured_servers(self) -> str:
         return f"127.0.0.1:{self.secured}"
-
-    def stop(self) -> None:
-        """Kills it."""
-        self.process.kill()
-        self.process.wait()
 
     def admin(self) -> AdminClient:
         """A client; who drops it before its answer is there gets none."""

@@ -23,8 +23,8 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError
 
-from backfill_assets_tests.support.s3_server import cache
-from backfill_assets_tests.support.servers import free_port
+from backfill_assets.cli.kafka_broker import cache
+from backfill_assets.core.spark_server import free_port
 
 VERSION = "3.3.3"
 CREDENTIALS = {"aws_access_key_id": "a-key", "aws_secret_access_key": "a-secret-that-nothing-may-show"}

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from backfill_assets_tests.support.s3_server import cache
+from backfill_assets.cli.kafka_broker import cache
 
 
 def program(name: str) -> str:

@@ -17,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.cli.kafka_broker import cache
+
 ACCESS_KEY = "tests-key-id"
 SECRET_KEY = "tests-secret-that-nothing-may-show"
 REGION = "us-east-1"
@@ -82,12 +84,6 @@ class Store:
         """A new bucket."""
         (self.folder / name).mkdir()
         return name
-
-
-def cache() -> Path:
-    """Where `tools/setup.sh s3` puts what it fetches."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "backfill_assets"
 
 
 def program() -> Path:

@@ -22,8 +22,8 @@ from typing import Any
 
 import requests
 
-from backfill_assets_tests.support.s3_server import cache
-from backfill_assets_tests.support.servers import free_port
+from backfill_assets.cli.kafka_broker import cache
+from backfill_assets.core.spark_server import free_port
 
 STARTS_WITHIN_S = 240
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,13 +22,6 @@ ENDS_WITHIN_S = 60
 LOCATION = """
 { workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError { __typename } } } } }
 """
-
-
-def free_port() -> int:
-    """A port of loopback that nothing listens on."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
+from backfill_assets.core.spark_server import free_port
 from backfill_assets_tests.support.postgres_server import running_server
-from backfill_assets_tests.support.servers import free_port
 
 USER, PASSWORD = "capture", "a-password-that-nothing-may-show"
 _numbers = count(1)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.cli.kafka_broker import cache
 from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.planning.manifest import lineage
@@ -22,7 +23,7 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import use_store
 from backfill_assets_tests.support.lineages import declaring, published
-from backfill_assets_tests.support.s3_server import cache, spark_jars
+from backfill_assets_tests.support.s3_server import spark_jars
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock, usual_sales
 
 READERS = ("deltalake", "duckdb", "polars")

@@ -21,6 +21,7 @@ from backfill_assets.core.errors import MissingInput
 from backfill_assets.core.file_rights import readable_by_others
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark_server import free_port
 from backfill_assets.core.store_access import PATIENCE, StoreAccess
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.upkeep import doctor
@@ -29,7 +30,6 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.ledgers import only_with_sqlite
 from backfill_assets_tests.support.s3_server import SECRET_KEY, Store
-from backfill_assets_tests.support.servers import free_port
 from backfill_assets_tests.support.shop import DAYS, Shop, sale, shop_environment
 
 EVERYTHING = {

@@ -17,10 +17,10 @@ from backfill_assets.capture.errors import ReadFailed, StreamAway, StreamDenied
 from backfill_assets.capture.schema_sources import BrokenValue, SchemaFolder, SchemaRegistry
 from backfill_assets.capture.schemas import ValueReader, value_reader
 from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.core.spark_server import free_port
 from backfill_assets.domain import KafkaTopic
 from backfill_assets_tests.domains import captured
 from backfill_assets_tests.support.schema_registry import Double, running_double
-from backfill_assets_tests.support.servers import free_port
 from backfill_assets_tests.support.wire_format import avro, message, of_schema, protobuf
 
 TOPIC = KafkaTopic(topic="sales", servers="broker-1:9092")
