@@ -17,7 +17,7 @@ from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.domain.errors import DomainNotLoaded
 from backfill_assets.orchestration.drop import DROP, drop_sensor
-from backfill_assets.orchestration.jobs import table_definitions, table_jobs
+from backfill_assets.orchestration.jobs import derived_jobs, load_jobs, table_definitions
 from backfill_assets.orchestration.launchpad_jobs import acting_jobs
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.sensor_jobs import LIVE, SENSOR_JOBS, dagster_job, live_schedule, sensor_of
@@ -60,14 +60,14 @@ def definitions_over(
     workspace: Workspace, open_session: Callable[[], Session], *, pool: str | None, first_day: date | None = None
 ) -> Definitions:
     """The definitions over a workspace; arguments as of `table_definitions`."""
-    jobs = table_jobs(workspace.domain)
+    loads, derived = load_jobs(workspace.domain), derived_jobs(workspace.domain)
     sensor_jobs = (dagster_job(each, pool=pool) for each in (*SENSOR_JOBS, DROP, LIVE))
     return Definitions.merge(
-        table_definitions(workspace, open_session, jobs=jobs, pool=pool, first_day=first_day),
+        table_definitions(workspace, open_session, jobs=[*loads, *derived], pool=pool, first_day=first_day),
         Definitions(
-            jobs=[*acting_jobs(workspace.domain, pool=pool), *sensor_jobs],
+            jobs=[*acting_jobs(workspace, pool=pool), *sensor_jobs],
             sensors=[
-                follow_sensor(jobs),
+                follow_sensor(derived),
                 propose_sensor(),
                 fresh_sensor(),
                 *map(sensor_of, SENSOR_JOBS),

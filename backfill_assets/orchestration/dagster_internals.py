@@ -3,7 +3,7 @@
 - A storage of one's own: Dagster loads one that `dagster.yaml` names, and has no public base class for it.
 - The tables of its event log, and how an event becomes text, for the batches of `event_log`.
 - The materialization that an evaluation of a check is about, without which the UI counts a check as not executed.
-- The origin of a run, which says to which code location it belongs.
+- The origin of a run, which says to which code location it belongs and where its pages are.
 - How a run asks for a place in a pool, and how it notices meanwhile that it is terminated, for `event_log`.
 - The type of a job of assets, and a log of what a process prints that keeps nothing.
 
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import sys
 
+from dagster import DagsterRun
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 from dagster._core.errors import raise_execution_interrupts
@@ -56,10 +57,14 @@ __all__ = [
     "UnresolvedAssetJobDefinition",
     "origin_of",
     "pack_value",
+    "place_of",
     "raise_execution_interrupts",
     "replace",
     "serialize_value",
 ]
+
+REPOSITORY = "__repository__"
+"""The one of a module with definitions, which addresses of pages leave out."""
 
 LOCATION = "backfill_assets"
 """The code location, as `workspace.yaml` and `pyproject.toml` name it."""
@@ -69,4 +74,13 @@ def origin_of(job: str) -> RemoteJobOrigin:
     """Where a job of the code location comes from, for a run that a command executes."""
     target = LoadableTargetOrigin(executable_path=sys.executable, module_name="backfill_assets.definitions")
     location = ManagedGrpcPythonEnvCodeLocationOrigin(loadable_target_origin=target, location_name=LOCATION)
-    return RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job)
+    return RemoteJobOrigin(RemoteRepositoryOrigin(location, REPOSITORY), job)
+
+
+def place_of(run: DagsterRun) -> str:
+    """The code location of a run, as addresses of Dagster's pages name it; empty for a run of none."""
+    if run.remote_job_origin is None:
+        return ""
+    origin = run.remote_job_origin.repository_origin
+    location = origin.code_location_origin.location_name
+    return location if origin.repository_name == REPOSITORY else f"{origin.repository_name}@{location}"

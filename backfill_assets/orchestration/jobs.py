@@ -7,7 +7,7 @@ from datetime import date
 
 from dagster import AssetCheckKey, AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
 
-from backfill_assets.application.parts import STAGED_AND_GATED, Part
+from backfill_assets.application.parts import Part
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import candidate_key, domain_assets, validation_key
@@ -15,60 +15,63 @@ from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDe
 from backfill_assets.orchestration.fresh import fresh_checks, fresh_key
 from backfill_assets.orchestration.partitions import first_day_of_data, published_key, relied_upon
 from backfill_assets.orchestration.resources import Session, run_resources
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.workspace import Workspace
 
-PUBLICATION = (Part.PUBLISH,)
-EVERYTHING = (Part.STAGE, Part.GATE, Part.PUBLISH)
 
-
-def job_name(table: Table, parts: Sequence[Part]) -> str:
-    """The job that executes these parts of a table's runs."""
-    if isinstance(table, SourceTable):
-        return tags.prefixed(f"{table.short_name}_load")
-    suffix = {STAGED_AND_GATED: "restatement", PUBLICATION: "publication", EVERYTHING: "follow"}
-    return tags.prefixed(f"{table.short_name}_{suffix[tuple(parts)]}")
+def job_name(table: Table) -> str:
+    """The job that executes the runs of a table."""
+    return tags.prefixed("load" if isinstance(table, SourceTable) else f"{table.partition.grain}_tables")
 
 
 def table_jobs(domain: Domain) -> Sequence[AssetJob]:
-    """Per source table a load; per derived table a restatement, a publication and both together."""
+    """All jobs that execute runs."""
+    return [*load_jobs(domain), *derived_jobs(domain)]
+
+
+def load_jobs(domain: Domain) -> Sequence[AssetJob]:
+    """The one job of all source tables."""
+    return _job(domain.sources, "Load landed files into source tables and publish them.")
+
+
+def derived_jobs(domain: Domain) -> Sequence[AssetJob]:
+    """One job per grain of derived tables: Dagster's jobs have partitions of one kind.
+
+    A launch chooses the assets that its run needs: those that stage and gate, the one that publishes, or all of them.
+    """
     return [
-        *(
-            _job(table, EVERYTHING, f"Load landed files into {table.name} and publish them.")
-            for table in domain.sources
-        ),
-        *(
-            job
-            for table in domain.derived
-            for job in (
-                _job(table, STAGED_AND_GATED, f"Stage a run of {table.name} and measure its gates."),
-                _job(table, PUBLICATION, f"Publish a staged, passed and approved run of {table.name}."),
-                _job(
-                    table,
-                    EVERYTHING,
-                    f"Stage, gate and publish {table.name}: what follows a publication of its inputs.",
-                ),
-            )
-        ),
+        made
+        for grain in Grain
+        for made in _job(
+            [table for table in domain.derived if table.partition.grain is grain],
+            f"Stage, gate and publish planned runs of {grain} tables, each as far as the ledger lets it: for commands, "
+            f"for the jobs of people, and for what follows a publication.",
+        )
     ]
 
 
-def _job(table: Table, parts: Sequence[Part], description: str) -> AssetJob:
-    return define_asset_job(
-        job_name(table, parts),
-        # Staleness is found out by a sensor, and not once more by every run.
-        selection=AssetSelection.assets(*keys_of(table, parts)) - AssetSelection.checks(*_fresh(table, parts)),
-        description=description,
-        # One process per run: a process per step would start a JVM per step.
-        executor_def=in_process_executor,
-    )
+def _job(tables: Sequence[Table], description: str) -> Sequence[AssetJob]:
+    if not tables:
+        return []
+    keys = [key for table in tables for key in keys_of(table, tuple(Part))]
+    return [
+        define_asset_job(
+            job_name(tables[0]),
+            # Staleness is found out by a sensor, and not once more by every run.
+            selection=AssetSelection.assets(*keys) - AssetSelection.checks(*_fresh(tables)),
+            description=description,
+            # One process per run: a process per step would start a JVM per step.
+            executor_def=in_process_executor,
+        )
+    ]
 
 
-def _fresh(table: Table, parts: Sequence[Part]) -> Sequence[AssetCheckKey]:
-    return [fresh_key(table)] if isinstance(table, DerivedTable) and Part.PUBLISH in parts else []
+def _fresh(tables: Sequence[Table]) -> Sequence[AssetCheckKey]:
+    return [fresh_key(table) for table in tables if isinstance(table, DerivedTable)]
 
 
 def keys_of(table: Table, parts: Sequence[Part]) -> Sequence[AssetKey]:
-    """The assets that a job executes, in order."""
+    """The assets that execute parts of a table's runs, in order."""
     if isinstance(table, SourceTable):
         return [published_key(table)]
     assets = {

@@ -82,7 +82,7 @@ def run_in_process(
     }
     for keys in _together(run.manifest, keys_of(table, parts)):
         dagster_run_id, succeeded, errors = _execute(
-            workspace, job_name(table, parts), given, instance, progress, perform, only=keys
+            workspace, job_name(table), given, instance, progress, perform, only=keys
         )
         if not succeeded:
             break

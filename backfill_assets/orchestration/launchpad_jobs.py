@@ -1,16 +1,19 @@
 """Jobs by which people act in the launchpad: what the commands do, with the same refusals and the same next steps.
 
-A job takes a small typed configuration, which Dagster validates before it starts anything; names and reasons are
-required. A name is a claim, as it is on the command line (docs/guarantees.md): who may approve what is decided in the
-ledger, and nothing that is typed here grants more than a command would. What rows are computed or published is done by
-Dagster runs of the assets, which these jobs execute and record as a command does.
+There are two, however many tables a domain has: one asks for new rows, and one decides what becomes of them. Each has
+entries of which a launch fills in exactly one, with a small typed configuration that Dagster validates before anything
+starts: days and releases are listed, and names and reasons are required. A name is a claim, as it is on the command
+line (docs/guarantees.md): who may approve what is decided in the ledger, and nothing that is typed here grants more
+than a command would. What rows are computed or published is done by Dagster runs of the assets, which these jobs
+execute and record as a command does.
 """
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, timedelta
 from typing import Any
 
 from dagster import (
@@ -21,6 +24,7 @@ from dagster import (
     Field,
     JobDefinition,
     OpExecutionContext,
+    Selector,
     in_process_executor,
     job,
     op,
@@ -33,9 +37,11 @@ from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
-from backfill_assets.domain import DerivedTable, Domain
+from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.described import report_link
+from backfill_assets.orchestration.next_steps import DECIDE, NEXT, PLAN, PLANNED, STALE, in_dagster, linked
+from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
@@ -45,11 +51,11 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.errors import Malformed, NotGiven
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.planned import NothingPlanned
-from backfill_assets.report.requests import Act, Invocation, NextStep, Option, do, step
+from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.screens import page_of
+from backfill_assets.workspace import Workspace
 
 MODES = Enum(
     "Mode",
@@ -68,6 +74,7 @@ REFERENCES = Enum(
         EnumValue("corrected", description="Those that `reference` names; the present ones of all others."),
     ],
 )
+FOLLOWS = step("the sensor backfill_follow computes again what depends on it; where it is off, ", do(Act.FOLLOW))
 RUN_OR_SET = Field(str, description="The id of a run or of a restatement set.")
 REASON = Field(str, description="Why.")
 
@@ -84,15 +91,19 @@ class _Launch:
     """One launch of a job: who acts, on what, and what is said about it in the log of the Dagster run."""
 
     def __init__(self, context: OpExecutionContext, opened: ExitStack) -> None:
-        self.context, self.typed = context, context.op_config
-        session = session_of(context)
-        self.ws, self._opened = session.workspace, opened
+        self.context, self._opened = context, opened
+        ((self.chosen, self.typed),) = context.op_config.items()
+        self.ws = session_of(context).workspace
 
     def person(self, key: str) -> str:
         """The name that was typed, which has to be a person's."""
         name = str(self.typed[key]).strip()
         require_person(f"the {key}", name)
         return name
+
+    def text(self, key: str) -> str:
+        """What was typed, without blanks around it; empty for nothing."""
+        return str(self.typed.get(key) or "").strip()
 
     def acting(self, by: str) -> Acting:
         """Who acts; what is computed and published is recorded as Dagster runs of the assets."""
@@ -103,23 +114,9 @@ class _Launch:
         recorder = DagsterRecorder(self.ws.settings, self._opened, self.context.instance)
         return Acting(by=by, recorder=recorder, listener=listen)
 
-    def days(self) -> DayRange | None:
-        """The days that were typed, both ends included; None for none."""
-        ends = [self._day(key) for key in ("first_day", "last_day")]
-        if (ends[0] is None) != (ends[1] is None):
-            raise NotGiven(why="only one end of the range was given", add="the other: both first_day and last_day")
-        return DayRange.inclusive(ends[0], ends[1]) if ends[0] and ends[1] else None
-
-    def _day(self, key: str) -> date | None:
-        text = str(self.typed.get(key) or "").strip()
-        try:
-            return date.fromisoformat(text) if text else None
-        except ValueError:
-            raise Malformed(what=key, value=text, form="a day", example="2006-07-01") from None
-
-    def about(self, name: str, by: str, *, table: str | None = None) -> None:
+    def about(self, name: str | None, by: str) -> None:
         """Tags the Dagster run with what it is about, so that it is found under it."""
-        found = {tags.ON: name, tags.BY: by, **({tags.TABLE: table} if table else {})}
+        found = {**({tags.ON: name} if name else {}), tags.CHOSEN: self.chosen, tags.BY: by}
         self.context.instance.add_run_tags(self.context.run.run_id, found)
 
     def says(self, *sentences: str) -> None:
@@ -141,8 +138,8 @@ class _Launch:
 
     def ends(self, name: str | None, following: NextStep | None) -> None:
         """Ends the log with what became of a run or a set, if it is about one, and with what is next."""
-        next_text = in_the_launchpad(following) if following else "nothing is left to do"
-        found: dict[str, Any] = {"next": next_text}
+        next_text = in_dagster(following) if following else "nothing is left to do"
+        found: dict[str, Any] = {NEXT: next_text, **linked(following, self.context.run)}
         if name:
             state = subject_of(self.ws, name).document().record.state
             self.says(f"{name} is {state}.")
@@ -150,187 +147,169 @@ class _Launch:
         self.says(f"Next: {next_text}")
         self.context.add_output_metadata(found)
 
-
-_JOBS = {
-    Act.RUN: "stage",
-    Act.APPROVE: "approve",
-    Act.PUBLISH: "publish",
-    Act.ROLLBACK: "roll_back",
-    Act.CANCEL: "cancel",
-    Act.RECOVER: "recover",
-}
+    def ends_for_readers(self, name: str) -> None:
+        """Ends the log after readers see other rows."""
+        self.ends(name, FOLLOWS if step_after_change(self.ws) else None)
 
 
-def in_the_launchpad(following: NextStep) -> str:
-    """A next step as what is launched: the job that does what a command would do, where there is one."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One of the entries of a job, of which a launch fills in exactly one.
 
-    def worded(part: str | Invocation | Option) -> str:
-        if not isinstance(part, Invocation) or part.act not in _JOBS:
-            return words_of(step(part))
-        job_of = f"the job {tags.prefixed(_JOBS[part.act])}"
-        return f"{job_of} with the id {part.of[0]}" if part.of else job_of
+    Attributes:
+        config: What is typed.
+        act: What is done then.
+    """
 
-    return "".join(map(worded, following.parts))
-
-
-Carried = Callable[[_Launch], None]
+    description: str
+    config: Mapping[str, Field]
+    act: Callable[[_Launch], None]
 
 
-def _job(
-    name: str, description: str, config: Mapping[str, Field], act: Carried, *, pool: str | None = None
-) -> JobDefinition:
-    job_name = tags.prefixed(name)
+def _job(name: str, description: str, entries: Mapping[str, Entry], *, pool: str | None = None) -> JobDefinition:
+    choices = {chosen: Field(dict(each.config), description=each.description) for chosen, each in entries.items()}
+    typed = Selector(choices)  # type: ignore[no-untyped-call]
 
     @op(
-        name=f"{job_name}_now",
+        name=f"{name}_now",
         description=description,
-        config_schema=dict(config),
+        config_schema=typed,
         required_resource_keys={SESSION},
         pool=pool,
     )
     def now(context: OpExecutionContext) -> None:
         with refusals_as_failures(session_of(context), context), ExitStack() as opened:
-            act(_Launch(context, opened))
+            launch = _Launch(context, opened)
+            entries[launch.chosen].act(launch)
 
     # The launchpad asks for these entries and nothing else; as typed, for Dagster validates them once more for the op.
-    entries = ConfigMapping(
-        config_schema=dict(config),
-        config_fn=lambda typed: {"ops": {now.name: {"config": typed}}},
+    config = ConfigMapping(
+        config_schema=typed,
+        config_fn=lambda given: {"ops": {now.name: {"config": given}}},
         receive_processed_config_values=False,
     )
 
-    @job(name=job_name, description=description, config=entries, executor_def=in_process_executor)
+    @job(name=name, description=description, config=config, executor_def=in_process_executor)
     def acting() -> None:
         now()
 
     return acting
 
 
-def acting_jobs(domain: Domain, *, pool: str | None) -> Sequence[JobDefinition]:
-    """A job per derived table that plans, stages and gates, and the jobs over runs and sets.
+def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:
+    """The job that asks for new rows, and the one that decides what becomes of them."""
+    derived = ws.domain.derived
+    days = _days_listed(first_day_of_data(ws), ws.clock().date())
+    asked = {
+        **{table.name: _of_table(table, days) for table in derived},
+        STALE: _of_what_is_stale([table.name for table in derived]),
+        PLANNED: Entry(
+            description="A run or a set that is planned already, such as a draft that was proposed.",
+            config={"id": RUN_OR_SET, "by": _name("who acts")},
+            act=_stage,
+        ),
+    }
+    return [
+        _job(
+            PLAN,
+            "Ask for new rows: plan a table over days, or everything that is stale, or take up what is planned; stage "
+            "and gate it. No row is visible to readers before it is published.",
+            asked,
+            pool=pool,
+        ),
+        _job(
+            DECIDE,
+            "Decide what becomes of a run or a set: approve, publish, roll back or cancel it; or complete or undo what "
+            "a stopped process left unfinished.",
+            DECISIONS,
+        ),
+    ]
 
-    Args:
-        domain: The tables.
+
+def _days_listed(first: date, today: date) -> Enum:
+    """The days that can be typed, so that the launchpad refuses any other text before Launch.
+
+    To the end of the next year, so that a code location which runs for months has every day; the planner refuses days
+    that are not over.
     """
-    return [*(_planning(table, pool) for table in domain.derived), *_over_runs_and_sets(pool)]
+    count = (date(today.year + 1, 12, 31) - first).days + 1
+    days = [first + timedelta(days=n) for n in range(count)]
+    return _listed("day", {day.isoformat(): day for day in days}, f"from {days[0]} to {days[-1]}")
 
 
-def _planning(table: DerivedTable, pool: str | None) -> JobDefinition:
-    releases = Enum(f"Release_of_{table.short_name}", [EnumValue(release.version) for release in table.releases])
-    config = {
-        "first_day": Field(str, description="The first day to compute, such as 2006-07-01."),
-        "last_day": Field(str, description="The last day to compute; a monthly table takes every month it touches."),
-        "reason": REASON,
-        "requester": _name("who asks; another person approves"),
-        "transform_version": _optional(releases, "A registered release; the present one by default."),
+def _listed(what: str, values: Mapping[str, Any], described: str) -> Enum:
+    """A type of exactly these values.
+
+    Dagster takes types of one name for one type, also those of another domain in the same process: so its name, which
+    a refusal shows, says which values it has.
+    """
+    return Enum(f"{what} {described}", [EnumValue(name, value) for name, value in values.items()])
+
+
+def _of_table(table: DerivedTable, days: Enum) -> Entry:
+    versions = [release.version for release in table.releases]
+    releases = _listed("release", {version: version for version in versions}, " or ".join(versions))
+    of_references = {
         "references": _optional(
             REFERENCES, "Which versions of the references; the present ones by default. `corrected` needs `reference`."
         ),
-        "reference": Field(
-            [str],
-            default_value=[],
-            description="For corrected references: NAME=VERSION, the beginning of a sha256, or a YAML file.",
+        "reference": _optional(
+            [str], "For corrected references: NAME=VERSION, the beginning of a sha256, or a YAML file."
         ),
-        "mode": Field(MODES, default_value="backfill", description="What may become of the run."),
     }
-    description = (
-        f"Plan, stage and gate a run of {table.name}. Its rows are not visible to readers before it is published."
-    )
+    config = {
+        "first_day": Field(days, description="The first day to compute, such as 2006-07-01."),
+        "last_day": Field(days, description="The last day to compute; a monthly table takes every month it touches."),
+        "reason": REASON,
+        "requester": _name("who asks; another person approves"),
+        "transform_version": _optional(releases, f"{' or '.join(versions)}; the first by default."),
+        **(of_references if table.references else {}),
+        "mode": _optional(MODES, "What may become of the run; `backfill` by default."),
+    }
 
     def act(launch: _Launch) -> None:
-        by, days = launch.person("requester"), launch.days()
-        if days is None:
-            raise NotGiven(why="the days to plan are not given", add="first_day and last_day")
+        by, typed = launch.person("requester"), launch.typed
         request = PlanRequest(
             table=table.name,
-            days=days,
-            reason=launch.typed["reason"].strip(),
+            days=DayRange.inclusive(typed["first_day"], typed["last_day"]),
+            reason=launch.text("reason"),
             by=by,
-            mode=launch.typed["mode"],
-            transform_version=launch.typed.get("transform_version"),
-            references=asked_references(launch.typed.get("references"), launch.typed["reference"]),
+            mode=typed.get("mode", Mode.BACKFILL),
+            transform_version=typed.get("transform_version"),
+            references=asked_references(typed.get("references"), typed.get("reference", [])),
         )
         document = planning.described_plan(launch.ws, planning.plan(launch.ws, request))
-        launch.about(document.plan.manifest.run_id, by, table=table.name)
+        launch.about(document.plan.manifest.run_id, by)
         launch.says(markdown_page(page_of(document)))
         launch.stages(document.plan.manifest.run_id, by)
 
-    return _job(f"plan_{table.short_name}", description, config, act, pool=pool)
+    return Entry(description=f"A run of {table.name} over days.", config=config, act=act)
 
 
-def _over_runs_and_sets(pool: str | None) -> Sequence[JobDefinition]:
-    return [
-        _job(
-            "plan_stale",
-            "Plan everything that no longer follows from the present as one set, stage and gate it.",
-            {
-                "reason": REASON,
-                "requester": _name("who asks; another person approves"),
-                "table": _optional(str, "Only this table and what depends on it."),
-                "changed_code": Field(bool, default_value=False, description="Also where only the code changed."),
-            },
-            _plan_stale,
-            pool=pool,
-        ),
-        _job(
-            "stage",
-            "Stage and gate a planned run or set.",
-            {"id": RUN_OR_SET, "by": _name("who acts")},
-            _stage,
-            pool=pool,
-        ),
-        _job(
-            "approve",
-            "Agree to exactly the manifest of a run, or to every run of a set, as another person than its requester.",
-            {
-                "id": RUN_OR_SET,
-                "approver": _name("who approves, another person than the requester"),
-                "note": Field(str, default_value="", description="The grounds of the approval."),
-            },
-            _approve,
-        ),
-        _job(
-            "publish",
-            "Make a gated and approved run what readers see, in one commit; the runs of a set one after the other.",
-            {"id": RUN_OR_SET, "publisher": _name("who publishes")},
-            _publish,
-        ),
-        _job(
-            "roll_back",
-            "Bring back exactly the files that a publication replaced; of a set, all of them.",
-            {
-                "id": RUN_OR_SET,
-                "by": _name("who rolls back"),
-                "reason": REASON,
-                "with_dependents": Field(
-                    bool, default_value=False, description="First undo what would be left without its input."
-                ),
-            },
-            _roll_back,
-        ),
-        _job(
-            "cancel",
-            "Cancel a run or a set that is not published, permanently.",
-            {"id": RUN_OR_SET, "by": _name("who cancels"), "reason": REASON},
-            _cancel,
-        ),
-        _job(
-            "recover",
-            "Complete or undo what a stopped process left unfinished; work with a lease is skipped.",
-            {"by": _name("who recovers"), "only": _optional(str, "Only this run, landed file or set.")},
-            _recover,
-        ),
-    ]
+def _of_what_is_stale(tables: Sequence[str]) -> Entry:
+    return Entry(
+        description="Everything that no longer follows from the present, as one set.",
+        config={
+            "reason": REASON,
+            "requester": _name("who asks; another person approves"),
+            "table": _optional(
+                _listed("table", {name: name for name in tables}, " or ".join(tables)),
+                "Only this table and what depends on it.",
+            ),
+            "changed_code": _optional(bool, "Also where only the code changed; no by default."),
+        },
+        act=_plan_stale,
+    )
 
 
 def _plan_stale(launch: _Launch) -> None:
     by = launch.person("requester")
     request = SetRequest(
-        reason=launch.typed["reason"].strip(),
+        reason=launch.text("reason"),
         by=by,
         stale=True,
-        table=(launch.typed.get("table") or "").strip() or None,
-        changed_code=launch.typed["changed_code"],
+        table=launch.typed.get("table"),
+        changed_code=launch.typed.get("changed_code", False),
     )
     document = planning.described_set_plan(launch.ws, planning.plan_set(launch.ws, request))
     launch.says(markdown_page(page_of(document)))
@@ -347,33 +326,35 @@ def _stage(launch: _Launch) -> None:
 
 def _approve(launch: _Launch) -> None:
     name, by = _named(launch, "approver")
-    note = launch.typed["note"].strip()
     # The name was typed in the launchpad: the run of Dagster shows from where, as far as that is known.
     where = f"in Dagster, run {launch.context.run.run_id}"
-    launch.ends(name, subject_of(launch.ws, name).approve(by=by, note=note, place=where).next_step)
+    approved = subject_of(launch.ws, name).approve(by=by, note=launch.text("note"), place=where)
+    launch.says(f"{by} approved {name}.", markdown_page(page_of(approved)))
+    launch.ends(name, approved.next_step)
 
 
 def _publish(launch: _Launch) -> None:
     name, by = _named(launch, "publisher")
     subject_of(launch.ws, name).publish(launch.acting(by))
-    launch.ends(name, step_after_change(launch.ws))
+    launch.ends_for_readers(name)
 
 
 def _roll_back(launch: _Launch) -> None:
     name, by = _named(launch, "by")
     subject_of(launch.ws, name).rollback(
-        launch.acting(by), reason=launch.typed["reason"].strip(), with_dependents=launch.typed["with_dependents"]
+        launch.acting(by), reason=launch.text("reason"), with_dependents=launch.typed.get("with_dependents", False)
     )
-    launch.ends(name, step_after_change(launch.ws))
+    launch.ends_for_readers(name)
 
 
 def _cancel(launch: _Launch) -> None:
     name, by = _named(launch, "by")
-    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.typed["reason"].strip()).next_step)
+    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason")).next_step)
 
 
 def _recover(launch: _Launch) -> None:
-    by, only = launch.person("by"), (launch.typed.get("only") or "").strip() or None
+    by, only = launch.person("by"), launch.text("only") or None
+    launch.about(only, by)
     report = recover_document(launch.ws, launch.acting(by), only=only, now=False)
     launch.says(*(f"{each.what} {each.id} {each.outcome}." for each in report.recovered))
     launch.says(*("" if report.recovered else "Nothing was left unfinished.",))
@@ -382,6 +363,46 @@ def _recover(launch: _Launch) -> None:
 
 def _named(launch: _Launch, role: str) -> tuple[str, str]:
     """The run or set and the person of a launch; also as tags of the Dagster run."""
-    name, by = launch.typed["id"].strip(), launch.person(role)
+    name, by = launch.text("id"), launch.person(role)
     launch.about(name, by)
     return name, by
+
+
+DECISIONS = {
+    "approve": Entry(
+        description="Agree to exactly the manifest of a run, or to every run of a set, as another person than its "
+        "requester.",
+        config={
+            "id": RUN_OR_SET,
+            "approver": _name("who approves, another person than the requester"),
+            "note": _optional(str, "The grounds of the approval."),
+        },
+        act=_approve,
+    ),
+    "publish": Entry(
+        description="Make a gated and approved run what readers see, in one commit; the runs of a set one after the "
+        "other.",
+        config={"id": RUN_OR_SET, "publisher": _name("who publishes")},
+        act=_publish,
+    ),
+    "roll_back": Entry(
+        description="Bring back exactly the files that a publication replaced; of a set, all of them.",
+        config={
+            "id": RUN_OR_SET,
+            "by": _name("who rolls back"),
+            "reason": REASON,
+            "with_dependents": _optional(bool, "First undo what would be left without its input; no by default."),
+        },
+        act=_roll_back,
+    ),
+    "cancel": Entry(
+        description="Cancel a run or a set that is not published, permanently.",
+        config={"id": RUN_OR_SET, "by": _name("who cancels"), "reason": REASON},
+        act=_cancel,
+    ),
+    "recover": Entry(
+        description="Complete or undo what a stopped process left unfinished; work with a lease is skipped.",
+        config={"by": _name("who recovers"), "only": _optional(str, "Only this run, landed file or set.")},
+        act=_recover,
+    ),
+}

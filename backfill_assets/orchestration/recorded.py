@@ -17,9 +17,10 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets
 from backfill_assets.orchestration.described import Links, Numbers
 from backfill_assets.orchestration.event_log import BATCH, batches, one_commit
+from backfill_assets.orchestration.next_steps import explained, linked
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, describe
-from backfill_assets.report.command_line import explained
+from backfill_assets.report.advice import next_step_of
 
 Events = Iterator[Any]
 DATA_VERSION_TAG = "dagster/data_version"
@@ -73,6 +74,7 @@ def waits(
         metadata={
             "run_id": run.run_id,
             "partitions": describe(run.manifest.grain, run.manifest.partitions),
+            **linked(next_step_of(waiting), context.run),
             **links,
         },
     )

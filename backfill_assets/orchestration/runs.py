@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
+from typing import Any
 
 from dagster import AssetExecutionContext, Failure, OpExecutionContext
 
@@ -26,11 +27,12 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.next_steps import explained, linked
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, Partitions, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.report.command_line import explained
+from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace
 
@@ -48,9 +50,12 @@ def refusals_as_failures(session: Session, context: AssetExecutionContext | OpEx
         session.errors.append(error)
         if isinstance(error, Refused):
             context.instance.add_run_tags(context.run.run_id, {tags.REFUSED: error.category.__name__})
-        ids = {name: str(value) for name, value in error.ids.items()}
+        following = next_step_of(error)
+        known: dict[str, Any] = {name: str(value) for name, value in error.ids.items()}
         raise Failure(
-            description=explained(error), metadata=ids, allow_retries=issubclass(error.category, Retryable)
+            description=explained(error),
+            metadata={**known, **linked(following, context.run)},
+            allow_retries=issubclass(error.category, Retryable),
         ) from None
 
 

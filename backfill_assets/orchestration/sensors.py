@@ -33,7 +33,7 @@ from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.fresh import report
-from backfill_assets.orchestration.jobs import job_name
+from backfill_assets.orchestration.jobs import job_name, keys_of
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import explained
@@ -80,7 +80,11 @@ def switched_off(settings: Settings, sensor: Sensor) -> str:
 
 
 def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
-    """Re-materializes what depends on a publication."""
+    """Re-materializes what depends on a publication.
+
+    Args:
+        jobs: Those of derived tables; it loads nothing.
+    """
 
     @ticking(
         Sensor.FOLLOW,
@@ -132,10 +136,11 @@ def _unplanned(tx: ReadTransaction) -> Iterator[GivenUp]:
 
 
 def _run_request(workspace: Workspace, each: Unfinished, tried: Attempts) -> RunRequest:
-    run = each.run
+    run, table = each.run, workspace.domain.table(each.run.manifest.table)
     return RunRequest(
         run_key=f"{run.run_id}:{tried.made + 1}",
-        job_name=job_name(workspace.domain.table(run.manifest.table), each.parts),
+        job_name=job_name(table),
+        asset_selection=list(keys_of(table, each.parts)),
         tags={**tags.partition_range(run.manifest.partitions), **tags.of_run(run, FOLLOWER)},
     )
 

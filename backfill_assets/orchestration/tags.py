@@ -28,9 +28,11 @@ TRANSFORM_VERSION = "backfill/transform_version"
 BECAUSE = "backfill/because"
 """The publication that a launch claims to follow. It is refused: only the ledger decides what follows."""
 
-TABLE = "backfill/table"
 ON = "backfill/on"
 """The run or set that a job of the launchpad is about; such a Dagster run executes no manifest itself."""
+
+CHOSEN = "backfill/chosen"
+"""Which of the entries of a job of the launchpad was filled in, such as `approve`."""
 
 PROCESS = ".dagster/backfill_process"
 """`host:pid` of the process that executes a run; the prefix keeps it off the pages."""
@@ -70,11 +72,5 @@ def partition_range(partitions: tuple[date, ...]) -> Mapping[str, str]:
 
 
 def of_run(run: RunRecord, by: str) -> Mapping[str, str]:
-    """The tags of a Dagster run that executes a manifest."""
-    return {
-        RUN_ID: run.run_id,
-        TABLE: run.manifest.table,
-        KIND: str(run.manifest.kind),
-        REASON: run.manifest.reason,
-        BY: by,
-    }
+    """The tags of a Dagster run that executes a manifest; all else that it is about is in the ledger."""
+    return {RUN_ID: run.run_id, REASON: run.manifest.reason, BY: by}

@@ -35,7 +35,15 @@ from backfill_assets.planning.manifest_parts import (
     RunCause,
 )
 from backfill_assets.planning.own_past import NO_PAST, Begins, OwnPast, begins_with, end_of
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_of_spans, spans_of
+from backfill_assets.planning.partitions import (
+    DayRange,
+    Grain,
+    Partitions,
+    days_of,
+    partition_of,
+    partitions_of_spans,
+    spans_of,
+)
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.publish_mode import PUBLISH, PublishKind, PublishMode, Scope
@@ -164,6 +172,7 @@ class Plan:
         skipped: Accepted snapshots that a run over snapshots does not begin with, with the reasons.
         left_out: Partitions that were asked for and are not planned, because an input is not there.
         lacks: The input partitions that these read and that do not exist, by input.
+        days: The days that were asked for, where no partitions were named.
     """
 
     manifest: Manifest
@@ -177,6 +186,15 @@ class Plan:
     skipped: tuple[tuple[date, str], ...] = ()
     left_out: tuple[date, ...] = ()
     lacks: tuple[TablePartitions, ...] = ()
+    days: DayRange | None = None
+
+    @property
+    def widened(self) -> DayRange | None:
+        """The days that were asked for, where partitions that are built as a whole have others as well; else None."""
+        if self.days is None:
+            return None
+        first, last = (days_of(self.grain, partition_of(self.grain, day)) for day in (self.days.start, self.days.last))
+        return None if (first.start, last.end) == (self.days.start, self.days.end) else self.days
 
     @property
     def grain(self) -> Grain:
@@ -314,6 +332,7 @@ def propose(
         dependents=dependents_of(graph, node.name, partitions),
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
+        days=request.days if request.partitions is None else None,
     )
 
 

@@ -17,6 +17,7 @@ from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets_tests.support.orchestration_examples import bench, environment
 from backfill_assets_tests.support.servers import ask, dagster
 
+SILVER = "silver.recent_sales"
 FIRST = date(2025, 1, 1)
 TOO_MUCH = date(2025, 1, 10)
 
@@ -110,8 +111,8 @@ def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_runs_of_commands_are_there_with_their_manifest_reason_and_requester(url: str) -> None:
     runs = ask(url, RUNS)["runsOrError"]["results"]
     assert [(run["jobName"], run["status"]) for run in runs] == [
-        ("backfill_recent_sales_restatement", "FAILURE"),
-        ("backfill_sales_load", "SUCCESS"),
+        ("backfill_daily_tables", "FAILURE"),
+        ("backfill_load", "SUCCESS"),
     ]
     origin = {"repositoryName": "__repository__", "repositoryLocationName": "backfill_assets"}
     # The Timeline and the pages of jobs show runs of a location that is loaded, and no others.
@@ -189,11 +190,15 @@ def test_a_materialization_that_is_reported_by_hand_is_refused_and_paints_nothin
 def test_the_launchpad_names_what_is_missing_or_wrong_before_anything_starts(url: str) -> None:
     asked = {"first_day": "2025-01-03", "last_day": "2025-01-04", "reason": "a test", "requester": "ann"}
     for job, typed, wrong in (
-        ("plan_recent_sales", asked, None),
-        ("plan_recent_sales", {**asked, "transform_version": "0.9.0", "mode": "dry-run"}, None),
-        ("plan_recent_sales", {**asked, "transform_version": "7"}, "Release_of_recent_sales"),
-        ("approve", {"id": "x"}, 'Missing required config entry "approver" at the root'),
-        ("publish", {"id": "x", "publisher": "ben", "approved_by": "ben"}, "approved_by"),
+        ("plan", {SILVER: asked}, None),
+        ("plan", {SILVER: {**asked, "transform_version": "0.9.0", "mode": "dry-run"}}, None),
+        ("plan", {SILVER: {**asked, "transform_version": "7"}}, "not in enum type release 1.0.0 or 0.9.0 got 7"),
+        ("plan", {SILVER: {**asked, "last_day": "2025-01-40"}}, "last_day not in enum type day from 2025-01-01 to"),
+        ("plan", {}, "Must specify a field at the root"),
+        ("decide", {"approve": {"id": "x"}}, 'Missing required config entry "approver"'),
+        # A link leaves names open.
+        ("decide", {"approve": {"id": "x", "approver": None}}, "approver"),
+        ("decide", {"publish": {"id": "x", "publisher": "ben", "approved_by": "ben"}}, "approved_by"),
     ):
         found = ask(url, VALID, job=f"backfill_{job}", config=typed)["isPipelineConfigValid"]
         messages = [error["message"] for error in found.get("errors", [])]

@@ -51,7 +51,7 @@ def test_dg_lists_the_definitions_of_the_settings_domain(tmp_path: Path) -> None
     }
     assert {"bronze/sales", "candidate/recent_sales", "gold/sales_monthly"} <= found["assets"]
     assert {"validation/recent_sales:schema", "bronze/sales:unique_key"} <= found["asset_checks"]
-    assert {"backfill_plan_recent_sales", "backfill_approve", "backfill_roll_back"} <= found["jobs"]
+    assert {"backfill_plan", "backfill_decide", "backfill_daily_tables"} <= found["jobs"]
     assert {"backfill_follow", "backfill_propose"} <= found["sensors"]
     assert "virtual environment" not in listed.stderr
 
@@ -75,6 +75,6 @@ def test_dg_dev_serves_the_code_location_under_the_name_that_runs_of_commands_ha
     with dagster(*program, port=port, environment=given, folder=tmp_path / "dagster", workspace=False) as address:
         (repository,) = ask(address, REPOSITORY)["repositoriesOrError"]["nodes"]
     assert repository["location"] == {"name": "backfill_assets"}
-    assert {"name": "backfill_plan_recent_sales"} in repository["jobs"]
+    assert {"name": "backfill_plan"} in repository["jobs"]
     assert {"assetKey": {"path": ["gold", "sales_monthly"]}} in repository["assetNodes"]
     assert {"name": "backfill_follow"} in repository["sensors"]

@@ -27,28 +27,65 @@ class DagsterPages:
     page: Page
     address: str
 
-    def launch(self, job: str, *, ready: Callable[[Page], None] = lambda _page: None, **typed: str) -> bool:
-        """Types the configuration of a job into its launchpad, launches it, and waits for its end.
+    def launch(
+        self, job: str, chosen: str, *, ready: Callable[[Page], None] = lambda _page: None, **typed: str
+    ) -> bool:
+        """Types an entry of a job into its launchpad, launches it, and waits for its end.
 
         Args:
             job: Its name.
+            chosen: Which entry.
             ready: Called before it is launched.
-            typed: The entries of its configuration.
+            typed: What is typed there.
 
         Returns:
             Whether it succeeded. The window shows its run.
         """
-        page = self.page
-        page.goto(f"{self.address}/locations/backfill_assets/jobs/backfill_{job}/playground")
-        editor = page.locator(".CodeMirror").first
+        self.page.goto(f"{self.address}/locations/backfill_assets/jobs/backfill_{job}/playground")
+        return self._launched(
+            "\n".join([f"{chosen}:", *(f'  {name}: "{value}"' for name, value in typed.items())]), ready
+        )
+
+    def follow_next(self, expected: str) -> str:
+        """Follows the link of the run that the window shows to what is next: what the launchpad shows then."""
+        link = self.page.locator("a[href*='/playground/setup?config=']").first
+        link.wait_for(timeout=PAGE_MS)
+        self.page.goto(f"{self.address}{link.get_attribute('href')}")
+        editor = self.page.locator(".CodeMirror").first
+        expect(editor).to_contain_text(expected, timeout=PAGE_MS)
+        # A name is left open: nothing starts before a person has typed one.
+        expect(self.page.get_by_text("Errors", exact=True).first).to_be_visible(timeout=PAGE_MS)
+        expect(self._button()).to_be_disabled(timeout=PAGE_MS)
+        shown: str = editor.evaluate("editor => editor.CodeMirror.getValue()")
+        return shown
+
+    def complete(self, shown: str, **names: str) -> bool:
+        """Fills in what a link has left open, launches it, and waits for its end: whether it succeeded."""
+        for name, value in names.items():
+            shown = re.sub(rf"^(  {name}:)$", rf'\1 "{value}"', shown, flags=re.MULTILINE)
+        return self._launched(shown, lambda _page: None)
+
+    def refuses(self, typed: str, said: str) -> None:
+        """A text in the open launchpad is refused before anything can be launched."""
+        self._type(typed)
+        expect(self.page.get_by_text(said).first).to_be_visible(timeout=PAGE_MS)
+        expect(self._button()).to_be_disabled(timeout=PAGE_MS)
+
+    def _type(self, text: str) -> None:
+        editor = self.page.locator(".CodeMirror").first
         editor.click(timeout=PAGE_MS)
-        page.keyboard.press("ControlOrMeta+a")
-        page.keyboard.insert_text("".join(f'{name}: "{value}"\n' for name, value in typed.items()))
-        button = page.get_by_role("button", name="Launch Run")
-        expect(button).to_be_enabled(timeout=PAGE_MS)
-        ready(page)
-        button.click()
-        page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}"), timeout=PAGE_MS)
+        self.page.keyboard.press("ControlOrMeta+a")
+        self.page.keyboard.insert_text(text)
+
+    def _button(self) -> Locator:
+        return self.page.get_by_role("button", name="Launch Run")
+
+    def _launched(self, text: str, ready: Callable[[Page], None]) -> bool:
+        self._type(text)
+        expect(self._button()).to_be_enabled(timeout=PAGE_MS)
+        ready(self.page)
+        self._button().click()
+        self.page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}"), timeout=PAGE_MS)
         return self._ended()
 
     def _ended(self) -> bool:

@@ -29,7 +29,7 @@ from backfill_assets_tests.support.servers import dagster, served
 pytestmark = pytest.mark.long
 
 REASON, NOTE, REGRET = "deadlines were computed in UTC", "as counsel asked", "the press office needs a day"
-FOLLOW = "backfill_sla_breach_monthly_follow"
+FOLLOW = "backfill_monthly_tables"
 BACKFILL = str(Path(sys.executable).parent / "backfill")
 
 
@@ -140,7 +140,8 @@ def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures, home: Termina
     """Plans, reads, approves, publishes, lets gold follow, and rolls back; the run's id."""
     pages.switch("follow", on=False)
     planned = pages.launch(
-        "plan_case_sla_daily",
+        "plan",
+        SILVER,
         ready=lambda page: pictures.take(page, "launchpad"),
         first_day=FIRST_DAY,
         last_day=LAST_DAY,
@@ -150,15 +151,15 @@ def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures, home: Termina
     assert planned
     report = pages.link_to_the_report()
     run_id = report.rpartition("/")[2]
-    pages.says(f"Next: the job backfill_approve with the id {run_id}")
+    pages.says(f"Next: the job backfill_decide (approve {run_id})")
     reads(desk.page, report, pictures)
     pages.open_asset("validation/case_sla_daily", "worst partitions")
     pictures.take(pages.page, "validation")
 
-    assert not pages.launch("approve", id=run_id, approver="ana", note=NOTE)
+    assert not pages.launch("decide", "approve", id=run_id, approver="ana", note=NOTE)
     pages.says("was requested by ana, who cannot approve it as well")
-    assert pages.launch("approve", id=run_id, approver="ben", note=NOTE)
-    assert pages.launch("publish", id=run_id, publisher="ben")
+    assert pages.launch("decide", "approve", id=run_id, approver="ben", note=NOTE)
+    assert pages.launch("decide", "publish", id=run_id, publisher="ben")
     pages.says(f"{run_id} is PUBLISHED.")
 
     pages.switch("follow", on=True)
@@ -167,7 +168,7 @@ def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures, home: Termina
     followed = workspace(home.home)
     told.wait_until_followed(followed)
     followed.close()
-    assert pages.launch("roll_back", id=run_id, by="ben", reason=REGRET)
+    assert pages.launch("decide", "roll_back", id=run_id, by="ben", reason=REGRET)
     pages.wait_for_runs(FOLLOW, succeeded=2)
     return run_id
 

@@ -13,6 +13,7 @@ from dagster import AssetKey, DagsterEventType, DagsterInstance, Definitions, Ex
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.follow import FollowedAll, follow
+from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.capture.file_capture import FileCapture
@@ -23,7 +24,6 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.orchestration.build import definitions_over
-from backfill_assets.orchestration.jobs import EVERYTHING
 from backfill_assets.orchestration.launch import SILENT, DagsterOutcome, run_in_process
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import Session
@@ -43,6 +43,8 @@ VALIDATION = AssetKey(["validation", "recent_sales"])
 PUBLISHED = AssetKey(["silver", "recent_sales"])
 MONTHLY = AssetKey(["gold", "sales_monthly"])
 BRONZE = AssetKey(["bronze", "sales"])
+PUBLICATION = (Part.PUBLISH,)
+EVERYTHING = (Part.STAGE, Part.GATE, Part.PUBLISH)
 
 
 def environment(home: Path) -> Mapping[str, str]:

@@ -5,12 +5,13 @@ What a tick asks for is recorded as the daemon records it, under its run key, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
 from dagster import (
+    AssetKey,
     DagsterInstance,
     DagsterRun,
     DagsterRunStatus,
@@ -90,17 +91,20 @@ class Ticks:
 
     def launched(self, request: Any) -> ExecuteInProcessResult:
         """A request, executed as the daemon has it executed."""
-        return self.job(request.job_name or self._job_of(request), {**request.tags, RUN_KEY: str(request.run_key)})
+        given = {**request.tags, RUN_KEY: str(request.run_key)}
+        return self.job(request.job_name or self._job_of(request), given, only=request.asset_selection)
 
     def _job_of(self, request: Any) -> str:
         (target,) = self._definitions.resolve_sensor_def(request.tags[tags.SENSOR]).targets
         return str(target.job_name)
 
-    def job(self, name: str, given: Mapping[str, str]) -> ExecuteInProcessResult:
-        """A job, launched with these tags."""
+    def job(
+        self, name: str, given: Mapping[str, str], *, only: Sequence[AssetKey] | None = None
+    ) -> ExecuteInProcessResult:
+        """A job, or only some assets of it, launched with these tags."""
         found = self._definitions.resolve_job_def(full_name(name))
         return found.execute_in_process(
-            instance=self.instance, tags=dict(given), run_config=SILENT, raise_on_error=False
+            instance=self.instance, tags=dict(given), run_config=SILENT, raise_on_error=False, asset_selection=only
         )
 
     def switch(self, sensor: str) -> DefaultSensorStatus:

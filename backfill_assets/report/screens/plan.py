@@ -60,6 +60,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("kind", f"{manifest.kind}: {manifest.reason} (asked by {manifest.requested_by})"),
             ("mode", mode_text(manifest.mode)),
             ("policy", policy_words(manifest.policy)),
+            ("asked for", f"{run.widened}: every {run.grain.noun} is built as a whole" if run.widened else None),
             ("output range", manifest.output),
             ("builds", _part_of(len(manifest.output), run.asked_for)),
             ("left out", f"{Partitions(run.grain, run.left_out)}: {lacks(run.lacks)}" if run.left_out else None),

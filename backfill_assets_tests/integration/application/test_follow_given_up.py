@@ -57,7 +57,7 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
         assert [each.work.subject for each in status(hand.ws).stuck] == [publication]
     with ticks.open():
         clear(hand.ws, publication, by="ben")
-        assert [request.job_name for request in ticks.asked("follow")] == ["backfill_sales_monthly_follow"]
+        assert [request.job_name for request in ticks.asked("follow")] == ["backfill_monthly_tables"]
     assert (status(hand.ws).stuck, audit(hand.ws).problems) == ((), ())
 
 

@@ -91,7 +91,7 @@ def test_the_newest_days_are_published_by_policy_once_and_by_the_same_code(shop:
         assert newest(shop) == run
         # The name of the path is not one that a launch can take.
         typed = {**tags.partition_range(tuple(NEW)), tags.BY: "live"}
-        (said,) = failures(ticks.job("sales_load", typed))
+        (said,) = failures(ticks.job("load", typed))
         assert "the requester cannot be 'live': that name is reserved for the system." in said
     waits = (
         "2026-01-13, 1 day waits for its inputs: bronze.sales lacks 2026-01-14, 1 day, and 2026-01-14, 1 day for that"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import DagsterInvalidConfigError, JobDefinition
+from dagster import AssetKey, DagsterInvalidConfigError, JobDefinition
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -22,14 +22,15 @@ from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledgers import copy_home
-from backfill_assets_tests.support.orchestration_examples import Bench, bench
+from backfill_assets_tests.support.orchestration_examples import CANDIDATE, PUBLISHED, VALIDATION, Bench, bench
 from backfill_assets_tests.support.shop import DAYS, OUTPUT, RECENT, SALES, shop_environment
 from backfill_assets_tests.support.waiting_runs import RUNS, day_of, run_of
 
 Tags = Mapping[str, str]
 ASKS_NOBODY = "backfill_assets_tests.domains.example_asking_nobody"
 NO_PERSON = ("", "sensor", "policy:follow", "unspecified", "\u200b")
-PUBLICATION, EVERYTHING = "backfill_recent_sales_publication", "backfill_recent_sales_follow"
+PUBLICATION, EVERYTHING = (PUBLISHED,), (CANDIDATE, VALIDATION, PUBLISHED)
+"""The assets that a launch chooses."""
 SAMPLE = 8
 
 
@@ -54,24 +55,31 @@ class Colleague:
     before: Mapping[Any, Any]
     values: Mapping[str, Sequence[str]]
     benches: Mapping[str, Bench]
-    jobs: Mapping[tuple[str, str], JobDefinition]
+    jobs: Mapping[str, JobDefinition]
 
     def launches(
-        self, job: str, given: Tags, *, name: str = "plain", process: str = "usual", config: Any = None
+        self,
+        chosen: Sequence[AssetKey],
+        given: Tags,
+        *,
+        name: str = "plain",
+        process: str = "usual",
+        config: Any = None,
     ) -> Mapping[Any, Any]:
-        """Launches a job over the partition of a run that waits; what readers see afterwards."""
+        """Launches assets over the partition of a run that waits; what readers see afterwards."""
         made = self.benches[process]
-        self.jobs[process, job].execute_in_process(
+        self.jobs[process].execute_in_process(
             instance=made.instance,
+            asset_selection=list(chosen),
             tags={**partition_range((day_of(name),)), **{f"backfill/{tag}": value for tag, value in given.items()}},
             run_config={**SILENT, **(config or {})},
             raise_on_error=False,
         )
         return accepted(made.workspace)
 
-    def changes_nothing(self, job: str, given: Tags, **how: Any) -> None:
-        """Launches a job that must leave readers what they see."""
-        assert self.launches(job, given, **how) == self.before, (job, given, how)
+    def changes_nothing(self, chosen: Sequence[AssetKey], given: Tags, **how: Any) -> None:
+        """Launches assets, which must leave readers what they see."""
+        assert self.launches(chosen, given, **how) == self.before, (chosen, given, how)
 
     def combinations(self) -> list[Tags]:
         """Every name, every tag with each of its values beside a name, and a sample of all combinations."""
@@ -124,9 +132,8 @@ def colleague(tmp_path_factory: pytest.TempPathFactory, waiting_home: Path, spar
             },
             benches=benches,
             jobs={
-                (process, job): made.definitions().resolve_job_def(job)
+                process: made.definitions().resolve_job_def("backfill_daily_tables")
                 for process, made in benches.items()
-                for job in (PUBLICATION, EVERYTHING)
             },
         )
 

@@ -75,7 +75,7 @@ def test_the_check_can_be_launched_by_hand_and_a_reset_cursor_does_no_harm(hand:
     made = definitions_over(hand.ws, lambda: Session(workspace=hand.ws), pool=None)
     graph = made.resolve_asset_graph()
     assert GOLD in graph.asset_check_keys and not graph.get_check_spec(GOLD).blocking
-    of_table = made.resolve_job_def("backfill_sales_monthly_follow")
+    of_table = made.resolve_job_def("backfill_monthly_tables")
     assert not [node.name for node in of_table.nodes if node.name.endswith(FRESH)], "runs ask nothing once more"
     by_hand = made.resolve_implicit_global_asset_job_def().get_subset(
         asset_selection=set(), asset_check_selection={GOLD}

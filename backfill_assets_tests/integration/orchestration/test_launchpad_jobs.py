@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pytest
@@ -21,6 +21,7 @@ from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import candidate_key, validation_key
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionRecordStatus
+from backfill_assets.orchestration.next_steps import DECIDE, PLAN
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.resources import Session
 from backfill_assets_tests.faults.painted import Painter
@@ -31,8 +32,9 @@ from backfill_assets_tests.support.dagster_history import latest_check
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.orchestration_examples import failures
 
+Result = ExecuteInProcessResult
 DAY = BUILT[2].isoformat()
-PLAN = {"first_day": DAY, "last_day": DAY, "reason": "it is wrong", "requester": "ann"}
+TYPED = {"first_day": DAY, "last_day": DAY, "reason": "it is wrong", "requester": "ann"}
 TABLE = "silver.turnover"
 
 
@@ -42,15 +44,30 @@ class Launchpad:
 
     painter: Painter
 
-    def launch(self, name: str, **typed: object) -> ExecuteInProcessResult:
-        """Launches a job with what was typed."""
+    def launch(
+        self, job: str, chosen: str, typed: Mapping[str, object], given: Mapping[str, str] | None = None
+    ) -> Result:
+        """Launches a job with an entry, what was typed there, and tags."""
         ws = self.painter.ws
-        found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(tags.prefixed(name))
-        return found.execute_in_process(instance=self.painter.instance, run_config=typed, raise_on_error=False)
+        found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(job)
+        return found.execute_in_process(
+            instance=self.painter.instance,
+            run_config={chosen: dict(typed)},
+            tags=dict(given or {}),
+            raise_on_error=False,
+        )
 
-    def refusal(self, name: str, **typed: object) -> str:
-        """The one sentence with which a launch fails."""
-        (said,) = failures(self.launch(name, **typed))
+    def plan(self, chosen: str = TABLE, /, **typed: object) -> Result:
+        """Asks for new rows."""
+        return self.launch(PLAN, chosen, typed)
+
+    def decide(self, chosen: str, /, **typed: object) -> Result:
+        """Decides what becomes of a run or a set."""
+        return self.launch(DECIDE, chosen, typed)
+
+    def refusal(self, chosen: str, /, **typed: object) -> str:
+        """The one sentence with which a decision fails."""
+        (said,) = failures(self.decide(chosen, **typed))
         return said
 
     def newest(self, table: str = TABLE) -> RunRecord:
@@ -85,7 +102,7 @@ def launchpad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launchpad]:
 
 @pytest.mark.long
 def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launchpad: Launchpad) -> None:
-    planned = launchpad.launch("plan_turnover", **PLAN)
+    planned = launchpad.plan(**TYPED)
     assert planned.success
     run = launchpad.newest()
     assert (run.state, run.manifest.requested_by, run.manifest.reason) == (RunState.PASSED, "ann", "it is wrong")
@@ -94,15 +111,23 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     assert f"- **output range** {DAY}, 1 day" in said[0]
     assert f"| bronze.orders | {DAY}..{BUILT[3]}, 2 days | {BUILT[3]}, 1 day |" in said[0]
     assert "- **dependents** gold.palette " in said[0]
-    assert said[-2:] == [f"{run.run_id} is PASSED.", f"Next: the job backfill_approve with the id {run.run_id}"]
+    assert said[-2:] == [f"{run.run_id} is PASSED.", f"Next: the job backfill_decide (approve {run.run_id})"]
 
     assert "is not approved" in launchpad.refusal("publish", id=run.run_id, publisher="ben")
-    assert launchpad.launch("approve", id=run.run_id, approver="ben", note="seen").success
+    agreed = launchpad.decide("approve", id=run.run_id, approver="ben", note="seen")
+    assert agreed.success
+    first, whole, *_ = launchpad.log(agreed)
+    assert first == f"ben approved {run.run_id}."
+    assert all(part in whole for part in ("ben", "ann", "it is wrong", TABLE, DAY)), whole
+    given = launchpad.painter.instance.get_run_by_id(agreed.run_id)
+    assert given is not None
+    seen = {name: value for name, value in given.tags.items() if name.startswith("backfill/")}
+    assert seen == {tags.ON: run.run_id, tags.CHOSEN: "approve", tags.BY: "ben"}
     approved = launchpad.newest()
     assert approved.approved_by == "ben"
-    published = launchpad.launch("publish", id=run.run_id, publisher="ben")
+    published = launchpad.decide("publish", id=run.run_id, publisher="ben")
     assert published.success
-    assert launchpad.log(published)[-1].startswith("Next: backfill follow computes again what depends on it")
+    assert launchpad.log(published)[-1].startswith("Next: the sensor backfill_follow computes again what depends on it")
     assert launchpad.newest().state is RunState.PUBLISHED
     key = published_key(launchpad.painter.ws.domain.table(TABLE))
     assert DAY in launchpad.painter.instance.get_materialized_partitions(key)
@@ -115,7 +140,7 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     assert shown.asset_materialization is not None
     assert "dagster/row_count" in shown.asset_materialization.metadata
 
-    assert launchpad.launch("roll_back", id=run.run_id, by="ben", reason="second thoughts").success
+    assert launchpad.decide("roll_back", id=run.run_id, by="ben", reason="second thoughts").success
     assert launchpad.newest().state is RunState.ROLLED_BACK
     # What a rollback brings back has the numbers and the version of the content that its publication had.
     (back,) = launchpad.painter.instance.fetch_materializations(
@@ -131,34 +156,42 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
 
 @pytest.mark.long
 def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchpad: Launchpad) -> None:
-    assert launchpad.launch("plan_stale", reason="orders came late", requester="ann").success
+    assert launchpad.plan("stale", reason="orders came late", requester="ann").success
     set_id = launchpad.newest().manifest.member_of
     assert set_id is not None
     assert launchpad.newest().state is RunState.PASSED
-    assert launchpad.launch("stage", id=set_id, by="ann").success
-    assert launchpad.launch("approve", id=set_id, approver="ben").success
-    assert launchpad.launch("cancel", id=set_id, by="ann", reason="not wanted").success
+    assert launchpad.plan("planned", id=set_id, by="ann").success
+    assert launchpad.decide("approve", id=set_id, approver="ben").success
+    assert launchpad.decide("cancel", id=set_id, by="ann", reason="not wanted").success
     assert launchpad.newest().state is RunState.CANCELLED
-    assert launchpad.launch("recover", by="ann").success
+    assert launchpad.decide("recover", by="ann").success
 
 
 def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: Launchpad) -> None:
     before, runs = launchpad.events(), len(launchpad.painter.instance.get_runs())
     for name, typed in (
-        ("plan_turnover", {key: value for key, value in PLAN.items() if key != "requester"}),
-        ("plan_turnover", {**PLAN, "transform_version": "9.9.9"}),
-        ("plan_turnover", {**PLAN, "mode": "live"}),
-        ("plan_turnover", {**PLAN, "references": "yesterday's"}),
-        ("plan_turnover", {**PLAN, "spark_conf": {"spark.sql.ansi.enabled": "false"}}),
+        (TABLE, {key: value for key, value in TYPED.items() if key != "requester"}),
+        (TABLE, {**TYPED, "transform_version": "9.9.9"}),
+        (TABLE, {**TYPED, "mode": "live"}),
+        (TABLE, {**TYPED, "first_day": "Monday"}),
+        (TABLE, {**TYPED, "last_day": "2025-05-40"}),
+        (TABLE, {**TYPED, "last_day": ""}),
+        # No table here reads a reference.
+        (TABLE, {**TYPED, "references": "as-recorded"}),
+        (TABLE, {**TYPED, "spark_conf": {"spark.sql.ansi.enabled": "false"}}),
+        ("bronze.orders", TYPED),
+        ("stale", {"reason": "why", "requester": "ann", "table": "bronze.orders"}),
         ("approve", {"id": "x"}),
+        ("approve", {"id": "x", "approver": None}),
         ("approve", {"id": "x", "approver": "ben", "requester": "ann"}),
         ("publish", {"publisher": "ben"}),
         ("roll_back", {"id": "x", "by": "ben"}),
         ("cancel", {"id": "x", "reason": "why not"}),
         ("recover", {}),
     ):
-        with pytest.raises(DagsterInvalidConfigError):
-            launchpad.launch(name, **typed)
+        for job in (PLAN, DECIDE):
+            with pytest.raises(DagsterInvalidConfigError):
+                launchpad.launch(job, name, typed)
     assert (launchpad.events(), len(launchpad.painter.instance.get_runs())) == (before, runs)
 
 
@@ -170,19 +203,14 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         ({"requester": "policy:follow"}, "that name is reserved for the system"),
         ({"requester": "ANOTHER_PERSON"}, "that word is a placeholder"),
         ({"reason": " "}, "the reason is empty. Next: say the reason"),
-        ({"first_day": "Monday"}, "first_day 'Monday' is not a day. Next: write it like 2006-07-01"),
-        ({"first_day": ""}, "only one end of the range was given"),
-        ({"references": "corrected"}, "corrected references are asked for, and none is named"),
-        ({"references": "current", "reference": ["calendar=1"]}, "asks for other references than corrected ones"),
-        ({"reference": ["calendar"]}, "'calendar' does not name a version of a reference"),
-        ({"references": "as-recorded"}, "no reference is used by silver.turnover"),
+        ({"first_day": BUILT[3].isoformat()}, f"the range is reversed: it starts on {BUILT[3]} and ends on {DAY}"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_one_sentence(
     launchpad: Launchpad, typed: dict[str, object], said: str
 ) -> None:
     before = launchpad.events()
-    result = launchpad.launch("plan_turnover", **{**PLAN, **typed})
+    result = launchpad.plan(**{**TYPED, **typed})
     (sentence,) = failures(result)
     assert said in sentence
     assert launchpad.events() == before
@@ -195,8 +223,8 @@ def test_what_cannot_be_planned_is_refused_in_one_sentence(
 def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person_asked_for(
     launchpad: Launchpad,
 ) -> None:
-    ws, instance = launchpad.painter.ws, launchpad.painter.instance
-    assert launchpad.launch("plan_turnover", **PLAN).success
+    ws = launchpad.painter.ws
+    assert launchpad.plan(**TYPED).success
     run_id = launchpad.newest().run_id
     with ws.ledger.read() as reader:
         before = reader.versions.accepted(TABLE)
@@ -216,18 +244,15 @@ def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person
         assert launchpad.refusal("publish", id=run_id, publisher=name)
     # Tags grant nothing, neither of the job nor of a launch of the table's asset.
     typed = {"backfill/by": "ben", "backfill/approved_by": "ben", tags.RUN_ID: run_id, tags.ON: run_id}
-    found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(tags.prefixed("publish"))
-    assert not found.execute_in_process(
-        instance=instance, tags=typed, run_config={"id": run_id, "publisher": "ben"}, raise_on_error=False
-    ).success
+    assert not launchpad.launch(DECIDE, "publish", {"id": run_id, "publisher": "ben"}, typed).success
     with ws.ledger.read() as reader:
         assert reader.versions.accepted(TABLE) == before
         assert reader.runs.get(run_id).approved_by is None
-    assert launchpad.launch("cancel", id=run_id, by="ann", reason="not wanted").success
+    assert launchpad.decide("cancel", id=run_id, by="ann", reason="not wanted").success
 
 
 def test_the_run_of_a_job_is_no_attempt_of_the_manifest_that_it_is_about(launchpad: Launchpad) -> None:
-    result = launchpad.launch("plan_turnover", **PLAN)
+    result = launchpad.plan(**TYPED)
     run_id = launchpad.newest().run_id
     given = launchpad.painter.instance.get_run_by_id(result.run_id)
     assert given is not None
@@ -241,7 +266,8 @@ def blocked(launchpad: Launchpad) -> tuple[str, RunRecord]:
     painter, day = launchpad.painter, DAYS[4].isoformat()
     painter.paper.land(painter.ws, {DAYS[4]: (5_000, 1)}, by="ana")
     painter.load(painter.ws)
-    return launchpad.refusal("plan_turnover", **{**PLAN, "first_day": day, "last_day": day}), launchpad.newest()
+    (said,) = failures(launchpad.plan(**{**TYPED, "first_day": day, "last_day": day}))
+    return said, launchpad.newest()
 
 
 @pytest.mark.long

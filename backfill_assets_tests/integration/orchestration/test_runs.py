@@ -19,7 +19,6 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.jobs import EVERYTHING, PUBLICATION
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets_tests.support.dagster_history import latest_check
@@ -27,7 +26,9 @@ from backfill_assets_tests.support.operations import approve, plan_load, publish
 from backfill_assets_tests.support.orchestration_examples import (
     BRONZE,
     CANDIDATE,
+    EVERYTHING,
     MONTHLY,
+    PUBLICATION,
     PUBLISHED,
     VALIDATION,
     Bench,
@@ -135,7 +136,7 @@ def test_what_is_launched_in_the_ui_is_staged_and_gated_but_never_published_with
     (waits,) = loaded.instance.fetch_observations(PUBLISHED, limit=1).records
     said = (waits.asset_observation and waits.asset_observation.description) or ""
     assert said.startswith("PASSED, waiting for approval by another person than the requester: ")
-    assert said.endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON")
+    assert said.endswith(f"Next: the job backfill_decide (approve {run.run_id})")
     assert loaded.materialized(VALIDATION) >= keys(*FEBRUARY)
     assert not loaded.materialized(PUBLISHED) & keys(*FEBRUARY)
 
@@ -278,13 +279,17 @@ def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     sensor = loaded.definitions().resolve_sensor_def("backfill_follow")
     context = build_sensor_context(instance=loaded.instance, resources={SESSION: Session(workspace=loaded.workspace)})
     asked = sensor.evaluate_tick(context).run_requests or []
-    assert [request.job_name for request in asked] == ["backfill_sales_monthly_follow"]
+    of_a_month = [AssetKey([part, "sales_monthly"]) for part in ("candidate", "validation", "gold")]
+    assert [request.asset_selection for request in asked] == [of_a_month]
+    assert [request.job_name for request in asked] == ["backfill_monthly_tables"]
     again = sensor.evaluate_tick(context).run_requests or []
     assert [request.run_key for request in again] == [request.run_key for request in asked]
 
-    first = loaded.definitions().resolve_job_def("backfill_sales_monthly_follow")
+    first = loaded.definitions().resolve_job_def("backfill_monthly_tables")
     for _ in range(2):
-        result = first.execute_in_process(instance=loaded.instance, tags=dict(asked[0].tags))
+        result = first.execute_in_process(
+            instance=loaded.instance, tags=dict(asked[0].tags), asset_selection=asked[0].asset_selection
+        )
         assert result.success
     with loaded.workspace.ledger.read() as reader:
         followed = reader.runs.records(table="gold.sales_monthly")
@@ -345,7 +350,7 @@ def shown(made: Bench, day: date) -> tuple[str | None, object]:
 
 
 def test_a_run_whose_process_is_gone_is_not_shown_as_running_after_recover(loaded: Bench) -> None:
-    job = loaded.definitions().resolve_job_def("backfill_recent_sales_restatement")
+    job = loaded.definitions().resolve_job_def("backfill_daily_tables")
     lost = loaded.instance.create_run_for_job(
         job, tags={tags.RUN_ID: "lost", tags.PROCESS: f"{socket.gethostname()}:{ended_process()}"}
     )

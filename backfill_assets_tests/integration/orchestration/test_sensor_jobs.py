@@ -33,7 +33,7 @@ from backfill_assets_tests.support.advice import worded
 from backfill_assets_tests.support.by_hand import Hand
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.ledger_examples import an_offered_file
-from backfill_assets_tests.support.orchestration_examples import failures
+from backfill_assets_tests.support.orchestration_examples import PUBLISHED, failures
 from backfill_assets_tests.support.shop import SALES, shop_environment
 from backfill_assets_tests.support.ticks import Ticks
 
@@ -86,7 +86,7 @@ def test_whoever_launches_the_job_of_a_sensor_with_whatever_tags_gets_what_the_l
     # Nor does the name of the sensor publish anything from the launch dialog of an asset, approved or not.
     for run_id, day in ((waiting, SIXTH), (ready, FIFTH)):
         typed = {**tags.partition_range((day,)), tags.RUN_ID: run_id, tags.BY: "publish"}
-        (said,) = failures(ticks.job("recent_sales_publication", typed))
+        (said,) = failures(ticks.job("daily_tables", typed, only=[PUBLISHED]))
         assert "the requester cannot be 'publish': that name is reserved for the system." in said
     with pytest.raises(Refused, match="is not approved"):
         operations.publish(hand.ws, waiting, by="publish")

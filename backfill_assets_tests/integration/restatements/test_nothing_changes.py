@@ -7,7 +7,6 @@ import pytest
 from backfill_assets.application.subjects import RestatementSet, Run
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
-from backfill_assets.orchestration.jobs import EVERYTHING
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.screens.review import review_of, review_of_set
@@ -16,6 +15,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, TOTALS, planned_set, set_state
+from backfill_assets_tests.support.orchestration_examples import EVERYTHING
 from backfill_assets_tests.support.shop import RECENT, Shop, sale
 
 

@@ -106,22 +106,11 @@ def test_gates_are_checks_with_a_status_per_partition_where_people_review_and_pe
 
 def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -> None:
     assert {job.name for job in definitions.resolve_all_job_defs()} - {"__ASSET_JOB"} == {
-        "backfill_sales_load",
-        "backfill_recent_sales_restatement",
-        "backfill_recent_sales_publication",
-        "backfill_recent_sales_follow",
-        "backfill_sales_monthly_restatement",
-        "backfill_sales_monthly_publication",
-        "backfill_sales_monthly_follow",
-        "backfill_plan_recent_sales",
-        "backfill_plan_sales_monthly",
-        "backfill_plan_stale",
-        "backfill_stage",
-        "backfill_approve",
-        "backfill_publish",
-        "backfill_roll_back",
-        "backfill_cancel",
-        "backfill_recover",
+        "backfill_plan",
+        "backfill_decide",
+        "backfill_load",
+        "backfill_daily_tables",
+        "backfill_monthly_tables",
         "backfill_publish_approved",
         "backfill_recover_stopped",
         "backfill_land_dropped",
@@ -134,6 +123,28 @@ def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -
         "what acts with authority is off until a person switches it on"
     )
     assert switches.keys() == {f"backfill_{sensor}" for sensor in Sensor}
+
+
+def test_a_sensor_targets_what_it_may_start_and_nothing_else(definitions: Definitions) -> None:
+    targets = {each.name: {target.job_name for target in each.targets} for each in definitions.sensors or ()}
+    assert targets == {
+        # No load: what has landed is built by a person, a command or the LIVE path.
+        "backfill_follow": {"backfill_daily_tables", "backfill_monthly_tables"},
+        "backfill_propose": set(),
+        "backfill_fresh": set(),
+        "backfill_publish": {"backfill_publish_approved"},
+        "backfill_recover": {"backfill_recover_stopped"},
+        "backfill_drop": {"backfill_land_dropped"},
+    }
+
+
+def test_a_domain_with_more_tables_has_no_more_jobs(tmp_path: Path) -> None:
+    given = {**environment(tmp_path / "home"), "BACKFILL_REFERENCE": str(PROJECT_ROOT / "data/reference")}
+    large = Settings.from_environment({**given, "BACKFILL_DOMAIN": "backfill_assets_tests.domains.story"})
+    small = Settings.from_environment({**given, "BACKFILL_DOMAIN": "backfill_assets_tests.domains.contract"})
+    of_large, of_small = ({job.name for job in definitions_of(each).resolve_all_job_defs()} for each in (large, small))
+    assert of_large - of_small <= {"backfill_monthly_tables"}
+    assert len(of_small - {"__ASSET_JOB"}) == 8
 
 
 def test_assets_that_use_spark_share_a_pool_and_publications_do_not_wait_for_it(definitions: Definitions) -> None:

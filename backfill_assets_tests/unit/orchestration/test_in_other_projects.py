@@ -30,7 +30,19 @@ from backfill_assets.orchestration.tags import PREFIX
 from backfill_assets_tests.domains import example, orders
 from backfill_assets_tests.support.orchestration_examples import environment
 
-TAKEN = ("publish", "approve", "follow", "live", "stage", "recover", "plan_stale", "sales_load", "publish_now")
+TAKEN = (
+    "publish",
+    "approve",
+    "follow",
+    "live",
+    "stage",
+    "recover",
+    "plan",
+    "decide",
+    "load",
+    "daily_tables",
+    "publish_now",
+)
 
 
 def settings(folder: Path) -> dict[str, str]:
@@ -86,7 +98,7 @@ def test_a_domain_merges_with_a_project_that_has_the_same_names(tmp_path: Path, 
     assert merged.resolve_job_def("publish").execute_in_process().success
     # Their executor is theirs, and a run of ours is one process all the same.
     assert merged.executor is multiprocess_executor
-    assert merged.resolve_job_def(f"{PREFIX}recent_sales_follow").executor_def.name == "in_process"
+    assert merged.resolve_job_def(f"{PREFIX}daily_tables").executor_def.name == "in_process"
 
 
 def test_every_name_of_ours_begins_with_the_prefix(tmp_path: Path) -> None:
@@ -134,7 +146,7 @@ def test_a_component_declares_a_domain_in_yaml(project: Path) -> None:
         loaded = load_from_defs_folder(path_within_project=project)
         keys = {key.to_user_string() for key in loaded.resolve_asset_graph().get_all_asset_keys()}
         assert {"bronze/sales", "silver/recent_sales", "gold/sales_monthly"} <= keys
-        assert f"{PREFIX}approve" in {found.name for found in loaded.resolve_all_job_defs()}
+        assert f"{PREFIX}decide" in {found.name for found in loaded.resolve_all_job_defs()}
         Definitions.validate_loadable(Definitions.merge(loaded, theirs()))
 
 

@@ -1,0 +1,128 @@
+"""Next steps in Dagster's pages: the job that does what a command would do, and a link to its launchpad, filled in.
+
+A link names the job, which of its entries is meant, and what is known: an id, or a table and days. Names of people and
+reasons stay open, and the launchpad launches nothing without them: a link narrows a launch and grants nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from dagster import MetadataValue
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.dagster_internals import place_of
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.command_line import words_of
+from backfill_assets.report.requests import Act, Invocation, NextStep, Option, step
+
+if TYPE_CHECKING:
+    from dagster import DagsterRun
+
+PLAN, DECIDE = tags.prefixed("plan"), tags.prefixed("decide")
+PLANNED, STALE = "planned", "stale"
+"""Entries of the job that plans, beside one per derived table."""
+
+NEXT = "next"
+OF_A_PLAN = {"first": "first_day", "last": "last_day", "references": "references"}
+"""Options of a plan that its entry in the launchpad has as well, by their names there."""
+
+LEFT_OPEN = {"by", "reason"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launchpad:
+    """A launchpad, filled in.
+
+    Attributes:
+        chosen: Which entry of the job.
+        about: What the entry is about, for a reader.
+        entries: Its values by name; None where a person has to fill one in.
+    """
+
+    job: str
+    chosen: str
+    about: str
+    entries: Mapping[str, str | bool | None]
+
+    @property
+    def config(self) -> str:
+        """What its editor shows. An empty value is none, so that Dagster names it as missing."""
+        lines = [f"  {name}: {'' if value is None else json.dumps(value)}" for name, value in self.entries.items()]
+        return "\n".join([f"{self.chosen}:", *(line.rstrip() for line in lines), ""])
+
+    def link(self, place: str) -> str:
+        """Its address on Dagster's pages, whatever their host.
+
+        Args:
+            place: The code location, as these addresses name it.
+        """
+        filled = quote(self.config, safe="")
+        return f"/locations/{quote(place, safe='')}/jobs/{self.job}/playground/setup?config={filled}"
+
+
+def launchpad_of(asked: Invocation) -> Launchpad | None:
+    """The launchpad of the job that does what a command would do; None where no job does all of it."""
+    given = dict(asked.options)
+    match asked.act, asked.of:
+        case Act.RUN, (name,):
+            return _launchpad(PLAN, PLANNED, name, {"id": name, "by": None})
+        case Act.APPROVE, (name,):
+            note = {"note": None} if "note" in given else {}
+            return _launchpad(DECIDE, "approve", name, {"id": name, "approver": None, **note})
+        case Act.PUBLISH, (name,):
+            return _launchpad(DECIDE, "publish", name, {"id": name, "publisher": None})
+        case Act.ROLLBACK, (name,):
+            more = {"with_dependents": True} if given.get("with_dependents") else {}
+            return _launchpad(DECIDE, "roll_back", name, {"id": name, "by": None, "reason": None, **more})
+        case Act.CANCEL, (name,):
+            return _launchpad(DECIDE, "cancel", name, {"id": name, "by": None, "reason": None})
+        case Act.RECOVER, ():
+            return _launchpad(DECIDE, "recover", "", {"by": None})
+        case Act.RECOVER, (name,) if "now" not in given:
+            return _launchpad(DECIDE, "recover", name, {"only": name, "by": None})
+        case Act.PLAN, () if given.keys() <= {STALE, *LEFT_OPEN} and isinstance(given.get(STALE), str):
+            table = str(given[STALE])
+            return _launchpad(PLAN, STALE, table, {"table": table, "reason": None, "requester": None})
+        case Act.PLAN, (table,) if {"first", "last"} <= given.keys() <= {*OF_A_PLAN, *LEFT_OPEN}:
+            known = {OF_A_PLAN[name]: value for name, value in given.items() if name in OF_A_PLAN}
+            about = f"{given['first']}..{given['last']}"
+            return _launchpad(PLAN, table, about, {**known, "reason": None, "requester": None})
+        case _:
+            return None
+
+
+def _launchpad(job: str, chosen: str, about: str, entries: Mapping[str, str | bool | None]) -> Launchpad:
+    return Launchpad(job=job, chosen=chosen, about=about, entries=entries)
+
+
+def in_dagster(following: NextStep) -> str:
+    """A next step as what is launched, and as a command where no job does it."""
+    return "".join(map(_worded, following.parts))
+
+
+def _worded(part: str | Invocation | Option) -> str:
+    found = launchpad_of(part) if isinstance(part, Invocation) else None
+    return (
+        words_of(step(part)) if found is None else f"the job {found.job} ({found.chosen} {found.about}".rstrip() + ")"
+    )
+
+
+def explained(error: BackfillError) -> str:
+    """The error and the next step as one text for Dagster's pages."""
+    following = next_step_of(error)
+    return f"{error.message} Next: {in_dagster(following)}" if following else error.message
+
+
+def linked(following: NextStep | None, run: DagsterRun) -> Mapping[str, MetadataValue]:
+    """The first launchpad of a next step as a link, for pages of the code location that a Dagster run is of."""
+    place = place_of(run)
+    for part in following.parts if following and place else ():
+        if isinstance(part, Invocation) and (found := launchpad_of(part)):
+            return {NEXT: MetadataValue.url(found.link(place))}
+    return {}
