@@ -1,229 +1,362 @@
-"""Charts of reports: inline SVG from a few shapes. No script, no font, nothing from the network (ADR 0025).
+"""Charts: small Vega-Lite specifications, drawn as SVG when a page is written (ADR 0041).
 
-Colours are classes of the page's style sheet, so that a chart follows it in light, in dark and on paper.
+Vega sees numbers and texts of this module alone: what people wrote is put into the finished drawing, escaped, of which
+only shapes and texts are kept. Colours are classes of the page's style sheet, so that a chart follows it in light, in
+dark and on paper. A drawing is as wide as a narrow screen; several of them wrap beside each other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, assert_never
+from xml.etree import ElementTree
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from backfill_assets.core.wording import visible
-from backfill_assets.gates.moves import Moves
-from backfill_assets.report.measured import PartitionMoves, total_moves
 
-WIDTH = 760
-_LABEL = 250
-_ROW = 20
-_HEAD = 20
-_TALLEST = 120
-"""The room for a text above a chart, whose letters are larger on a narrow screen."""
+_WIDTH = 344
+_LEFT, _RIGHT, _LETTERS = 44, 14, 12
+"""The room beside the marks, for the numbers of an axis and half of its last label; the height of letters."""
 
-_MOST_LABEL = 38
+_ALONE, _OF_SEVERAL, _LANE = 130, 44, 36
+"""The heights of a panel, of each of several panels, and of a lane with the name above it."""
+
+_BETWEEN = 0.15
+"""The room between two times, as a part of one."""
+
+_MOST_LETTERS = 42
+_MOST_NAMED = 3
+"""How many times of an axis are named: each has up to ten letters."""
+
+_LEAST, _THOUSAND, _MOST, _LARGEST = 1e-2, 1_000, 1e15, 1e300
+_HOUR, _WEEK = 3_600, 8 * 86_400
+"""Spans of time up to which an axis shows seconds, and minutes."""
+
+
+class Form(StrEnum):
+    """How marks are drawn."""
+
+    STACKED = "stacked"
+    """Columns over time, the parts of one on each other."""
+
+    BESIDE = "beside"
+    """Columns over time, those of one time beside each other."""
+
+    BARS = "bars"
+    """Bars from left to right, one in each lane."""
+
+    CELLS = "cells"
+    """Cells over time, in lanes."""
+
+    POINTS = "points"
+    """Instants, in lanes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bar:
-    """One bar, or one part of a stacked one.
+class Mark:
+    """A value that is drawn.
 
     Attributes:
-        value: Its length, not negative.
-        style: A class of the style sheet, such as `changed`.
+        style: Its colour, by the class of the style sheet that the legend explains.
+        title: What it says when it is pointed at.
+        value: How long it is.
+        at: Its time: one of the times of the plot; of a point, an instant of ISO 8601 in UTC.
+        row: The panel or the lane that it is in.
+        address: Where it leads to.
     """
 
-    value: float
     style: str
     title: str
+    value: float = 0
+    at: str = ""
+    row: str = ""
+    address: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Labelled:
-    """One row of a chart: bars with a label before them and a text after them."""
-
-    label: str
-    bars: tuple[Bar, ...]
-    text: str = ""
-
-
-def bars(title: str, rows: Sequence[Labelled]) -> Markup:
-    """Horizontal bars on one scale, several of a row below each other."""
-    if not rows:
-        return Markup()
-    most = max((bar.value for row in rows for bar in row.bars), default=0) or 1
-    width = WIDTH - _LABEL - 130
-    shapes: list[Markup] = []
-    y = 0
-    for row in rows:
-        height = max(len(row.bars), 1) * 12 + 8
-        middle = y + height / 2 + 4
-        shapes.append(text(_LABEL - 8, middle, row.label, anchor="end"))
-        for place, bar in enumerate(row.bars):
-            length = max(bar.value / most * width, 1 if bar.value else 0)
-            shapes.append(rect(_LABEL, y + 4 + place * 12, length, 10, bar.style, bar.title))
-        longest = max((bar.value for bar in row.bars), default=0) / most * width
-        shapes.append(text(_LABEL + longest + 8, middle, row.text))
-        y += height
-    return svg(title, y, shapes)
-
-
-def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str) -> Markup:
-    """Stacked columns side by side, one per row, with the first and the last label below them."""
-    if not rows:
-        return Markup()
-    most = max(sum(bar.value for bar in row.bars) for row in rows) or 1
-    step = WIDTH / len(rows)
-    shapes: list[Markup] = [text(0, 14, f"{most:,.0f} {unit}"), line(0, _TALLEST + _HEAD, WIDTH)]
-    for place, row in enumerate(rows):
-        y = float(_TALLEST + _HEAD)
-        for bar in row.bars:
-            if bar.value:
-                tall = bar.value / most * _TALLEST
-                y -= tall
-                gap = min(step * 0.15, 2)
-                shapes.append(rect(place * step + gap, y, step - 2 * gap, tall, bar.style, bar.title))
-    shapes.append(text(0, _TALLEST + _HEAD + 16, rows[0].label))
-    shapes.append(text(WIDTH / 2, _TALLEST + _HEAD + 16, axis, anchor="middle"))
-    if len(rows) > 1:
-        shapes.append(text(WIDTH, _TALLEST + _HEAD + 16, rows[-1].label, anchor="end"))
-    return svg(title, _TALLEST + _HEAD + 22, shapes)
-
-
-def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], ends: tuple[str, str]) -> Markup:
-    """A heat map: per row a strip of equal cells; neighbours of one colour are drawn as one shape."""
-    if not rows:
-        return Markup()
-    shapes: list[Markup] = []
-    for place, (label, cells) in enumerate(rows):
-        y = place * _ROW
-        shapes.append(text(_LABEL - 8, y + 14, label, anchor="end"))
-        step = (WIDTH - _LABEL) / max(len(cells), 1)
-        start = 0
-        for style, group in groupby(cells, key=lambda cell: cell[0]):
-            found = list(group)
-            names = found[0][1] if len(found) == 1 else f"{found[0][1]} to {found[-1][1]}"
-            tip = f"{label}: {style}, {names}"
-            shapes.append(rect(_LABEL + start * step, y + 3, max(len(found) * step, 0.6), _ROW - 5, style, tip))
-            start += len(found)
-    below = len(rows) * _ROW + 14
-    shapes += [text(_LABEL, below, ends[0]), text(WIDTH, below, ends[1], anchor="end")]
-    return svg(title, below + 6, shapes)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shaded:
-    """A cell of a grid: a darker one is larger.
+class Plot:
+    """What one drawing shows, on one scale.
 
     Attributes:
-        value: Its size; one below nothing has another colour, and nothing is not drawn.
+        title: What it shows, for those who do not see it too.
+        marks: In the order in which they are stacked, and in which panels and lanes stand below each other.
+        x: What the axis from left to right counts.
+        y: What the axis upwards counts; without meaning where there are lanes.
+        times: Every time, in order, also those without a mark.
+        seconds: How long the time from the first to the last point is.
     """
 
-    value: float
     title: str
+    form: Form
+    marks: tuple[Mark, ...]
+    x: str
+    y: str = ""
+    times: tuple[str, ...] = ()
+    seconds: float = 0
+
+    def __post_init__(self) -> None:
+        if not self.marks:
+            raise ValueError("a plot without marks")
+
+    @property
+    def rows(self) -> Sequence[str]:
+        """The panels or lanes, from top to bottom."""
+        return list(dict.fromkeys(mark.row for mark in self.marks))
 
 
-def grid(title: str, rows: Sequence[tuple[str, Sequence[Shaded]]], ends: tuple[str, str], *, axis: str) -> Markup:
-    """A heat map of differences on one scale.
+def drawable(value: float) -> bool:
+    """Whether a number can be drawn on a scale: it is finite, and no scale of it overflows."""
+    return abs(value) < _LARGEST
 
-    Args:
-        axis: What one cell is, such as `month`.
-    """
-    rows = [(label, cells) for label, cells in rows if any(cell.value for cell in cells)]
-    most = max((abs(cell.value) for _, cells in rows for cell in cells), default=0)
-    if not most:
+
+@dataclass(slots=True)
+class _Texts:
+    """The texts of a drawing, for which Vega is given numbers."""
+
+    said: list[str] = field(default_factory=list)
+
+    def __call__(self, text: str) -> str:
+        if text not in self.said:
+            self.said.append(text)
+        return f"text-{self.said.index(text)}"
+
+    def of(self, shown: str) -> str:
+        found = re.fullmatch(r"text-(\d+)", shown)
+        text = self.said[int(found[1])] if found else shown
+        return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}\u2026"
+
+
+@lru_cache(maxsize=64)
+def drawings(plots: tuple[Plot, ...]) -> Markup:
+    """Plots as drawings beside each other; a sentence where the library that draws them is not installed."""
+    try:
+        from vl_convert import vegalite_to_svg
+    except ImportError:
+        return Markup(
+            "<p>Charts are left out here: vl-convert-python is not installed. The tables have every number.</p>"
+        )
+    shapes = []
+    for plot in plots:
+        texts = _Texts()
+        svg = vegalite_to_svg(specification(plot, texts), allowed_base_urls=[], config=dict(_CONFIG))
+        figure = Markup("<figure><figcaption>{}</figcaption>{}</figure>")
+        shapes.append(figure.format(visible(plot.title), _cleaned(svg, plot, texts)))
+    return Markup('<div class="plots">{}</div>').format(Markup("\n").join(shapes))
+
+
+_ABOVE = {"titleAngle": 0, "titleAlign": "left", "titleAnchor": "end", "titleX": 8 - _LEFT, "titleY": -8}
+"""Where the title of an axis upwards is read."""
+
+_CONFIG: Mapping[str, Any] = {
+    "view": {"stroke": None},
+    "axis": {
+        "labelFontSize": _LETTERS,
+        "titleFontSize": _LETTERS,
+        "titleFontWeight": "normal",
+        "gridColor": {"condition": {"test": "datum.value === 0", "value": "axis"}, "value": "grid"},
+        "domain": False,
+        "ticks": False,
+    },
+    "header": {"labelFontSize": _LETTERS, "title": None},
+    "facet": {"spacing": 6},
+}
+
+
+def specification(plot: Plot, texts: _Texts) -> dict[str, Any]:
+    """The specification of a plot in Vega-Lite."""
+    values = [
+        {
+            "number": number,
+            "mark": f"mark-{number}",
+            "style": mark.style,
+            "value": mark.value,
+            "at": mark.at if plot.form is Form.POINTS else texts(mark.at),
+            "row": texts(mark.row),
+        }
+        for number, mark in enumerate(plot.marks)
+    ]
+    shape, encoding = _over_time(plot, texts) if plot.form in (Form.STACKED, Form.BESIDE) else _in_lanes(plot, texts)
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v6.json",
+        "data": {"values": values},
+        **shape,
+        "encoding": {
+            **encoding,
+            "color": {"field": "style", "scale": None},
+            "description": {"field": "mark"},
+        },
+    }
+
+
+def _over_time(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Columns over time, in one panel or in several below each other, all on one scale."""
+    has_panels = len(plot.rows) > 1
+    encoding: dict[str, Any] = {
+        "x": _times(plot, texts),
+        "y": {
+            "field": "value",
+            "type": "quantitative",
+            "stack": "zero" if plot.form is Form.STACKED else None,
+            "axis": {**_numbers(plot, texts, plot.y), **_ABOVE, "tickCount": 2 if has_panels else 4},
+        },
+        "order": {"field": "number"},
+    }
+    if plot.form is Form.BESIDE:
+        encoding["xOffset"] = {"field": "style", "sort": None}
+    if has_panels:
+        encoding["row"] = {"field": "row", "sort": None, "header": {"labelOrient": "top", "labelAnchor": "start"}}
+        encoding["y"]["axis"]["title"] = None
+    height = _OF_SEVERAL if has_panels else _ALONE
+    return {"width": _WIDTH - _LEFT - _RIGHT, "height": height, "mark": "bar"}, encoding
+
+
+def _in_lanes(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Lanes below each other, each with its name above its marks."""
+    above = {"labelAlign": "left", "labelPadding": -3, "labelOffset": -_LETTERS, "labelLimit": _WIDTH, "title": None}
+    encoding: dict[str, Any] = {"y": {"field": "row", "type": "nominal", "sort": None, "axis": above}}
+    mark: dict[str, Any] = {"yOffset": _LETTERS / 2}
+    match plot.form:
+        case Form.BARS:
+            mark |= {"type": "bar", "height": _LETTERS}
+            encoding["x"] = {"field": "value", "type": "quantitative", "axis": _numbers(plot, texts, plot.x)}
+        case Form.CELLS:
+            mark |= {"type": "rect", "height": _LETTERS}
+            encoding["x"] = _times(plot, texts)
+        case Form.POINTS:
+            mark |= {"type": "point", "filled": True, "size": 90, "opacity": 1}
+            encoding["x"] = {
+                "field": "at",
+                "type": "temporal",
+                "scale": {"type": "utc", "nice": False, "padding": 8},
+                "axis": {
+                    "title": texts(plot.x),
+                    "grid": True,
+                    "tickCount": _MOST_NAMED,
+                    "format": _instants(plot.seconds),
+                },
+            }
+            encoding["shape"] = {
+                "field": "style",
+                "scale": {"domain": ["publish", "rollback"], "range": ["triangle-up", "triangle-down"]},
+                "legend": None,
+            }
+        case Form.STACKED | Form.BESIDE:
+            raise ValueError("columns stand in panels")
+        case _:
+            assert_never(plot.form)
+    return {"width": _WIDTH - 2 * _RIGHT, "height": {"step": _LANE}, "mark": mark}, encoding
+
+
+def _times(plot: Plot, texts: _Texts) -> dict[str, Any]:
+    """An axis of times, some of which are named: the first, the last, and those between them at equal distances."""
+    last = len(plot.times) - 1
+    named = [texts(plot.times[round(last * step / (_MOST_NAMED - 1))]) for step in range(_MOST_NAMED)]
+    ends = [(named[-1], "right"), (named[0], "left")] if last else []
+    return {
+        "field": "at",
+        "type": "ordinal",
+        "scale": {"domain": [texts(time) for time in plot.times], "paddingOuter": 0, "paddingInner": _BETWEEN},
+        "axis": {
+            "title": texts(plot.x),
+            "values": list(dict.fromkeys(named)),
+            "labelAngle": 0,
+            "labelAlign": {
+                "condition": [{"test": f"datum.value === '{name}'", "value": side} for name, side in ends],
+                "value": "center",
+            },
+            "labelOverlap": False,
+            "ticks": True,
+        },
+    }
+
+
+def _numbers(plot: Plot, texts: _Texts, title: str) -> dict[str, Any]:
+    """An axis of numbers, with a line behind the marks for each of them."""
+    most = max(abs(mark.value) for mark in plot.marks)
+    are_whole = all(float(mark.value).is_integer() for mark in plot.marks)
+    written = "~f" if _LEAST <= most < _THOUSAND else "~s" if _THOUSAND <= most < _MOST else "~e"
+    return {
+        "title": texts(title),
+        "grid": True,
+        "tickCount": 4,
+        "tickMinStep": 1 if are_whole else 0,
+        "format": written,
+    }
+
+
+def _instants(seconds: float) -> str:
+    if seconds < _HOUR:
+        return "%H:%M:%S"
+    return "%m-%d %H:%M" if seconds < _WEEK else "%Y-%m-%d"
+
+
+_KEPT: Mapping[str, Sequence[str]] = {
+    "g": ("transform",),
+    "path": ("transform", "d"),
+    "line": ("transform", "x2", "y2"),
+    "text": ("transform", "text-anchor"),
+}
+"""Which elements of a drawing are kept, and which of their attributes: none that leads or loads from anywhere."""
+
+_NUMBERS = re.compile(r"[-+0-9.,() a-zA-Z]*")
+_LONG = re.compile(r"\d+\.\d{2,}")
+
+
+def _cleaned(svg: str, plot: Plot, texts: _Texts) -> Markup:
+    """A drawing of Vega's as part of a page: its shapes, with the texts and links that they stand for."""
+    root = ElementTree.fromstring(svg)  # noqa: S314 - Vega wrote it in this process, without texts of others
+    (frame,) = (each for each in root if each.get("transform"))
+    left = float(re.findall(r"[-\d.]+", frame.get("transform", ""))[0])
+    start = left - (_LEFT if plot.form in (Form.STACKED, Form.BESIDE) else _RIGHT)
+    shape = Markup('<svg class="plot" viewBox="{:.10g} 0 {} {}" role="{}" aria-label="{}"><desc>{}</desc>{}</svg>')
+    role = "group" if any(mark.address for mark in plot.marks) else "img"
+    shapes = _element(frame, plot, texts)
+    return shape.format(start, _WIDTH, root.get("height"), role, visible(plot.title), visible(_described(plot)), shapes)
+
+
+def _element(element: ElementTree.Element, plot: Plot, texts: _Texts) -> Markup:
+    tag = element.tag.rpartition("}")[2]
+    if tag not in _KEPT or element.get("class") in ("background", "foreground") or element.get("opacity") == "0":
         return Markup()
-    shapes: list[Markup] = []
-    for place, (label, cells) in enumerate(rows):
-        shapes.append(text(_LABEL - 8, place * _ROW + 14, label, anchor="end"))
-        step = (WIDTH - _LABEL) / len(cells)
-        for column, cell in enumerate(cells):
-            if cell.value:
-                shade = f"{'more' if cell.value > 0 else 'less'} shade-{1 + min(int(abs(cell.value) / most * 3), 2)}"
-                x, width = _LABEL + column * step, max(step - 1, 0.6)
-                shapes.append(rect(x, place * _ROW + 3, width, _ROW - 5, shade, cell.title))
-    below = len(rows) * _ROW + 14
-    shapes += [text(_LABEL, below, ends[0]), text(WIDTH, below, ends[1], anchor="end")]
-    shapes.append(text((WIDTH + _LABEL) / 2, below, f"{axis}; the darkest is {most:,.10g}", anchor="middle"))
-    return svg(title, below + 6, shapes)
-
-
-def svg(title: str, height: float, shapes: Iterable[Markup], *, has_links: bool = False) -> Markup:
-    """A drawing of shapes; one with links is a group of these for whoever hears it, and not one picture."""
-    return Markup('<svg viewBox="0 0 {} {:.0f}" role="{}" aria-label="{}">{}</svg>').format(
-        WIDTH, height, "group" if has_links else "img", visible(title), Markup().join(shapes)
+    inner = Markup().join(_element(each, plot, texts) for each in element)
+    attributes = {name: _short(value) for name in _KEPT[tag] if (value := element.get(name))}
+    if tag == "g" and (not inner or attributes.get("transform") in (None, "translate(0,0)")):
+        return inner
+    mark = _mark(element, plot) if tag == "path" else None
+    if mark:
+        attributes = {"class": mark.style, **attributes}
+        inner = Markup("<title>{}</title>").format(visible(mark.title))
+    elif tag == "line":
+        attributes = {"class": "axis", **attributes} if element.get("stroke") == "axis" else attributes
+    elif tag == "text":
+        inner = escape(visible(texts.of(element.text or "")))
+    written = Markup().join(Markup(' {}="{}"').format(name, value) for name, value in attributes.items())
+    drawing = (
+        Markup("<{0}{1}>{2}</{0}>").format(tag, written, inner) if inner else Markup("<{}{}/>").format(tag, written)
     )
+    return Markup('<a href="{}">{}</a>').format(mark.address, drawing) if mark and mark.address else drawing
 
 
-def rect(x: float, y: float, width: float, height: float, style: str, title: str = "") -> Markup:
-    """A rectangle, with what it says when it is pointed at."""
-    shape = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">{}</rect>')
-    return shape.format(style, x, y, width, height, _title(title) if title else "")
+def _mark(element: ElementTree.Element, plot: Plot) -> Mark | None:
+    found = re.fullmatch(r"mark-(\d+)", element.get("aria-label", ""))
+    return plot.marks[int(found[1])] if found else None
 
 
-def path(drawn: str, style: str) -> Markup:
-    """A path, as SVG writes it."""
-    return Markup('<path class="{}" d="{}"/>').format(style, drawn)
+def _short(numbers: str) -> str:
+    """Numbers of a drawing to a tenth of a pixel."""
+    if not _NUMBERS.fullmatch(numbers):
+        raise ValueError(f"not a shape: {numbers[:40]!r}")
+    return _LONG.sub(lambda found: f"{float(found.group()):.1f}".removesuffix(".0"), numbers)
 
 
-def link(address: str | None, title: str, shapes: Markup) -> Markup:
-    """Shapes that lead to an address, with what they say when they are pointed at, or heard."""
-    if address is None:
-        return Markup("<g>{}{}</g>").format(_title(title), shapes)
-    return Markup('<a href="{}">{}{}</a>').format(address, _title(title), shapes)
-
-
-def _title(title: str) -> Markup:
-    return Markup("<title>{}</title>").format(visible(title))
-
-
-def text(x: float, y: float, words: str, *, anchor: str = "start") -> Markup:
-    """A text, shortened where it is long."""
-    short = words if len(words) <= _MOST_LABEL else f"{words[: _MOST_LABEL - 1]}\u2026"
-    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, visible(short))
-
-
-def line(x: float, y: float, to: float) -> Markup:
-    """A horizontal line."""
-    return Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(x, y, to, y)
-
-
-_PARTS = ("changed", "added", "removed")
-
-
-def moves_by_month(partitions: Iterable[PartitionMoves]) -> Sequence[tuple[str, Moves]]:
-    """The counts of many partitions, added up by calendar month."""
-    months: dict[str, list[PartitionMoves]] = {}
-    for part in partitions:
-        months.setdefault(f"{part.partition:%Y-%m}", []).append(part)
-    return [(month, moves) for month, found in months.items() if (moves := total_moves(found))]
-
-
-def moves_chart(partitions: Sequence[PartitionMoves], *, by_month: bool) -> Markup:
-    """How many rows move, partition by partition or month by month."""
-    found = moves_by_month(partitions) if by_month else [(str(part.partition), part.moves) for part in partitions]
-    rows = [
-        Labelled(
-            label=label,
-            bars=tuple(
-                Bar(value=count, style=name, title=f"{label}: {count:,} {name}")
-                for name in _PARTS
-                if (count := getattr(moves, name))
-            ),
-        )
-        for label, moves in found
-    ]
-    axis = "month" if by_month else "partition"
-    return columns("rows that move", rows, unit="rows", axis=axis) if any(row.bars for row in rows) else Markup()
-
-
-def columns_chart(changed: Iterable[tuple[str, int]]) -> Markup:
-    """How many rows have another value, column by column."""
-    rows = [
-        Labelled(
-            label=name, bars=(Bar(value=count, style="changed", title=f"{name}: {count:,}"),), text=f"{count:,} rows"
-        )
-        for name, count in changed
-    ]
-    return bars("rows with another value, by column", rows)
+def _described(plot: Plot) -> str:
+    """What a plot says, for those who do not see it."""
+    over = f"From {plot.times[0]} to {plot.times[-1]}. " if plot.times else ""
+    below = f"Below each other: {', '.join(plot.rows)}. " if len(plot.rows) > 1 else ""
+    largest = max(plot.marks, key=lambda mark: abs(mark.value))
+    return f"{over}{below}{f'The largest: {largest.title}.' if largest.value else ''}".strip()

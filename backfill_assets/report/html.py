@@ -18,6 +18,7 @@ from typing import assert_never
 from markupsafe import Markup, escape
 
 from backfill_assets.core.wording import visible
+from backfill_assets.report.charts import drawings
 from backfill_assets.report.glossary import glossary
 from backfill_assets.report.page import (
     Block,
@@ -120,7 +121,7 @@ class Html:
                     for style, means in block.legend
                 )
                 legend = Markup('<p class="legend soft">{}</p>').format(Markup().join(marks)) if block.legend else ""
-                return Markup('<div class="scroll">{}</div>{}').format(block.drawn, legend)
+                return Markup("{}{}{}").format(drawings(block.plots) if block.plots else "", block.drawn or "", legend)
             case Section():
                 return self._section(block, level)
         assert_never(block)

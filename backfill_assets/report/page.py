@@ -16,6 +16,7 @@ from enum import StrEnum
 from markupsafe import Markup
 
 from backfill_assets.planning.partitions import Partitions
+from backfill_assets.report.charts import Plot
 from backfill_assets.report.requests import Invocation, NextStep
 
 
@@ -209,14 +210,16 @@ class Steps:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chart:
-    """A drawing of what the tables beside it say in numbers; only HTML shows it.
+    """Drawings of what the tables beside them say in numbers; only HTML shows them.
 
     Attributes:
-        drawn: The drawing, made by `report.charts`.
+        plots: What is drawn when the page is written.
+        drawn: A drawing that leads somewhere, made by its screen.
         legend: Pairs of a class of the style sheet and what it stands for.
     """
 
-    drawn: Markup
+    plots: tuple[Plot, ...] = ()
+    drawn: Markup | None = None
     legend: tuple[tuple[str, str], ...] = ()
 
 
@@ -317,8 +320,8 @@ def _says_nothing(block: Block) -> bool:
             return not found
         case Table(rows=rows):
             return not rows
-        case Chart(drawn=drawn):
-            return not drawn
+        case Chart(plots=plots, drawn=drawn):
+            return not plots and not drawn
         case Section(blocks=blocks):
             return not blocks
         case Note(text=text):

@@ -34,13 +34,34 @@ _CUT_LABELS = """() => [...document.querySelectorAll("td[data-column]")].flatMap
 })"""
 """A label is no element: where it stands follows from the cell around it. Left of the cell nobody sees it."""
 
-_CUT_TEXTS = """() => [...document.querySelectorAll("svg text")].flatMap((text) => {
+_CUT_TEXTS = """() => [...document.querySelectorAll("svg:not(.plot) text")].flatMap((text) => {
   const size = parseFloat(getComputedStyle(text).fontSize), line = parseFloat(text.getAttribute("y"));
   const height = text.ownerSVGElement.viewBox.baseVal.height;
   return line - 0.74 * size < 0 || line + 0.22 * size > height
     ? [`text ${text.textContent}: ${size} high at ${line} of ${height}`] : [];
 })"""
 """The box of a text has room for accents: what is measured is how high a capital letter is, and how deep a `g`."""
+
+_PLOTS = """() => [...document.querySelectorAll("svg.plot")].flatMap((plot) => {
+  const around = plot.getBoundingClientRect();
+  const texts = [...plot.querySelectorAll("text")]
+    .map((text) => ({ text: text.textContent, box: text.getBoundingClientRect() }));
+  const outside = texts.filter(({ box }) => box.left < around.left - 1 || box.right > around.right + 1
+    || box.top < around.top - 1 || box.bottom > around.bottom + 1);
+  const over = (a, b) => a.left < b.right && b.left < a.right && a.top + 4 < b.bottom && b.top + 4 < a.bottom;
+  const each = texts.flatMap((one, place) => texts.slice(place + 1).map((other) => [one, other]));
+  return [...outside.map(({ text }) => `text ${text}: outside of its plot`),
+    ...each.filter(([one, other]) => over(one.box, other.box)).map(([one, other]) => `${one.text} over ${other.text}`)];
+})"""
+"""Texts of charts that are outside of their drawing, or over each other."""
+
+LOWEST_LETTERS = 11
+
+_LOW_LETTERS = """(lowest) => [...document.querySelectorAll("svg text")].flatMap((text) => {
+  const svg = text.ownerSVGElement, scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
+  const height = parseFloat(getComputedStyle(text).fontSize) * scale;
+  return scale && height < lowest ? [`text ${text.textContent}: ${height.toFixed(1)} px`] : [];
+})"""
 
 _CONTRAST = """async () => {
   const found = await axe.run(document, { runOnly: ["color-contrast", "link-name", "document-title", "label"] });
@@ -64,7 +85,8 @@ def cut_off(page: Page, width: int) -> Sequence[str]:
     """What is wider than its place on the page that is shown, or beside it, in a window of some width."""
     page.set_viewport_size({"width": width, "height": 800})
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    return [*page.evaluate(_CUT_OFF), *page.evaluate(_CUT_LABELS), *page.evaluate(_CUT_TEXTS)]
+    found = (_CUT_OFF, _CUT_LABELS, _CUT_TEXTS, _PLOTS)
+    return [each for checked in found for each in page.evaluate(checked)]
 
 
 def cut_off_on_paper(page: Page) -> Sequence[str]:
@@ -74,6 +96,11 @@ def cut_off_on_paper(page: Page) -> Sequence[str]:
         return cut_off(page, PAPER)
     finally:
         page.emulate_media(media="screen")
+
+
+def low_letters(page: Page) -> Sequence[str]:
+    """Texts of drawings on the page that is shown whose letters are too small to be read."""
+    return list(page.evaluate(_LOW_LETTERS, LOWEST_LETTERS))
 
 
 def unreadable(page: Page) -> Sequence[str]:

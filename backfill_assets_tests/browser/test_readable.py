@@ -10,16 +10,20 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page
 
-from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.publications import Extent
+from backfill_assets.ledger.records import Action
+from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.report.calendar import Calendar, TableCalendar
 from backfill_assets.report.html import html_file, no_links
+from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
+from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.run_report import run_page, set_page
 from backfill_assets.report.set_report import SetReport, totals_by_table
-from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, unreadable
-from backfill_assets_tests.support.report_examples import FIRST, gate, report, restatement, summary
+from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, low_letters, unreadable
+from backfill_assets_tests.support.report_examples import FIRST, an_act, cell, gate, report, restatement, summary
 
 pytestmark = pytest.mark.long
 
@@ -33,6 +37,27 @@ def of_set() -> SetReport:
     )
 
 
+def moving() -> RunReport:
+    """A report with a chart of every form that reports have: whatever is drawn differs from its neighbours."""
+    found = report(92)
+    assert found.breakdown is not None
+    months = [f"2006-{month:02d}" for month in range(1, 13)]
+    cells = tuple(
+        replace(
+            cell(month, shop), before={"rows": 9, "amount": 1_000 * place}, after={"rows": 9, "amount": 70 * place**2}
+        )
+        for place, month in enumerate(months)
+        for shop in ("north", "a shop with a name that is longer than the drawing of its columns is wide", None)
+    )
+    gates = (gate("a_gate_with_a_very_long_name_that_does_not_end_so_soon", 92, (FIRST,), said=LONG), *found.gates)
+    return replace(
+        found,
+        breakdown=replace(found.breakdown, restated=cells),
+        changed_columns={"a_column_with_a_rather_long_name_that_does_not_end_soon": 1_234, "state": 1},
+        gates=gates,
+    )
+
+
 def blocked() -> RunReport:
     found = report(92, new=3, said="deadlines")
     gates = (gate("a_gate_with_a_very_long_name_that_does_not_end_soon", 92, (FIRST,), said=LONG), *found.gates)
@@ -43,6 +68,7 @@ PAGES = {
     "a run": lambda: run_page(report(31)),
     "a blocked run": lambda: run_page(blocked()),
     "ten years": lambda: run_page(report(3652)),
+    "a run that moves": lambda: run_page(moving()),
     "a set": lambda: set_page(of_set()),
 }
 
@@ -59,8 +85,30 @@ def opened(request: pytest.FixtureRequest, browsing: BrowserContext, tmp_path: P
 
 def test_nothing_is_cut_off_on_a_wide_and_a_narrow_screen_and_on_paper(opened: Page) -> None:
     assert cut_off(opened, WIDE) == []
+    assert low_letters(opened) == []
     assert cut_off(opened, NARROW) == []
+    assert low_letters(opened) == []
     assert cut_off_on_paper(opened) == []
+
+
+def test_charts_stand_beside_each_other_where_there_is_room(browsing: BrowserContext, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(html_file(run_page(moving())), encoding="utf-8")
+    page = browsing.new_page()
+    page.goto(file.as_uri())
+    pair = page.locator(".plots:has(figure + figure) figure")
+    for width, beside in ((WIDE, True), (NARROW, False)):
+        page.set_viewport_size({"width": width, "height": 800})
+        first, second = (pair.nth(place).bounding_box() for place in (0, 1))
+        assert first and second
+        assert (second["x"] > first["x"] + first["width"]) is beside
+        assert first["x"] + first["width"] <= width
+    colours = {
+        page.locator(f"path.{style}").first.evaluate("each => getComputedStyle(each).fill")
+        for style in ("before", "after", "changed", "failed")
+    }
+    assert len(colours) == 4, "each style is drawn, in a colour of its own"
+    page.close()
 
 
 def test_a_calendar_shows_the_names_of_its_months_on_a_wide_and_a_narrow_screen(
@@ -88,6 +136,35 @@ def test_a_calendar_shows_the_names_of_its_months_on_a_wide_and_a_narrow_screen(
     assert page.locator("svg text").count() > 12 * len(tables)
     assert cut_off(page, WIDE) == []
     assert cut_off(page, NARROW) == []
+    assert low_letters(page) == []
+    page.close()
+
+
+def test_publications_can_be_read_and_followed_on_a_narrow_screen(browsing: BrowserContext, tmp_path: Path) -> None:
+    tables = ("silver.case_sla_daily", "gold.a_table_with_a_name_that_is_much_longer_than_its_lane")
+    acts = [
+        PublicationDocument(
+            header=an_act(action, PublicationState.PUBLISHED, hour, table),
+            extent=Extent(first=FIRST, last=FIRST, partition_count=1, rows=1),
+            grain=Grain.MONTHLY,
+        )
+        for table in tables
+        for action in Action
+        for hour in (1, 9, 30)
+    ]
+    file = tmp_path / "publications.html"
+    file.write_text(html_file(timeline_page(acts, lambda ref: f"#{ref.id}", None)), encoding="utf-8")
+    page = browsing.new_page()
+    page.goto(file.as_uri())
+    for width in (WIDE, NARROW):
+        assert cut_off(page, width) == []
+        assert low_letters(page) == []
+    links = page.locator("svg.plot a")
+    assert links.count() == len(acts)
+    assert links.first.bounding_box() != links.last.bounding_box()
+    links.last.focus()
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#bf-1")
     page.close()
 
 
@@ -103,6 +180,9 @@ def test_the_checks_find_what_is_too_wide_and_too_pale(browsing: BrowserContext)
     page.set_content("<html lang=en><title>t</title><p style='color:#aaa;white-space:nowrap'>" + LONG)
     assert cut_off(page, NARROW)
     assert "color-contrast" in " ".join(unreadable(page))
+    page.set_content("<svg class=plot viewBox='0 0 700 9'><text x=690 y=9>a</text><text x=690 y=9>b</text></svg>")
+    assert {"b over a", "a over b"} & set(cut_off(page, NARROW))
+    assert low_letters(page)
     page.close()
 
 

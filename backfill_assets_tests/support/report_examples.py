@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 
 from backfill_assets.core.tariff import Cost
 from backfill_assets.ledger.findings import FailingKey, SampledRow
-from backfill_assets.ledger.records import SetRecord
-from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.records import Action, PublicationHeader, SetRecord
+from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import A_PERSON
@@ -106,6 +106,23 @@ def restatement(state: SetState) -> SetDocument:
         versions={},
         runs=(),
         next_step=step(do(Act.PUBLISH, manifest.set_id, by="NAME")),
+    )
+
+
+def an_act(action: Action, state: PublicationState, hour: int, table: str = "silver.orders") -> PublicationHeader:
+    return PublicationHeader(
+        publication_id=f"pub-{hour}",
+        run_id="bf-1",
+        table=table,
+        action=action,
+        by="ben",
+        reason="",
+        undoes=None,
+        sequence=hour,
+        state=state,
+        started_at=NOON + timedelta(hours=hour),
+        finished_at=NOON + timedelta(hours=hour, minutes=1),
+        delta_version=hour,
     )
 
 

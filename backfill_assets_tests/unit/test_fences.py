@@ -54,6 +54,7 @@ def top_level(names: set[str]) -> set[str]:
         ("typer", ("cli/",)),
         ("rich", ("cli/",)),
         ("markupsafe", ("desk/", "report/")),
+        ("vl_convert", ("report/charts.py",)),
         ("starlette", ("desk/",)),
         ("uvicorn", ("desk/",)),
     ],

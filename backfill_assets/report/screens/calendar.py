@@ -8,10 +8,10 @@ from enum import StrEnum
 
 from markupsafe import Markup
 
+from backfill_assets.core.wording import visible
 from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
-from backfill_assets.report import charts
 from backfill_assets.report.calendar import Calendar, TableCalendar
 from backfill_assets.report.html import Linked
 from backfill_assets.report.page import (
@@ -35,8 +35,8 @@ from backfill_assets.report.words.staleness import stale_words
 _CELL = 13
 """The width and height of a day, with the gap between two."""
 
-_HEAD = 23
-"""The room for the names of the months, whose letters are larger on a narrow screen."""
+_WIDTH, _HEAD, _FOOT = 760, 26, 4
+"""The room for the names of the months and the last weekday, whose letters are larger on a narrow screen."""
 
 _AGES = ((1, "within a day"), (7, "within a week"), (31, "within a month"), (366, "within a year"))
 _MOST_RELEASES = 8
@@ -171,19 +171,19 @@ def _drawn(table: TableCalendar, calendar: Calendar, colours: _Colours, linked: 
 
     width, stale = (_CELL if is_daily else _CELL * 4) - 2, table.stale_partitions
     months = (date(calendar.year, month, 1) for month in range(1, 13))
-    shapes = [charts.text(place(month)[0], _HEAD - 6, f"{month:%b}") for month in months]
+    shapes = [_text(place(month)[0], _HEAD - 6, f"{month:%b}") for month in months]
     if is_daily:
         names = ((0, "Mon"), (3, "Thu"), (6, "Sun"))
-        shapes += [charts.text(54 * _CELL + 4, _HEAD + 9 + row * _CELL, name) for row, name in names]
+        shapes += [_text(54 * _CELL + 4, _HEAD + 9 + row * _CELL, name) for row, name in names]
     for day in table.partitions:
         x, y = place(day)
         label = _label(table, day, calendar.as_of, is_stale=day in stale)
-        parts = charts.rect(x, y, width, _CELL - 2, colours.of(table.accepted.get(day)))
+        parts = _rect(x, y, width, _CELL - 2, colours.of(table.accepted.get(day)))
         if day in stale:
-            parts += charts.path(f"M{x + 1} {y + 10}l{min(width - 2, 9)} -9", "slash")
-        shapes.append(charts.link(linked(partition_ref(table.table, day)), label, parts))
-    height = _HEAD + (7 if is_daily else 1) * _CELL
-    return charts.svg(f"{table.table} in {calendar.year}", height, shapes, has_links=True)
+            parts += _path(f"M{x + 1} {y + 10}l{min(width - 2, 9)} -9", "slash")
+        shapes.append(_link(linked(partition_ref(table.table, day)), label, parts))
+    height = _HEAD + (7 if is_daily else 1) * _CELL + _FOOT
+    return _svg(f"{table.table} in {calendar.year}", height, shapes)
 
 
 def _label(table: TableCalendar, day: date, as_of: datetime, *, is_stale: bool) -> str:
@@ -198,3 +198,30 @@ def _label(table: TableCalendar, day: date, as_of: datetime, *, is_stale: bool) 
         f"{day}: version {version.version}, {count_of(version.rows, 'row')}{release}, accepted "
         f"{version.accepted_at:%Y-%m-%d %H:%M} UTC ({(as_of - version.accepted_at).days} days ago){stale}{blocked}"
     )
+
+
+def _svg(title: str, height: float, shapes: Iterable[Markup]) -> Markup:
+    """A drawing whose shapes lead somewhere is a group of these for whoever hears it, and not one picture."""
+    shape = Markup('<svg viewBox="0 0 {} {:.0f}" role="group" aria-label="{}">{}</svg>')
+    return shape.format(_WIDTH, height, visible(title), Markup().join(shapes))
+
+
+def _rect(x: float, y: float, width: float, height: float, style: str) -> Markup:
+    shape = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>')
+    return shape.format(style, x, y, width, height)
+
+
+def _path(drawn: str, style: str) -> Markup:
+    return Markup('<path class="{}" d="{}"/>').format(style, drawn)
+
+
+def _link(address: str | None, title: str, shapes: Markup) -> Markup:
+    """Shapes that lead to an address, with what they say when they are pointed at, or heard."""
+    named = Markup("<title>{}</title>{}").format(visible(title), shapes)
+    return (
+        Markup("<g>{}</g>").format(named) if address is None else Markup('<a href="{}">{}</a>').format(address, named)
+    )
+
+
+def _text(x: float, y: float, words: str) -> Markup:
+    return Markup('<text x="{:.1f}" y="{:.1f}">{}</text>').format(x, y, words)

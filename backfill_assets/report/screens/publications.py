@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action, PublicationHeader
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
-from backfill_assets.report import charts
+from backfill_assets.report.charts import Form, Mark, Plot
 from backfill_assets.report.html import Linked
 from backfill_assets.report.page import Chart, Note, Page, Table, Value, page, place_ref, run_ref, section, table, words
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument
 from backfill_assets.report.run_history import act_words
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.values import text_of
-
-_LANE = 26
-_NAMES = 210
-"""How much room the names of tables have."""
 
 
 def published_page(document: PublicationDocument) -> Page:
@@ -36,45 +30,42 @@ def rolled_back_page(document: RollbackDocument) -> Page:
 
 def timeline_page(publications: Sequence[PublicationDocument], linked: Linked, older: str | None) -> Page:
     """Publications and rollbacks by table and time."""
-    legend = (("publish", "\u25b2 publication"), ("rollback", "\u25bc rollback"))
     return page(
         "Publications and rollbacks",
         None if publications else Note(text="Nothing was published."),
-        Chart(drawn=_drawn(publications, linked), legend=legend),
+        _timeline(publications, linked) if publications else None,
         publications_table(publications),
         Note(text=place_ref(older, "older")) if older else None,
     )
 
 
-def _drawn(publications: Sequence[PublicationDocument], linked: Linked) -> Markup:
+def _timeline(publications: Sequence[PublicationDocument], linked: Linked) -> Chart:
     """From left to right by when they began, one lane per table."""
-    if not publications:
-        return Markup()
-    tables = sorted({each.header.table for each in publications})
-    lanes = {table: _LANE // 2 + _LANE * number for number, table in enumerate(tables)}
-    first, last = (end(each.header.started_at for each in publications) for end in (min, max))
-    length, room = (last - first).total_seconds() or 1.0, charts.WIDTH - _NAMES - 20
-    shapes = [
-        shape
-        for name, y in lanes.items()
-        for shape in (charts.text(0, y + 4, name), charts.line(_NAMES, y, charts.WIDTH))
-    ]
-    for publication in publications:
-        each = publication.header
-        x, y = _NAMES + 10 + room * (each.started_at - first).total_seconds() / length, lanes[each.table]
-        is_rollback = each.action is Action.ROLLBACK
-        mark = f"M{x - 6:.1f} {y - 5}h12l-6 11z" if is_rollback else f"M{x - 6:.1f} {y + 5}h12l-6 -11z"
-        title = (
-            f"{text_of(each.started_at)}: {act_words(each)} by {each.by}, "
-            f"{count_of(publication.extent.partition_count, publication.grain.noun)} swapped"
-            f"{', undone later' if each.state is PublicationState.ROLLED_BACK else ''}"
-        )
-        shape = charts.path(mark, "rollback" if is_rollback else "publish")
-        shapes.append(charts.link(linked(run_ref(each.run_id)), title, shape))
-    below = _LANE * len(tables) + 12
-    shapes.append(charts.text(_NAMES, below, text_of(first)))
-    shapes.append(charts.text(charts.WIDTH, below, text_of(last), anchor="end"))
-    return charts.svg("Publications by table and time", below + 6, shapes, has_links=True)
+    begun = [each.header.started_at for each in publications]
+    plot = Plot(
+        title="Publications by table and time",
+        form=Form.POINTS,
+        marks=tuple(
+            _point(each, linked)
+            for each in sorted(publications, key=lambda each: (each.header.table, each.header.sequence))
+        ),
+        x="time, UTC",
+        seconds=(max(begun) - min(begun)).total_seconds(),
+    )
+    return Chart(plots=(plot,), legend=(("publish", "\u25b2 publication"), ("rollback", "\u25bc rollback")))
+
+
+def _point(publication: PublicationDocument, linked: Linked) -> Mark:
+    each = publication.header
+    return Mark(
+        style="rollback" if each.action is Action.ROLLBACK else "publish",
+        title=f"{text_of(each.started_at)}: {act_words(each)} by {each.by}, "
+        f"{count_of(publication.extent.partition_count, publication.grain.noun)} swapped"
+        f"{', undone later' if each.state is PublicationState.ROLLED_BACK else ''}",
+        at=f"{each.started_at:%Y-%m-%dT%H:%M:%S}Z",
+        row=each.table,
+        address=linked(run_ref(each.run_id)),
+    )
 
 
 def publications_table(publications: Sequence[PublicationDocument]) -> Table:

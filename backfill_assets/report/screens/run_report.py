@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from decimal import Decimal
-from math import isfinite
-
-from markupsafe import Markup
 
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
-from backfill_assets.report import charts
 from backfill_assets.report.breakdown import (
     BreakdownDocument,
     MeasuredCell,
@@ -28,7 +23,6 @@ from backfill_assets.report.matrices import Matrix, matrices, states_in_words
 from backfill_assets.report.measured import GateSummary, MovesOfSome, PartitionMoves
 from backfill_assets.report.page import (
     Block,
-    Chart,
     Code,
     Facts,
     Items,
@@ -51,6 +45,14 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import NextStep
+from backfill_assets.report.screens.figures import (
+    MOST_COLUMNS,
+    columns_figure,
+    gates_figure,
+    measure_figures,
+    moves_by,
+    moves_figure,
+)
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.review import (
     Review,
@@ -71,13 +73,9 @@ _MOST_PARTITIONS = 400
 
 _MOST_MOVED = 40
 _MOST_ROWS = 24
-_MOST_COLUMNS = 24
-_MOST_COMBINATIONS = 12
 _LEAST_SHARE, _MOST_SHARE = Decimal("0.0005"), Decimal(10_000)
 """Smaller and larger changes are not said in percent."""
 
-_FEWEST_MONTHS = 2
-_MOST_MONTHS = 36
 _COUNTS = ("accepted rows", "new rows", "changed", "added", "removed", "unchanged")
 
 
@@ -210,10 +208,11 @@ def _totals_by_table(report: SetReport) -> Table:
 def _partitions(report: RunReport) -> Iterable[Block | None]:
     found, grain = report.partitions, report.run.manifest.output.grain
     by_month = len(found) > _MOST_PARTITIONS
-    legend = tuple((name, name) for name in ("changed", "added", "removed"))
-    yield Chart(drawn=charts.moves_chart(found, by_month=by_month), legend=legend)
+    yield moves_figure(grain, found)
     if by_month:
-        months: list[Sequence[Value]] = [(name, *_counts(moves)) for name, moves in charts.moves_by_month(found)]
+        months: list[Sequence[Value]] = [
+            (name, *_counts(moves)) for name, moves in moves_by(len("2006-07"), found).items()
+        ]
         yield section("By month", table(["month", *_COUNTS], months, numbers=_COUNTS), folded=True)
     ranked = sorted(found, key=lambda part: (-part.moves.differing, part.partition))[:_MOST_MOVED]
     most = sorted(ranked, key=lambda part: part.partition)
@@ -236,8 +235,8 @@ def _columns(changed: Mapping[str, int]) -> Section | None:
         section(
             "Differences by column",
             Note(text="Rows that exist before and after, with another value in the column.", tone=Tone.SOFT),
-            Chart(drawn=charts.columns_chart(rows[:_MOST_COLUMNS])),
-            table(["column", "rows"], rows, numbers=["rows"], most=_MOST_COLUMNS),
+            columns_figure(changed),
+            table(["column", "rows"], rows, numbers=["rows"], most=MOST_COLUMNS),
         )
         if rows
         else None
@@ -320,10 +319,7 @@ def key_text(key: Mapping[str, str | None]) -> str:
 
 def _gates(report: RunReport) -> Iterable[Block | None]:
     days = [part.partition for part in report.partitions]
-    strips = [(gate.gate, _strip(gate, days)) for gate in report.gates]
-    legend = (("passed", "passed"), ("failed", "failed, blocks"), ("warned", "failed, informs"))
-    if days:
-        yield Chart(drawn=charts.strips("gates by partition", strips, (str(days[0]), str(days[-1]))), legend=legend)
+    yield gates_figure(report.run.manifest.output.grain, days, report.gates)
     rows = [
         (
             gate.gate,
@@ -334,12 +330,6 @@ def _gates(report: RunReport) -> Iterable[Block | None]:
         for gate in report.gates
     ]
     yield table(["gate", "result", "on failure", "demands, or the first failure"], rows)
-
-
-def _strip(gate: GateSummary, days: Sequence[date]) -> Sequence[tuple[str, str]]:
-    failed, bad = set(gate.failed), "failed" if gate.blocking else "warned"
-    measured = gate.passed_partitions + len(gate.failed)
-    return [(("passed" if day not in failed else bad) if measured else "unknown", str(day)) for day in days]
 
 
 def _gate_tone(gate: GateSummary) -> Tone:
@@ -419,7 +409,7 @@ def _breakdown(found: BreakdownDocument, *, of: str = "") -> Section | None:
             Note(text="Restated partitions: accepted rows \u2192 new rows.", tone=Tone.SOFT),
             _measured(found, by_dimensions(found.restated)) if by else None,
             section("By month", _measured(found, by_month(found.restated), months=True), long=True),
-            *(_moved(measure, found.restated) for measure in found.measures),
+            *(measure_figures(found, measure) for measure in found.measures),
         ]
         if by:
             each = _measured(found, found.restated, months=True)
@@ -428,37 +418,6 @@ def _breakdown(found: BreakdownDocument, *, of: str = "") -> Section | None:
         parts.append(section("New partitions", _measured(found, by_dimensions(found.new), change=_after), long=True))
         parts.append(section("New, by month", _measured(found, found.new, months=True, change=_after), folded=True))
     return section(f"{f'{of}: before' if of else 'Before'} and after{f', by {by}' if by else ''}", *parts)
-
-
-def _moved(measure: str, cells: Sequence[MeasuredCell]) -> Section | None:
-    legend = (("more", "more than before"), ("less", "less; the darker, the further; white: no change"))
-    chart = Chart(drawn=breakdown_chart(measure, cells), legend=legend)
-    return section(f"{measure}: where and when it moved", chart)
-
-
-def breakdown_chart(measure: str, cells: Sequence[MeasuredCell]) -> Markup:
-    """Where and when a measure moved: by dimensions and month, or year when there are many months.
-
-    The tables add up either, so that there is nothing to show of a single month. Sums that are not finite are in the
-    tables alone.
-    """
-    months = sorted({str(cell.month) for cell in cells})
-    if len(months) < _FEWEST_MONTHS:
-        return Markup()
-    length, axis = (7, "month") if len(months) <= _MOST_MONTHS else (4, "year")
-    times = list(dict.fromkeys(month[:length] for month in months))
-    moved: dict[str, dict[str, float]] = {}
-    for cell in cells:
-        found = moved.setdefault(key_text(cell.by) or "all", dict.fromkeys(times, 0.0))
-        how_far = float(cell.after[measure]) - float(cell.before[measure])
-        found[str(cell.month)[:length]] += how_far if isfinite(how_far) else 0
-    ranked = sorted(moved, key=lambda by: -sum(map(abs, moved[by].values())))[:_MOST_COMBINATIONS]
-    rows = [
-        (by, [charts.Shaded(value=value, title=f"{by}, {at}: {value:+,.10g}") for at, value in moved[by].items()])
-        for by in moved
-        if by in ranked
-    ]
-    return charts.grid(f"{measure}: how far it moved", rows, (times[0], times[-1]), axis=axis)
 
 
 Change = Callable[[Number, Number], Value]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date
 from decimal import Decimal
 from html.parser import HTMLParser
 from io import StringIO
@@ -17,12 +17,11 @@ from rich.console import Console
 from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult, SampledRow
 from backfill_assets.ledger.publications import Extent
-from backfill_assets.ledger.records import Action, PublicationHeader
+from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
-from backfill_assets.report.charts import moves_chart
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.glossary import glossary
 from backfill_assets.report.html import html_file
@@ -42,7 +41,7 @@ from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
-from backfill_assets.report.screens.run_report import breakdown_chart, change_in_words, run_page, sample_table
+from backfill_assets.report.screens.run_report import change_in_words, run_page, sample_table
 from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
@@ -50,7 +49,7 @@ from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import (
     FIRST,
     HOSTILE,
-    NOON,
+    an_act,
     cell,
     days,
     gate,
@@ -237,30 +236,15 @@ def test_dependents_without_rows_are_named_and_not_denied() -> None:
 
 
 def test_the_course_of_a_run_says_what_was_done_when_and_not_what_became_of_it() -> None:
-    def made(action: Action, state: PublicationState, hour: int) -> PublicationHeader:
-        return PublicationHeader(
-            publication_id=f"pub-{hour}",
-            run_id="bf-1",
-            table="silver.orders",
-            action=action,
-            by="ben",
-            reason="",
-            undoes=None,
-            sequence=hour,
-            state=state,
-            started_at=NOON,
-            finished_at=NOON + timedelta(hours=hour),
-            delta_version=hour,
-        )
-
-    undone = made(Action.PUBLISH, PublicationState.ROLLED_BACK, 1)
-    undoing = made(Action.ROLLBACK, PublicationState.PUBLISHED, 2)
+    undone = an_act(Action.PUBLISH, PublicationState.ROLLED_BACK, 1)
+    undoing = an_act(Action.ROLLBACK, PublicationState.PUBLISHED, 2)
     assert [moment.what for moment in timeline((), [undone, undoing])] == ["published", "rolled back"]
     extent = Extent(first=FIRST, last=FIRST, partition_count=1, rows=1)
     documents = [PublicationDocument(header=each, extent=extent, grain=Grain.MONTHLY) for each in (undone, undoing)]
     drawn = html_file(timeline_page(documents, lambda _ref: None, None))
     assert "published by ben, 1 month swapped, undone later" in drawn
     assert "rolled back by ben, 1 month swapped<" in drawn
+    assert drawn.count('class="publish"') - drawn.count('<span class="publish"') == 1
     assert "2006-07, 1 month swapped, 1 row" in drawn
     longer = replace(documents[0], extent=replace(extent, last=date(2006, 9, 1), partition_count=3))
     assert "2006-07..2006-09, 3 months swapped, 1 row" in html_file(timeline_page([longer], lambda _ref: None, None))
@@ -371,31 +355,6 @@ def test_new_partitions_are_no_moves_between_states() -> None:
         replace(result(day, Finding.COMPARED, state_moves=[found]), gate="compared_with_accepted") for day in days(3)
     ]
     assert [each.rows for each in state_moves(results, {FIRST})] == [4]
-
-
-def test_a_chart_shows_where_and_when_a_measure_moved_and_nothing_for_one_month() -> None:
-    cells = [cell(f"2006-{month:02d}", shop) for month in (7, 8) for shop in ("a", None)]
-    chart = breakdown_chart("amount", cells)
-    assert re.findall(r"<title>(.*?)</title>", chart) == [
-        "a, 2006-07: +1.5",
-        "a, 2006-08: +1.5",
-        "null, 2006-07: +1.5",
-        "null, 2006-08: +1.5",
-    ]
-    assert ">month; the darkest is 1.5<" in chart
-    assert breakdown_chart("rows", cells) == "", "it did not move"
-    still = [replace(each, after=each.before) for each in cells if each.by["shop"] is None]
-    assert "null" not in breakdown_chart("amount", [each for each in cells if each.by["shop"]] + still)
-    assert breakdown_chart("amount", cells[:2]) == "", "the table says all of it"
-    years = [cell(f"{year}-{month:02d}", "a") for year in (2004, 2005, 2006, 2007) for month in range(1, 13)]
-    assert "a, 2007: +18" in breakdown_chart("amount", years)
-
-
-def test_an_axis_says_what_it_counts() -> None:
-    chart = moves_chart(parts(3), by_month=False)
-    assert "2 rows</text>" in chart
-    assert ">partition</text>" in chart
-    assert ">month</text>" in moves_chart(parts(500), by_month=True)
 
 
 def test_some_partitions_are_added_up() -> None:
