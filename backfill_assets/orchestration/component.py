@@ -2,12 +2,38 @@
 
 # No postponed annotations here: Dagster resolves the fields of a component from the classes themselves.
 
-from dagster import Component, ComponentLoadContext, Definitions, Model, Resolvable
-from pydantic import Field
+from dagster import (
+    Component,
+    ComponentLoadContext,
+    Definitions,
+    Model,
+    Resolvable,
+    Scaffolder,
+    ScaffoldRequest,
+    scaffold_component,
+    scaffold_with,
+)
+from pydantic import BaseModel, Field
 
 from backfill_assets.orchestration.build import build_definitions
 
 
+class _Begun(BaseModel):
+    domain: str = Field(description="The module that declares DOMAIN, such as my_shop.")
+
+
+class _Scaffolder(Scaffolder[_Begun]):
+    """What `dg scaffold defs` writes: the domain that it is given."""
+
+    @classmethod
+    def get_scaffold_params(cls) -> type[_Begun]:
+        return _Begun
+
+    def scaffold(self, request: ScaffoldRequest[_Begun]) -> None:
+        scaffold_component(request, request.params.model_dump())
+
+
+@scaffold_with(_Scaffolder)
 class BackfillDomain(Component, Model, Resolvable):
     """The assets, checks, jobs and sensors of a domain of `backfill_assets`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -122,19 +123,22 @@ def test_a_domain_that_is_not_the_one_of_its_package_is_refused(tmp_path: Path) 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A project of Dagster's components with one `defs.yaml`."""
+    """A project of Dagster's components with what `dg scaffold` writes, and settings."""
     folder = tmp_path / "others"
-    defs = folder / "others_project" / "defs" / "backfills"
+    defs = folder / "others_project" / "defs"
     defs.mkdir(parents=True)
-    for place in (folder / "others_project", folder / "others_project" / "defs"):
+    for place in (folder / "others_project", defs):
         (place / "__init__.py").touch()
     (folder / "pyproject.toml").write_text(
         '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "others_project"\n'
+        "[tool.dg.cli.telemetry]\nenabled = false\n"
     )
+    begins = [str(Path(sys.executable).with_name("dg")), "scaffold", "defs", "backfill_assets.BackfillDomain"]
+    asked = [*begins, "backfills", "--domain", example.__name__]
+    subprocess.run(asked, cwd=folder, check=True, capture_output=True)
     given = "".join(f"    {name}: '{value}'\n" for name, value in settings(tmp_path).items())
-    (defs / "defs.yaml").write_text(
-        f"type: backfill_assets.BackfillDomain\nattributes:\n  domain: {example.__name__}\n  settings:\n{given}"
-    )
+    with (defs / "backfills" / "defs.yaml").open("a") as written:
+        written.write(f"  settings:\n{given}")
     monkeypatch.syspath_prepend(str(folder))
     yield folder
     for name in [name for name in sys.modules if name.startswith("others_project")]:
