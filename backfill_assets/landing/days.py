@@ -63,7 +63,8 @@ def _filled(source: SourceTable, files: Iterable[ImportDay], touched: Iterable[I
 def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
     """Those of these days that would be empty without an explanation.
 
-    A day is explained by a landed file with records of it, by a plausible gap, or by an accepted version that is empty.
+    A day is explained by a landed file with records of it, by a plausible gap, by a complete extract without records of
+    it, or by an accepted version that is empty.
     """
     touched = tx.imports.days(source=source.name, states=LIVE)
     known = {day.event_date for day in touched} | _filled(source, touched, touched)

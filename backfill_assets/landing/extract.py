@@ -29,6 +29,7 @@ from backfill_assets.landing.conformed import (
     conformed,
     owner_of,
 )
+from backfill_assets.landing.days import unexplained_days
 from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
@@ -43,7 +44,7 @@ from backfill_assets.landing.statements import (
     require_columns,
     write_statement,
 )
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.planning.partitions import DayRange, count_of
 
 
@@ -217,7 +218,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
             for each, record in zip(archived, files, strict=True):
                 work.conform(each, record)
             withdrawn = _withdraw(work, files, stating, extract, in_scope)
-            found = work.account(imports)
+            found = _with_empty_days(work, work.account(imports), stating, extract)
             require_all(archived, files, found)
             imports = _finished(work, imports, found, archived, statement, withdrawn, extract)
         work.reached(Point.LAND_FINISHED)
@@ -259,6 +260,22 @@ def _finished(
             confirmed_by=extract.confirmed_by,
         )
         return [tx.imports.get(record.import_id) for record in imports]
+
+
+def _with_empty_days(work: Landing, found: Account, stating: ImportRecord, extract: Extract) -> Account:
+    """With the days of which the files have no record, and no other file has: the statement says that they are empty.
+
+    Not the day on which it lands and later ones, which are not over; and nothing where it is about some rows only, or
+    captured: then its days are not those that a person has named.
+    """
+    today = stating.first_seen_at.date()
+    touched = {day.event_date for file in found.files.values() for day in file.days}
+    over = [day for day in extract.days if work.settings.first_day <= day < today and day not in touched]
+    with work.ledger.read() as tx:
+        empty = () if extract.where or extract.is_captured else unexplained_days(tx, work.source, over)
+    of = stating.import_id
+    days = (*found.files[of].days, *(ImportDay(import_id=of, event_date=day, events=0) for day in empty))
+    return replace(found, files={**found.files, of: replace(found.files[of], days=days)})
 
 
 def _statement(extract: Extract, archived: Sequence[Archived]) -> Statement:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 
 import pytest
@@ -14,6 +14,7 @@ from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused, UnknownName
 from backfill_assets.core.settings import Settings
+from backfill_assets.landing.days import pending_days, unexplained_days
 from backfill_assets.landing.extract import Effect, Extract, LandedExtract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore, withdraw
@@ -88,6 +89,18 @@ def test_what_an_extract_lacks_is_withdrawn_with_its_reason(room: LandingRoom) -
         touched = {day.event_date: day.withdrawn for day in tx.imports.days([stated.import_id])}
     assert (event_of.payload["keys"], event_of.payload["reason"]) == (1, "new extract")
     assert touched == {DAYS[0]: 1}
+
+
+@pytest.mark.parametrize(("where", "unexplained"), [({}, ()), ({"place": "p0"}, (DAYS[0], DAYS[3]))])
+def test_days_that_a_complete_extract_lacks_are_empty_unless_it_is_of_some_rows(
+    room: LandingRoom, where: Mapping[str, str], unexplained: Sequence[date]
+) -> None:
+    found = extract(room, content(on(1, 1), on(2, 2)), where=where)
+    with room.ledger.read() as tx:
+        assert unexplained_days(tx, room.source, DAYS) == unexplained
+        built = pending_days(tx, room.source).days
+    assert built == found.statement.days == tuple(day for day in DAYS if day not in unexplained)
+    assert rows(room) == [("k1", DAYS[1], "p0"), ("k2", DAYS[2], "p0")]
 
 
 @pytest.mark.long
