@@ -15,8 +15,9 @@ from pathlib import Path, PurePosixPath
 from backfill_assets import __version__
 from backfill_assets.domain.declarations import SHORT_NAME
 from backfill_assets.report.errors import CannotUse
-from backfill_assets.report.new_project import NewProject
+from backfill_assets.report.new_project import Example, NewProject
 
+_COMMON = "common"
 NAME_IN_TEMPLATES = "my_project"
 _SUFFIX = ".template"
 _DAGSTER = "dagster.yaml"
@@ -26,20 +27,21 @@ _OF_DAGSTER = """\
 """
 
 
-def new_project(name: str, *, into: Path) -> NewProject:
-    """Writes a project that lands its sample data, computes its table, and is tested.
+def new_project(name: str, example: Example = "orders", *, into: Path) -> NewProject:
+    """Writes a project that lands its sample data, computes its table, corrects it, and is tested.
 
     Nothing is there under its name before all of it is written.
 
     Args:
         name: The name of its folder, its package and its domain.
+        example: What it shows.
         into: The folder in which its folder is made.
 
     Raises:
         Refused: The name cannot be that of a package, or there is something of this name.
     """
     _require_name(name)
-    written = _written(name)
+    written = _written(name, example)
     folder = into / name
     partial = into / f".{name}.{secrets.token_hex(4)}"
     try:
@@ -75,13 +77,15 @@ def _taken(folder: Path) -> CannotUse:
     return CannotUse(what=f"the folder {folder}", why="it is there, and not empty", instead="another name")
 
 
-def _written(name: str) -> dict[str, str]:
+def _written(name: str, example: Example) -> dict[str, str]:
     """The text of every file, by its path in the project."""
     found: dict[str, str] = {}
-    for path, template in _templates(files("backfill_assets.examples").joinpath("project"), PurePosixPath()):
-        text = template.read_text(encoding="utf-8").replace(NAME_IN_TEMPLATES, name)
-        text = text.replace(NAME_IN_TEMPLATES.replace("_", "-"), name.replace("_", "-")).replace("VERSION", __version__)
-        found[str(path).replace(NAME_IN_TEMPLATES, name)] = text
+    projects = files("backfill_assets.examples").joinpath("projects")
+    for folder in (_COMMON, example):
+        for path, template in _templates(projects.joinpath(folder), PurePosixPath()):
+            text = template.read_text(encoding="utf-8").replace(NAME_IN_TEMPLATES, name).replace("VERSION", __version__)
+            text = text.replace(NAME_IN_TEMPLATES.replace("_", "-"), name.replace("_", "-"))
+            found[str(path).replace(NAME_IN_TEMPLATES, name)] = text
     usual = files("backfill_assets.orchestration").joinpath(_DAGSTER).read_text(encoding="utf-8")
     return {**found, _DAGSTER: _OF_DAGSTER + usual[usual.index("\n\n") + 1 :]}
 

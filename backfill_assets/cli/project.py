@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from backfill_assets.cli.answers import Json, answer, answering, app, one_line
+from backfill_assets.report.new_project import Example
 
 
 @app.command()
@@ -16,10 +17,17 @@ def init(
         str,
         typer.Argument(metavar="NAME", callback=one_line, help="The project's folder, package and domain: my_shop."),
     ],
+    example: Annotated[
+        Example,
+        typer.Option(
+            help="What it begins as: a table of the last week's orders; a log whose extracts are complete; a feed of "
+            "changes that are merged by key."
+        ),
+    ] = "orders",
     as_json: Json = False,
 ) -> None:
     """Write a project of your own: a domain with sample data and tests, which runs at once."""
     with answering(as_json) as console:
         from backfill_assets.application.new_project import new_project
 
-        answer(console, new_project(name, into=Path.cwd()), as_json=as_json)
+        answer(console, new_project(name, example, into=Path.cwd()), as_json=as_json)

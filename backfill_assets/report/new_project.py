@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Example = Literal["orders", "permits", "change-feed"]
+"""What a project can begin as: a folder of templates each, beside those that all have in common."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

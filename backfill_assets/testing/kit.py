@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from backfill_assets.application.execute import execute
 from backfill_assets.application.land import land
 from backfill_assets.application.parts import Part
 from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.statements import complete_extract, land_as_extract
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.clock import Clock, system_clock
 from backfill_assets.core.places import InvalidSetting
@@ -126,9 +129,18 @@ class DomainKit:
         path.write_text("".join(json.dumps(record, default=in_json) + "\n" for record in records), encoding="utf-8")
         return self.land_file(source, path)
 
-    def land_file(self, source: str, path: Path) -> RunRecord | None:
-        """Lands a file, and publishes the days that it touches."""
-        land(self.ws, source, path, on_duplicate=OnDuplicate.IGNORE, by=self.asks)
+    def land_file(self, source: str, path: Path, *, replaces: Days | None = None) -> RunRecord | None:
+        """Lands a file, and publishes the days that it touches.
+
+        Args:
+            replaces: The days of which the file is a complete extract: keys that it lacks are withdrawn.
+        """
+        if replaces is None:
+            land(self.ws, source, path, on_duplicate=OnDuplicate.IGNORE, by=self.asks)
+        else:
+            extract = complete_extract(in_days(replaces), where={}, reason="for a test")
+            acting = Acting(by=self.asks, recorder=Unrecorded())
+            land_as_extract(self.ws, source, [path], extract, acting, builds=False)
         return self._build(source, None)
 
     def declare_empty(self, source: str, days: Days) -> RunRecord | None:
@@ -301,7 +313,9 @@ class DomainKit:
     def checksums(self, rows: DataFrame, table: str) -> Mapping[date, str]:
         """The content checksum of each partition that has rows."""
         derived = self.ws.domain.derived_table(table)
-        return partition_checksums(rows, derived.partition.column, derived.schema)
+        # Changes have a column more than the table that they are merged into.
+        columns = StructType([field for field in derived.returned.fields if field.name in rows.columns])
+        return partition_checksums(rows, derived.partition.column, columns)
 
 
 def in_days(days: Days) -> DayRange:

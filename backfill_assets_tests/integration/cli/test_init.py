@@ -1,4 +1,4 @@
-"""The project that `backfill init` writes runs at once: the commands of its README, its tests, and Dagster."""
+"""The projects that `backfill init` writes run at once: the commands of their READMEs, their tests, and Dagster."""
 
 from __future__ import annotations
 
@@ -8,20 +8,36 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
+from deltalake import DeltaTable
 
 from backfill_assets.application.new_project import new_project
+from backfill_assets.report.new_project import Example
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 
 BIN = Path(sys.executable).parent
+TABLES: Mapping[Example, str] = {
+    "orders": "silver/orders_of_the_week",
+    "permits": "gold/late_decisions",
+    "change-feed": "silver/deliveries",
+}
+ROWS: Mapping[Example, tuple[int, int]] = {"orders": (86, 87), "permits": (19, 19), "change-feed": (14, 17)}
+"""How many rows the source has, before and after the correction."""
+
+
+@pytest.fixture(scope="module", params=get_args(Example))
+def example(request: pytest.FixtureRequest) -> Any:
+    return request.param
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def shop(example: Example, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("projects")
-    new_project("my_shop", into=folder)
+    new_project("my_shop", example, into=folder)
     return folder / "my_shop"
 
 
@@ -37,31 +53,63 @@ def typed(shop: Path, script: str) -> str:
     return ended.stdout
 
 
-def readme(shop: Path) -> str:
-    """The commands of its README, up to its tests; RUN is the id that is planned."""
-    (commands, *_) = re.findall(r"```sh\n(.*?)```", (shop / "README.md").read_text(), flags=re.DOTALL)
-    plan = re.compile(r"^backfill plan .*$", flags=re.MULTILINE)
-    printed = "python -c 'import json, sys; print(json.load(sys.stdin)[\"run_id\"])'"
-    planned = plan.sub(lambda found: f"RUN=$({found[0]} --json | {printed})", commands)
-    return re.sub(r"\bRUN(?= )", "$RUN", planned).replace("$RUN=", "RUN=")
+def readme(shop: Path) -> list[str]:
+    """The commands that its README publishes and corrects with; RUN and SET are the ids that are planned."""
+    publish, correct, _ = re.findall(r"```sh\n(.*?)```", (shop / "README.md").read_text(), flags=re.DOTALL)
+    return [with_ids(publish, "RUN", "run_id"), with_ids(correct, "SET", "set_id")]
+
+
+def with_ids(commands: str, name: str, field: str) -> str:
+    printed = f"python -c 'import json, sys; print(json.load(sys.stdin)[\"{field}\"])'"
+    plan = re.compile(r"^(backfill plan .*?) +(#.*)?$", flags=re.MULTILINE)
+    used = re.sub(rf"\b{name}(?= )", f"${name}", commands)
+    return plan.sub(lambda found: f"{name}=$({found[1]} --json | {printed})", used)
+
+
+def numbers(shop: Path, example: Example) -> Any:
+    """The number of each example that its README speaks of."""
+    rows = DeltaTable(shop / "data" / "lake" / TABLES[example]).to_pyarrow_table().to_pylist()
+    match example:
+        case "orders":
+            return {row["day"]: row["amount"] for row in rows}[date(2026, 1, 15)]
+        case "permits":
+            march = [row for row in rows if row["month"] == date(2026, 3, 1)]
+            return {row["municipality"]: (row["decided"], row["late"]) for row in march}
+        case "change-feed":
+            (moved,) = [row["due_on"] for row in rows if row["order_id"] == "o-07"]
+            return moved.day, sum(row["parcels"] for row in rows)
+
+
+NUMBERS: Mapping[Example, tuple[Any, Any]] = {
+    "orders": (336, 406),
+    "permits": ({"north": (3, 2), "south": (2, 1)}, {"north": (3, 1), "south": (1, 1)}),
+    "change-feed": ((12, 20), (14, 23)),
+}
 
 
 @pytest.mark.long
-def test_the_commands_of_its_readme_publish_january(shop: Path) -> None:
-    typed(shop, readme(shop))
-    found = json.loads(typed(shop, "backfill status --json"))
-    rows = {table["table"]: table["accepted_rows"] for table in found["tables"]}
-    assert rows == {"bronze.orders": 86, "silver.orders_of_the_week": 31}
+def test_the_commands_of_its_readme_publish_a_number_and_correct_it(shop: Path, example: Example) -> None:
+    typed(shop, "backfill up")
+    try:
+        for commands, number, landed in zip(readme(shop), NUMBERS[example], ROWS[example], strict=True):
+            typed(shop, commands)
+            assert numbers(shop, example) == number
+            found = {each["table"]: each for each in json.loads(typed(shop, "backfill status --json"))["tables"]}
+            (source,) = [each for name, each in found.items() if name.startswith("bronze.")]
+            assert source["accepted_rows"] == landed
+    finally:
+        typed(shop, "backfill down")
+    assert not json.loads(typed(shop, "backfill stale --json"))["is_stale"]
     assert json.loads(typed(shop, "backfill audit --json"))["agrees"]
 
 
 @pytest.mark.long
 def test_its_own_tests_pass(shop: Path) -> None:
-    assert "7 passed" in typed(shop, "pytest -q -p no:cacheprovider")
+    assert re.match(r"\.+ ", typed(shop, "pytest -q -p no:cacheprovider"))
 
 
 @pytest.mark.long
-def test_dagster_loads_it(shop: Path) -> None:
+def test_dagster_loads_it(shop: Path, example: Example) -> None:
     typed(shop, "DAGSTER_HOME=$PWD dagster definitions validate -w workspace.yaml")
     keys = "from my_shop.definitions import defs; print(defs.resolve_asset_graph().get_all_asset_keys())"
-    assert "['silver', 'orders_of_the_week']" in typed(shop, f'python -c "{keys}"')
+    assert str(TABLES[example].split("/")) in typed(shop, f'python -c "{keys}"')

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
@@ -17,7 +18,8 @@ from backfill_assets.application.new_project import new_project
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.main import app
 from backfill_assets.report.errors import CannotUse
-from backfill_assets_tests.unit.test_docs import own_domain
+from backfill_assets.report.new_project import Example
+from backfill_assets_tests.unit.test_docs import COMMANDS, own_domain, typed
 
 
 def test_it_writes_the_files_and_says_how_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +31,8 @@ def test_it_writes_the_files_and_says_how_to_begin(tmp_path: Path, monkeypatch: 
         "package": "my_shop",
         "files": [
             *(".env", ".gitignore", "README.md", "dagster.yaml", "my_shop/__init__.py", "my_shop/definitions.py"),
-            *("pyproject.toml", "sample_data/orders.jsonl", "tests/test_my_shop.py", "workspace.yaml"),
+            *("pyproject.toml", "sample_data/late.jsonl", "sample_data/orders.jsonl", "tests/test_my_shop.py"),
+            "workspace.yaml",
         ],
     }
     assert [each.name for each in tmp_path.iterdir()] == ["my_shop"]
@@ -42,7 +45,6 @@ def test_it_writes_the_files_and_says_how_to_begin(tmp_path: Path, monkeypatch: 
     (tmp_path / "empty").mkdir()
     said = CliRunner().invoke(app, ["init", "empty"]).stdout
     assert "next: cd empty && set -a && . ./.env && set +a" in said
-    assert "next: backfill land orders sample_data/orders.jsonl --by NAME" in said
 
 
 @pytest.mark.parametrize("name", ["My_Shop", "my-shop", "1shop", "../shop", "", "class", "json", "backfill_assets"])
@@ -59,21 +61,34 @@ def test_a_file_of_the_name_is_left_alone(tmp_path: Path) -> None:
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("my_shop", "mine")]
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Path:
-    new_project("my_shop", into=tmp_path)
+@pytest.fixture(params=get_args(Example))
+def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    ended = CliRunner().invoke(app, ["init", "my_shop", "--example", request.param])
+    assert ended.exit_code == 0, ended.output
     return tmp_path / "my_shop"
 
 
-def test_its_domain_is_the_one_of_the_tutorial(shop: Path) -> None:
-    assert (shop / "my_shop" / "__init__.py").read_text() == own_domain()
+def test_its_domain_is_the_one_of_the_tutorial(tmp_path: Path) -> None:
+    new_project("my_shop", into=tmp_path)
+    assert (tmp_path / "my_shop" / "my_shop" / "__init__.py").read_text() == own_domain()
+
+
+def test_its_readme_is_short_and_has_commands_that_the_command_line_takes(shop: Path) -> None:
+    assert len((shop / "README.md").read_text().splitlines()) <= 40
+    commands = list(typed(shop / "README.md"))
+    for words in commands:
+        COMMANDS[words[0]].make_context(words[0], words[1:])
+    assert {words[0] for words in commands} >= {"land", "plan", "run", "report", "approve", "publish", "stale"}
 
 
 def test_its_settings_can_be_read_by_a_shell_and_dagster_records_where_they_say(shop: Path) -> None:
     asked = "set -a && . ./.env && set +a && env"
     shown = subprocess.run(["bash", "-c", asked], cwd=shop, capture_output=True, text=True, check=True).stdout
     settings = Settings.from_environment(dict(line.split("=", 1) for line in shown.splitlines() if "=" in line))
-    assert (settings.domain, settings.home, str(settings.first_day)) == ("my_shop", shop / "data", "2025-12-20")
+    assert (settings.domain, settings.home) == ("my_shop", shop / "data")
+    first = settings.first_day
+    assert f"date({first.year}, {first.month}, {first.day})" in (shop / "tests" / "test_my_shop.py").read_text()
     instance = yaml.safe_load((shop / "dagster.yaml").read_text())
     assert instance == yaml.safe_load((PROJECT_ROOT / "dagster.yaml").read_text())
     assert "make dev" not in (shop / "dagster.yaml").read_text()
