@@ -199,7 +199,7 @@ def load(
     empty: Annotated[
         bool, typer.Option("--empty", help="Declare that nothing happened on those of the days without landed events.")
     ] = False,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "build bronze from what has landed",
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why; required with --empty.")] = "",
     as_json: Json = False,
 ) -> None:
     """Build bronze days from what has landed; with --empty, days without events on your word."""
@@ -211,6 +211,7 @@ def load(
         from backfill_assets.application.propose import step_after_landing
         from backfill_assets.report.landed import NothingToLoad
 
+        reason = given_reason(reason, by) if empty else reason or "build bronze from what has landed"
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
             report: RunReport | NothingToLoad

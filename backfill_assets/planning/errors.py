@@ -55,6 +55,7 @@ class IncompleteWindows(MissingInput):
 
     table: str
     missing: Mapping[str, Partitions]
+    held: Mapping[str, Partitions]
     first_day: date
 
     @property

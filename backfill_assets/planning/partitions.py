@@ -265,6 +265,11 @@ class Partitions:
         return describe(self.grain, self.days)
 
     @property
+    def span(self) -> str:
+        """From the first to the last of them, whatever is missing between."""
+        return _days_text(self.grain, DayRange(self.days[0], days_of(self.grain, self.days[-1]).end))
+
+    @property
     def ranges(self) -> tuple[str, ...]:
         """The fewest ranges that cover exactly these, each as a person reads it."""
         return tuple(_days_text(self.grain, days) for days in compress(self.grain, self.days))

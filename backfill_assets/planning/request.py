@@ -173,6 +173,7 @@ class Plan:
         left_out: Partitions that were asked for and are not planned, because an input is not there.
         lacks: The input partitions that these read and that do not exist, by input.
         days: The days that were asked for, where no partitions were named.
+        held: Of inputs that lack some partition, every accepted one.
     """
 
     manifest: Manifest
@@ -187,6 +188,7 @@ class Plan:
     left_out: tuple[date, ...] = ()
     lacks: tuple[TablePartitions, ...] = ()
     days: DayRange | None = None
+    held: Mapping[str, Partitions] = field(default_factory=dict)
 
     @property
     def widened(self) -> DayRange | None:
@@ -333,6 +335,7 @@ def propose(
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
         days=request.days if request.partitions is None else None,
+        held={read.table: Partitions.of(read.grain, state.every_claim(read.table)) for read in reads if read.missing},
     )
 
 
@@ -499,7 +502,7 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
     if plan.missing:
         grains = {read.table: read.grain for read in plan.inputs}
         missing = {table: Partitions(grains[table], days) for table, days in plan.missing.items()}
-        raise IncompleteWindows(table=plan.manifest.table, missing=missing, first_day=first_day)
+        raise IncompleteWindows(table=plan.manifest.table, missing=missing, held=plan.held, first_day=first_day)
 
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:

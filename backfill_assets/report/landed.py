@@ -17,7 +17,7 @@ from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import freeze_document, frozen_line
 from backfill_assets.report.report import RunReport
-from backfill_assets.report.requests import NAME, Act, NextStep, do, step
+from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 
@@ -139,7 +139,7 @@ def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
         yield step(
             f"{table.name}: no events on {days} from {gaps[0].start} to {gaps[-1].last}, at most "
             f"{max(map(len, gaps)):,} of them in a row; if nothing happened then: ",
-            do(Act.LOAD, table.short_name, missing=True, empty=True, by=NAME),
+            do(Act.LOAD, table.short_name, missing=True, empty=True, reason=WHY, by=NAME),
         )
 
 

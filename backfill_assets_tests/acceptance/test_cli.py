@@ -74,7 +74,19 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
         (record,) = landed["imports"]
         assert record["counts"]["landed"] == 20
         assert record["counts"]["rejected"] == 1
-        person.does("load", "case_events", "--from", "2024-12-01", "--to", "2025-02-28", "--empty", "--by", "ana")
+        person.does(
+            "load",
+            "case_events",
+            "--from",
+            "2024-12-01",
+            "--to",
+            "2025-02-28",
+            "--empty",
+            "--reason",
+            "nothing happened",
+            "--by",
+            "ana",
+        )
         yield person
 
 
@@ -157,7 +169,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
     )
     assert "..2025-06-22" in said
     assert "declare it with backfill load case_events --from 2025-0" in said
-    assert said.endswith("--to 2025-06-22 --empty --by NAME")
+    assert said.endswith("--to 2025-06-22 --empty --reason WHY --by NAME")
 
 
 def test_steps_out_of_order_are_refused(terminal: Terminal) -> None:

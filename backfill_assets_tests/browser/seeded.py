@@ -71,7 +71,7 @@ def seed(home: Path) -> Terminal:
     person = Terminal(home=home)
     person.does("land", "case_events", *names, "--by", "ana", "--no-load")
     covered = ("--from", f"{EXPORTS[0]}-01", "--to", f"{EXPORTS[-1]}-31")
-    person.does("load", "case_events", *covered, "--empty", "--by", "ana")
+    person.does("load", "case_events", *covered, "--empty", "--reason", "nothing happened", "--by", "ana")
     for table, release in ((SILVER, ("--transform-version", "2.4.1")), (GOLD, ())):
         days = ("--from", FIRST_DAY, "--to", LAST_DAY)
         planned = person.does("plan", table, *days, "--reason", "first time", "--by", "ana", *release)

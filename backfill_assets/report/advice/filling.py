@@ -62,7 +62,7 @@ def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[
     """
     name = table.partition(".")[2]
     return [
-        do(Act.LOAD, name, first=some.start, last=some.last, empty=empty, by=NAME)
+        do(Act.LOAD, name, first=some.start, last=some.last, empty=empty, reason=WHY if empty else None, by=NAME)
         for some in compress(Grain.DAILY, days)
     ]
 

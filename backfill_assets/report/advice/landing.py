@@ -132,5 +132,5 @@ def _about_the_others(error: errors.StoppedAmongFiles, following: Following) -> 
 def _land_or_declare_empty(error: errors.NothingLanded) -> Advice:
     if len(compress(Grain.DAILY, error.missing)) == 1 or not error.are_gaps:
         return land_or_declare_empty(error.table, error.asked)
-    every = do(Act.LOAD, error.table.partition(".")[2], missing=True, empty=True, by=NAME)
+    every = do(Act.LOAD, error.table.partition(".")[2], missing=True, empty=True, reason=WHY, by=NAME)
     return step("land the missing files; if nothing happened on any missing day, declare it with ", every)

@@ -38,11 +38,14 @@ def of_planning(error: BackfillError) -> Advice | None:
             return step(*(new if others.days else ()), added_again(error.table))
         case errors.IncompleteWindows():
             table, missing = next(iter(error.missing.items()))
-            return (
-                EARLIER_FIRST_DAY
-                if missing.days[0] < error.first_day
-                else how_to_fill(table, missing.grain, missing.days)
-            )
+            if missing.days[0] < error.first_day:
+                return EARLIER_FIRST_DAY
+            held = error.held.get(table)
+            if held and (missing.days[-1] < held.days[0] or missing.days[0] > held.days[-1]):
+                # Perhaps another year was meant: to declare that nothing happened would make up a history.
+                first = "land the missing files" if table.startswith("bronze.") else "build what is missing"
+                return f"choose other days: {table} has {held.span}; or {first} first"
+            return how_to_fill(table, missing.grain, missing.days)
         case errors.CostUnknown():
             return step("leave ", Option("max-cost"), " out for its first run")
         case errors.TooCostly():

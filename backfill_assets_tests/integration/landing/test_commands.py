@@ -92,20 +92,20 @@ def test_gaps_between_files_are_asked_about_in_one_line_and_one_command_declares
     assert said.exit_code == 0, said.output
     assert (
         "bronze.sales: no events on 5 days from 2026-01-11 to 2026-01-17, at most 2 of them in a row; if nothing "
-        "happened then: backfill load sales --missing --empty --by NAME"
+        "happened then: backfill load sales --missing --empty --reason WHY --by NAME"
     ) in " ".join(said.stdout.split())
     before = january(*range(1, 11), 13, 15, 18)
     assert loaded(shop) == before
     refused = types("load", "sales", "--missing", "--by", "ana")
     assert refused.exit_code == 1
-    assert "backfill load sales --missing --empty --by NAME" in " ".join(refused.stderr.split())
+    assert "backfill load sales --missing --empty --reason WHY --by NAME" in " ".join(refused.stderr.split())
     assert loaded(shop) == before
-    built = types("load", "sales", "--missing", "--empty", "--by", "ana", "--json")
+    built = types("load", "sales", "--missing", "--empty", "--reason", "nothing happened", "--by", "ana", "--json")
     assert built.exit_code == 0, built.output
     with shop.ws.ledger.read() as tx:
         manifest = tx.runs.get(json.loads(built.stdout)["run_id"]).manifest
     assert set(manifest.partitions) == set(manifest.declared_empty) == january(11, 12, 14, 16, 17)
-    again = types("load", "sales", "--missing", "--empty", "--by", "ana")
+    again = types("load", "sales", "--missing", "--empty", "--reason", "nothing happened", "--by", "ana")
     assert (again.exit_code, "no day of bronze.sales is missing" in again.stdout) == (0, True)
     for words in ((), ("--missing", "--from", "2026-01-01", "--to", "2026-01-02"), ("--from", "2026-01-01")):
         assert types("load", "sales", "--by", "ana", *words).exit_code == 2

@@ -271,7 +271,7 @@ def test_missing_look_ahead_is_refused_with_the_days_and_the_command(shop: Shop)
         shop.planned(DayRange.inclusive(date(2026, 1, 9), date(2026, 1, 10)))
     assert advised(refusal.value) == (
         "land the missing files; if nothing happened on these days, declare it with "
-        "backfill load sales --from 2026-01-11 --to 2026-01-11 --empty --by NAME"
+        "backfill load sales --from 2026-01-11 --to 2026-01-11 --empty --reason WHY --by NAME"
     )
 
 

@@ -100,7 +100,9 @@ def test_a_word_given_before_events_landed_does_not_replace_them(shop: Shop) -> 
     shop.staged(run.run_id)
     with pytest.raises(InputsMovedOn, match="2026-01-11") as refusal:
         operations.publish(shop.ws, run.run_id, by="ana")
-    assert advised(refusal.value).endswith("backfill load sales --from 2026-01-11 --to 2026-01-11 --empty --by NAME")
+    assert advised(refusal.value).endswith(
+        "backfill load sales --from 2026-01-11 --to 2026-01-11 --empty --reason WHY --by NAME"
+    )
     with shop.ws.ledger.read() as reader:
         assert reader.versions.accepted(SALES, [eleventh])[eleventh].rows == 1
 
@@ -159,7 +161,7 @@ def test_a_long_time_without_events_is_asked_about_where_files_land(tmp_path: Pa
     assert str(report.load.run.manifest.output) == "2026-01-11, 2027-01-12, 2 days"
     assert [worded(each) for each in report.next_steps] == [
         f"{SALES}: no events from 2026-01-12 to 2027-01-11; if nothing happened then: "
-        "backfill load sales --from 2026-01-12 --to 2027-01-11 --empty --by NAME"
+        "backfill load sales --from 2026-01-12 --to 2027-01-11 --empty --reason WHY --by NAME"
     ]
     shop.ws.close()
 

@@ -37,13 +37,13 @@ def test_a_source_table_is_loaded_even_if_no_file_had_landed_for_the_run() -> No
     assert run.imports == ()
     assert worded(plan_again(run)) == (
         "backfill load sales --from 2026-01-02 --to 2026-01-02 --by NAME; "
-        "backfill load sales --from 2026-01-03 --to 2026-01-03 --empty --by NAME"
+        "backfill load sales --from 2026-01-03 --to 2026-01-03 --empty --reason WHY --by NAME"
     )
 
 
 def test_days_without_events_are_declared_and_many_ranges_are_shortened() -> None:
     assert worded(how_to_fill("bronze.sales", Grain.DAILY, [SECOND])).endswith(
-        "declare it with backfill load sales --from 2026-01-02 --to 2026-01-02 --empty --by NAME"
+        "declare it with backfill load sales --from 2026-01-02 --to 2026-01-02 --empty --reason WHY --by NAME"
     )
     apart = [SECOND.replace(day=day) for day in range(2, 30, 2)]
     for count, more in ((_MOST, None), (_MOST + 1, 1)):
