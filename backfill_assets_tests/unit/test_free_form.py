@@ -80,7 +80,10 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "cli/demo.py DemoStep.answer",
         "cli/demo_topic.py DemoTopic.carried_out",
     ),
-    "what a library takes: options of SQLAlchemy and librdkafka; resources, configuration and metadata of Dagster": (
+    "what a library takes: options of SQLAlchemy and librdkafka; resources, configuration and metadata of Dagster; "
+    "specifications of Vega-Lite": (
+        "report/charts.py _CONFIG",
+        "report/charts.py specification",
         "capture/kafka_client.py KafkaClient.usual",
         "ledger/connection.py READ",
         "ledger/connection.py UPGRADE",
