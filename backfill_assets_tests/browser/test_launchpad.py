@@ -10,11 +10,12 @@ from datetime import date
 import pytest
 from playwright.sync_api import BrowserContext
 
+from backfill_assets.core.spark_server import free_port
 from backfill_assets.ledger.states import RunState
 from backfill_assets_tests.browser.dagster_pages import DagsterPages
 from backfill_assets_tests.support.by_hand import Hand, open_by_hand
 from backfill_assets_tests.support.hand_made import SILVER
-from backfill_assets_tests.support.servers import dagster, free_port
+from backfill_assets_tests.support.servers import dagster
 from backfill_assets_tests.support.shop import shop_environment
 
 pytestmark = pytest.mark.long
