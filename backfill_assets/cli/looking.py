@@ -154,7 +154,8 @@ def trace(
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        values = columns_and_values(key or [], "KEY")
+        # A word without `=` is answered with the columns of the key.
+        values = columns_and_values([word if "=" in word else f"{word}=" for word in key or []], "KEY")
         with opened(looks=True) as session:
             seen = look.shown(session.ws, table, at)
             document = look.trace(session.ws, seen, partition, values, at, most=rows)

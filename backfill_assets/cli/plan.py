@@ -59,6 +59,10 @@ def plan(
         ),
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
+    with_dependents: Annotated[
+        bool,
+        typer.Option("--with-dependents", help="With TABLE: also rebuild everything that depends on it, as one set."),
+    ] = False,
     name: Annotated[str | None, typer.Option(callback=one_line, help="What to call the set.")] = None,
     changed_code: Annotated[
         bool, typer.Option("--changed-code", help="With --stale: also where only the code changed, to prove it equal.")
@@ -158,7 +162,13 @@ def plan(
         _refuse_without_stale(changed_code=changed_code, stale=stale)
         in_phases = _phases(phases, phase_by, hold, each=approve_each)
         scope = _scope(where or [], but or [])
-        if because or stale:
+        if with_dependents and (because or stale):
+            raise NotTogether(
+                why="--because and --stale rebuild everything that depends on what they name in any case",
+                leave="--with-dependents",
+                instead="plan TABLE over the days of --from and --to",
+            )
+        if because or stale or with_dependents:
             _refuse_phases(in_phases)
             _refuse_scope(scope)
             _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
@@ -168,6 +178,7 @@ def plan(
                     by=by,
                     because=tuple(parse_because(text) for text in because or ()),
                     stale=stale,
+                    with_dependents=with_dependents,
                     table=table,
                     days=days,
                     name=name,
@@ -258,7 +269,7 @@ def _refuse_scope(scope: Scope | None) -> None:
         raise NotTogether(
             why="a set of several tables rebuilds whole partitions, and a pilot is of one table",
             leave="--where and --but",
-            instead="plan one table alone, without --because and --stale",
+            instead="plan one table alone, as a run",
         )
 
 
@@ -267,7 +278,7 @@ def _refuse_phases(phases: AskedPhases | None) -> None:
         raise NotTogether(
             why="the runs of a set of several tables are published together, and phases are of one table",
             leave="--phases and --phase-by",
-            instead="plan one table alone, without --because and --stale",
+            instead="plan one table alone, as a run",
         )
 
 
@@ -276,7 +287,7 @@ def _refuse_name(name: str | None) -> None:
         raise NotTogether(
             why="--name names a set, and a plan of one table alone is a run, which has no name",
             leave="--name",
-            instead="plan a set: add --stale, or --because TABLE:DAY..DAY",
+            instead="plan a set: add --with-dependents",
         )
 
 
@@ -321,5 +332,5 @@ def _refuse_together(
         raise NotTogether(
             why="a set rebuilds tables with their present transforms; --kind and --transform-version do not go with it",
             leave="--kind and --transform-version",
-            instead="plan one table alone, without --because and --stale",
+            instead="plan one table alone, as a run",
         )

@@ -138,7 +138,7 @@ def _facts(facts: Facts) -> RenderableType:
 def _table(table: Table) -> RenderableType:
     shown = [*table.first, *([table.total] if table.total else [])]
     grid = _Grid(columns=table.columns, rows=tuple(tuple(map(text, row)) for row in shown))
-    more = Text(f"... {table.left_out:,} more; --json has all", style="dim")
+    more = Text(f"... {table.left_out:,} more, which --json prints as well", style="dim")
     return Group(grid, more) if table.left_out else grid
 
 
@@ -256,7 +256,7 @@ def _items(items: Items) -> list[_Line]:
     if most is None or len(lines) <= most:
         return lines
     half = most // 2
-    left_out = _Line(f"     ... {len(lines) - 2 * half:,} more; --json has all")
+    left_out = _Line(f"     ... {len(lines) - 2 * half:,} more, which --json prints as well")
     return [*lines[:half], left_out, *lines[-half:]]
 
 

@@ -105,10 +105,9 @@ def days_named(text: str) -> DayRange:
         last = first if day else next_partition(Grain.MONTHLY, date(first.year, month or 12, 1)) - ONE_DAY
         return DayRange.inclusive(first, last)
     except (ValueError, OverflowError):
-        raise MalformedDays(
-            why=f"{text[:100]!r} is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006",
-            example="2006-07-01",
-        ) from None
+        why = "is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006"
+        why = "is not in the calendar" if found else why
+        raise MalformedDays(why=f"{text[:100]!r} {why}", example="2006-07-01") from None
 
 
 def days_between(text: str) -> DayRange:

@@ -23,6 +23,7 @@ class SetRequest:
     Attributes:
         because: Days of tables that have changed or were found wrong; everything that depends on them is rebuilt.
         stale: Whether everything stale is rebuilt, with everything that depends on it.
+        with_dependents: Whether `days` of `table` are rebuilt, stale or not, with everything that depends on them.
         table: With `stale`: only this table and what depends on it.
         days: With `stale`: only these days of the stale tables, including days that were never built.
         partial: Whether less than the named days is planned as well, where some of them cannot be or are left out.
@@ -36,6 +37,7 @@ class SetRequest:
     by: str
     because: tuple[tuple[str, DayRange], ...] = ()
     stale: bool = False
+    with_dependents: bool = False
     table: str | None = None
     days: DayRange | None = None
     name: str | None = None
@@ -52,6 +54,8 @@ class SetRequest:
         causes = [f"{table}:{days}" for table, days in self.because]
         if self.stale:
             causes.append(f"stale {self.table or 'tables'}" + (f" {self.days}" if self.days else ""))
+        if self.with_dependents:
+            causes.append(f"{self.table}:{self.days} with what depends on it")
         return ", ".join(causes)
 
 

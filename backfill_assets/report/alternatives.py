@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -12,11 +12,12 @@ from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.tariff import Cost
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Instead(StrEnum):
     NOTHING = "NOTHING"
     ONLY_STALE = "ONLY_STALE"
     FORWARD = "FORWARD"
+    TOGETHER = "TOGETHER"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +40,13 @@ class Alternative:
     Attributes:
         instead: NOTHING: none of the partitions is stale, so that every row is expected to be equal; ONLY_STALE: the
             part of them that is stale or was never published; FORWARD: they stay as an earlier release has computed
-            them, and the newer one computes the days after the last published one in any case.
+            them, and the newer one computes the days after the last published one in any case; TOGETHER: all of them
+            in one set with what depends on them, so that its figures are seen before anybody approves.
         partitions: What is computed of those that are planned.
         stays: What is left as it is.
         cost: What it is expected to cost; null where no earlier run of the table tells.
         next_step: What does it; null where nothing has to be done.
+        dependents: With TOGETHER: what depends on them and has accepted rows.
     """
 
     instead: Instead
@@ -50,6 +54,7 @@ class Alternative:
     stays: Partitions
     cost: Cost | None
     next_step: NextStep | None
+    dependents: tuple[TablePartitions, ...] = ()
 
 
 def alternatives(
@@ -103,6 +108,40 @@ def _alternatives(
         yield Alternative(
             instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=ws.settings.tariff.spent(0), next_step=None
         )
+    if dependents := published(ws, tx, plan.dependents):
+        yield Alternative(
+            instead=Instead.TOGETHER,
+            partitions=whole,
+            stays=Partitions(grain, ()),
+            cost=None,
+            next_step=step(together(manifest, partial=bool(plan.left_out))),
+            dependents=dependents,
+        )
+
+
+def published(ws: Workspace, tx: ReadTransaction, dependents: Iterable[TablePartitions]) -> tuple[TablePartitions, ...]:
+    """What of some dependents has accepted rows that a set would replace."""
+    found = (
+        replace(each, partitions=tuple(sorted(tx.versions.claims(each.table, each.partitions))))
+        for each in dependents
+        if not ws.graph.table(each.table).is_beside and not ws.graph.table(each.table).only_adds
+    )
+    return tuple(each for each in found if each.partitions)
+
+
+def together(manifest: Manifest, *, partial: bool = False) -> Invocation:
+    """The plan of what a run builds as one set with everything that depends on it."""
+    days = DayRange(manifest.partitions[0], days_of(manifest.grain, manifest.partitions[-1]).end)
+    return do(
+        Act.PLAN,
+        manifest.table,
+        with_dependents=True,
+        partial=partial,
+        first=days.start,
+        last=days.last,
+        reason=manifest.reason,
+        by=NAME,
+    )
 
 
 def _part(ws: Workspace, plan: Plan, partitions: Iterable[date]) -> Cost | None:

@@ -35,6 +35,7 @@ from backfill_assets.restatements.errors import NoChangeNamed, StaleNeedsPresent
 from backfill_assets.restatements.references import Chooser
 from backfill_assets.restatements.scope import (
     NOTHING_STALE,
+    StaleOnes,
     left_out_of,
     require_whole,
     stale_ones,
@@ -73,13 +74,14 @@ def plan_set(
         Refused: The request names nothing, code changed under the same version, the runs are expected to cost more than
             the ceiling, or a person named days of which only a part can be planned, and did not ask for a part.
     """
-    if not request.because and not request.stale:
+    if not (request.because or request.stale or request.with_dependents):
         raise NoChangeNamed
     if request.stale and not request.references.are_present:
         raise StaleNeedsPresent
     as_of, chooser = ws.clock(), Chooser.of(ws, request.references)
-    found = stale_tables(ws, table=request.table if request.stale else None, days=request.days)
-    stale = stale_ones(ws.graph, request, found) if request.stale else NOTHING_STALE
+    table, days = (request.table, request.days) if request.stale else (None, None)
+    found = stale_tables(ws, table=table, days=days)
+    stale = stale_ones(ws.graph, request, found) if request.stale else _named(ws, request, as_of)
     changed, besides = _changed(ws, request, as_of), () if request.stale else found
     with ws.ledger.read() as tx:
         graph, accepted = chooser.reach(tx), {name: frozenset(tx.versions.claims(name)) for name in ws.graph.tables}
@@ -125,6 +127,14 @@ def plan_set(
         plans=plans,
         stages=stages_of([plan.manifest for plan in plans], ws.graph, of=set_id, demand=asked),
     )
+
+
+def _named(ws: Workspace, request: SetRequest, as_of: datetime) -> StaleOnes:
+    """The partitions that a request names to be built again with what depends on them."""
+    if not request.with_dependents or request.table is None or request.days is None:
+        return NOTHING_STALE
+    name = ws.domain.derived_table(request.table, days=request.days).name
+    return StaleOnes(if_complete={name: ws.graph.partitions_in(name, request.days, as_of=as_of.date())})
 
 
 def _changed(ws: Workspace, request: SetRequest, as_of: datetime) -> Mapping[str, set[date]]:

@@ -215,10 +215,11 @@ def _stages(stages: Sequence[Stage]) -> Section | None:
 
 
 def _next(named: str, stages: Sequence[Stage]) -> Steps:
-    """To run it, and to approve it where a person has to."""
-    run, approve = do(Act.RUN, named), do(Act.APPROVE, named, by=ANOTHER_PERSON)
+    """To run it, and where a person has to approve it, to do so when its report can be read."""
+    run, report = do(Act.RUN, named), do(Act.REPORT, named)
     waits = any(isinstance(stage, Agree) and stage.demand.policy is None for stage in stages)
-    return Steps(steps=(step(approve, ", and ", run) if waits else run,))
+    approve = step(report, ", and then ", do(Act.APPROVE, named, by=ANOTHER_PERSON))
+    return Steps(steps=(run, approve) if waits else (run,))
 
 
 def _each(sentences: Iterable[str | None]) -> str:

@@ -8,7 +8,10 @@ from decimal import Decimal
 
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.findings import SampledRow
+from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
+from backfill_assets.report.alternatives import together
 from backfill_assets.report.breakdown import (
     BreakdownDocument,
     MeasuredCell,
@@ -44,7 +47,7 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.report import Level, RunReport
-from backfill_assets.report.requests import NextStep
+from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.screens.figures import (
     MOST_COLUMNS,
     columns_figure,
@@ -358,7 +361,17 @@ def _reach(report: RunReport) -> Section | None:
         for each in dependents
         if each.cells
     )
-    return section("What depends on it", table(heads, rows), none, *figures)
+    return section("What depends on it", table(heads, rows), none, _seen_together(report), *figures)
+
+
+def _seen_together(report: RunReport) -> Note | None:
+    """How figures of dependents are seen before anybody approves; None where nothing waits for that."""
+    run = report.run
+    waits = run.record.state is RunState.PASSED and run.record.approval is ApprovalState.DRAFT
+    if not report.dependents or not waits or run.manifest.member_of or run.manifest.mode in NEVER_PUBLISHED:
+        return None
+    text = "They are computed when this is published. To see what becomes of their figures before anybody approves: "
+    return Note(text=words(text, step(together(run.manifest))), tone=Tone.SOFT)
 
 
 def _origin(report: RunReport) -> Facts:

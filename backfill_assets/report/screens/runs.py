@@ -101,6 +101,20 @@ def run_facts(
     )
 
 
+def approval(found: RunSummary | SetDocument) -> str:
+    """Whether a run or a set in a list is agreed to, in a word or two."""
+    approved = found.record.approval is ApprovalState.APPROVED if isinstance(found, RunSummary) else found.approved_by
+    if approved:
+        return ApprovalState.APPROVED
+    match found.record.state:
+        case RunState.VERIFIED | SetState.VERIFIED:
+            return "not needed"
+        case RunState.ROLLED_BACK | SetState.ROLLED_BACK:
+            return "withdrawn"
+        case _:
+            return ApprovalState.DRAFT
+
+
 def partitions_of(run: RunSummary) -> Value:
     """The partitions of a run; of a pilot with the rows that change in them."""
     scope = run.manifest.publish.scope

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from backfill_assets.ledger.states import EVER_PUBLISHED, OPEN_SETS, ApprovalState, RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED, OPEN_SETS, RunState
 from backfill_assets.report.at_work import WorkInProgress
 from backfill_assets.report.page import (
     Items,
@@ -26,7 +26,7 @@ from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.replays import open_replays_table
-from backfill_assets.report.screens.runs import partitions_of, problem_notes, state, state_of
+from backfill_assets.report.screens.runs import approval, partitions_of, problem_notes, state, state_of
 from backfill_assets.report.screens.server import server_line
 from backfill_assets.report.screens.table_acts import acts_table
 from backfill_assets.report.sets import SetDocument
@@ -85,8 +85,7 @@ def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
 def _runs(runs: Sequence[RunSummary]) -> Table:
     # The id of a run begins with the name of its table.
     rows = [
-        (run_ref(run.record.run_id), run.record.kind, partitions_of(run), state(run), run.record.approval)
-        for run in runs
+        (run_ref(run.record.run_id), run.record.kind, partitions_of(run), state(run), approval(run)) for run in runs
     ]
     return table(["run", "kind", "partitions", "state", "approval"], rows, whole=["run", "state"])
 
@@ -97,7 +96,7 @@ def _sets(sets: Sequence[SetDocument]) -> Table:
             set_ref(each.record.set_id, each.record.manifest.name),
             each.record.manifest.because,
             state_of(each.record.state),
-            ApprovalState.APPROVED if each.approved_by else ApprovalState.DRAFT,
+            approval(each),
             f"{sum(of.run.record.state is RunState.PUBLISHED for of in each.runs):,} of {len(each.runs):,}",
         )
         for each in sets

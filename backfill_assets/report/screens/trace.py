@@ -61,7 +61,7 @@ def _publications(found: Trace) -> Table:
         for each in found.publications
     ]
     heads = ["publication", "table", "at", "run", "release", "asked by", "approved by", "reason"]
-    return table(heads, rows)
+    return table(heads, rows, whole=["publication", "run"])
 
 
 def _rows(found: ContributingRows) -> Section | None:

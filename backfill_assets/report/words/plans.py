@@ -48,6 +48,7 @@ def publish_words(mode: PublishMode) -> str:
 def alternative_words(found: Alternative) -> NextStep:
     """What could be done instead of a plan, and what that costs."""
     cost = "" if found.cost is None else f"; about {cost_words(found.cost)}"
+    cost = "; it costs nothing" if found.cost is not None and not found.cost.core_seconds else cost
     match found.instead:
         case Instead.NOTHING:
             return step(f"nothing: none of {found.stays} is stale, so that every row is expected to be equal{cost}")
@@ -56,9 +57,12 @@ def alternative_words(found: Alternative) -> NextStep:
             return step(what, *([found.next_step] if found.next_step else []))
         case Instead.FORWARD:
             return step(
-                f"a fix forward: {found.stays} stays as the earlier release has computed it, and stale; the newer one "
-                f"computes the days after the last published one in any case{cost}"
+                f"a fix forward: {found.stays} keeps the rows of the earlier release and is listed as stale; the newer "
+                f"release only computes the days that follow, as it does in any case{cost}"
             )
+        case Instead.TOGETHER:
+            what = f"with {'; '.join(map(str, found.dependents))}, to see what becomes of it before anybody approves: "
+            return step(what, *([found.next_step] if found.next_step else []))
     assert_never(found.instead)
 
 

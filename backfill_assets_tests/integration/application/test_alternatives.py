@@ -32,7 +32,7 @@ def test_nothing_is_an_alternative_where_nothing_is_stale_and_costs_nothing(hand
     (found,) = instead(hand)
     assert (found.instead, found.stays.days, found.cost and found.cost.core_seconds) == (Instead.NOTHING, (MONTH,), 0)
     assert worded(alternative_words(found)) == (
-        "nothing: none of 2026-01, 1 month is stale, so that every row is expected to be equal; about 0 core seconds"
+        "nothing: none of 2026-01, 1 month is stale, so that every row is expected to be equal; it costs nothing"
     )
     assert instead(hand, mode=Mode.DRY_RUN) == ()
 

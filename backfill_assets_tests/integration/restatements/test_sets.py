@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import (
@@ -17,9 +19,14 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.records import PublicationIntent
 from backfill_assets.ledger.states import SetState
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
 from backfill_assets.report.screens.runs import progress_words
 from backfill_assets.report.sets import set_document
+from backfill_assets.report.words.plans import alternative_words
+from backfill_assets.restatements.errors import OnlyPart
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains.example import recent_sales, sales_monthly
 from backfill_assets_tests.support import operations
@@ -37,6 +44,7 @@ from backfill_assets_tests.support.month import (
 )
 from backfill_assets_tests.support.shop import RECENT, Shop, sale
 
+WITH_DEPENDENTS = SetRequest(table=RECENT, with_dependents=True, reason="is it right?", by="ana")
 ANA = Acting(by="ana", recorder=Unrecorded())
 
 
@@ -69,6 +77,32 @@ def test_a_late_sale_moves_exactly_what_rests_on_it_in_both_tables(late: Shop) -
     assert versions == {table: late.ws.lake.open(table).version() for table in (RECENT, TOTALS)}
     assert [found.ranges for found in operations.stale_tables(late.ws)] == [(), (), ()]
     assert audit(late.ws).problems == ()
+
+
+def test_a_run_and_what_depends_on_it_can_be_seen_together_as_its_plan_says(shop: Shop) -> None:
+    days = DayRange.inclusive(CARNIVAL, CARNIVAL + timedelta(days=1))
+    asked = PlanRequest(table=RECENT, days=days, reason="is it right?", by="ana")
+    (found,) = (each for each in described_plan(shop.ws, plan(shop.ws, asked)).alternatives if each.dependents)
+    assert worded(alternative_words(found)) == (
+        f"with {TOTALS} 2026-02, 1 month, to see what becomes of it before anybody approves: backfill plan {RECENT} "
+        "--with-dependents --from 2026-02-16 --to 2026-02-17 --reason 'is it right?' --by NAME"
+    )
+    planned = operations.plan_set(shop.ws, replace(WITH_DEPENDENTS, days=days))
+    assert isinstance(planned, PlannedSet)
+    built = [(each.manifest.table, each.manifest.partitions) for each in planned.plans]
+    assert (built, planned.left_out) == ([(RECENT, tuple(days)), (TOTALS, (FEBRUARY.start,))], ())
+    assert planned.manifest.because == f"{RECENT}:{days} with what depends on it"
+
+
+def test_named_days_with_what_depends_on_them_are_planned_whole_or_in_the_part_that_was_asked_for(shop: Shop) -> None:
+    request = replace(WITH_DEPENDENTS, days=DayRange.inclusive(FEBRUARY.last, FEBRUARY.last + timedelta(days=2)))
+    with pytest.raises(OnlyPart, match="2 of 4 partitions asked for can be planned"):
+        operations.plan_set(shop.ws, request)
+    planned = operations.plan_set(shop.ws, replace(request, partial=True))
+    assert isinstance(planned, PlannedSet)
+    assert [each.manifest.table for each in planned.plans] == [RECENT, TOTALS]
+    (left,) = planned.left_out
+    assert (left.table, left.why) == (RECENT, WhyLeftOut.INCOMPLETE)
 
 
 @pytest.mark.long

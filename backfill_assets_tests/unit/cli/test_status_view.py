@@ -103,6 +103,25 @@ def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
         assert word in line
 
 
+@pytest.mark.parametrize(
+    ("state", "of_set", "agreed"),
+    [
+        (RunState.PASSED, SetState.PLANNED, "DRAFT"),
+        (RunState.ROLLED_BACK, SetState.ROLLED_BACK, "withdrawn"),
+        (RunState.VERIFIED, SetState.VERIFIED, "not needed"),
+    ],
+)
+def test_an_approval_that_a_rollback_withdrew_and_one_that_nothing_needs_are_told_from_one_that_is_missing(
+    state: RunState, of_set: SetState, agreed: str
+) -> None:
+    found, its_set = run(1, state), replace(restatement(of_set), approved_by=None)
+    shown = lines(replace(STATUS, runs=(found,), sets=(its_set,)), 160)
+    (of_run,) = (line for line in shown if line.startswith(found.record.run_id))
+    assert of_run.endswith(f"{state}  {agreed}")
+    (line,) = (line for line in shown if line.startswith("set."))
+    assert re.split(r"\s{2,}", line)[-2] == agreed
+
+
 def test_a_pilot_is_listed_and_answered_with_the_rows_that_it_changes() -> None:
     found = run(1, RunState.PASSED)
     scope = PublishMode(kind=PublishKind.PILOT, scope=Scope(where=(("jurisdiction", "IN"),)))

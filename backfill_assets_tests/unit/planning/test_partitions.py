@@ -54,11 +54,15 @@ def test_a_list_names_each_of_its_days_once_in_order() -> None:
     assert found == tuple(date(2006, 2, number) for number in (1, 2, 3))
 
 
-@pytest.mark.parametrize(
-    "text", ["", "yesterday", "2006-13", "2006-02-30", "06-02", "2006-2", "20060203", "9999-12-31", "9999"]
-)
+@pytest.mark.parametrize("text", ["", "yesterday", "06-02", "2006-2", "20060203"])
 def test_what_names_no_days_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(InvalidRange, match="neither a date like 2006-07-01 nor a month"):
+        days_named(text)
+
+
+@pytest.mark.parametrize("text", ["2006-13", "2006-02-30", "9999-12-31", "9999"])
+def test_a_day_that_no_calendar_has_is_not_called_a_wrong_form(text: str) -> None:
+    with pytest.raises(InvalidRange, match=f"'{text}' is not in the calendar"):
         days_named(text)
 
 

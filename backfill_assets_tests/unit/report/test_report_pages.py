@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from dataclasses import replace
@@ -18,9 +19,9 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult, SampledRow
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
-from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
 from backfill_assets.planning.impact import TablePartitions
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.glossary import glossary
@@ -36,6 +37,7 @@ from backfill_assets.report.measured import (
 )
 from backfill_assets.report.page import page as table_page
 from backfill_assets.report.publications import PublicationDocument
+from backfill_assets.report.reach import DependentMoves
 from backfill_assets.report.report import Level, RunReport, level_of
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
@@ -141,6 +143,17 @@ def test_what_moves_comes_before_what_depends_on_it_the_gates_and_the_rows() -> 
     titles = re.findall(r"<h2>([^<]+)</h2>", text)
     assert titles[:5] == ["Verdict", "Totals", "Before and after, by shop", "What depends on it", "Gates"]
     assert titles.index("Gates") < titles.index("Rows that move") < titles.index("About this run")
+
+
+def test_what_depends_on_a_waiting_run_says_how_its_figures_are_seen_first_and_only_while_that_can_be_done() -> None:
+    moved = DependentMoves(table="gold.sales", partitions=Partitions(Grain.MONTHLY, (date(2026, 1, 1),)), cells=())
+    waiting = replace(report(), dependents=(moved,))
+    asked = f"backfill plan silver.orders --with-dependents --from {FIRST} --to {days(3)[-1]}"
+    assert asked in html.unescape(page(waiting)[0])
+    for other in (waiting.run.record.state, RunState.PUBLISHED):
+        record = replace(waiting.run.record, state=other, approval=ApprovalState.APPROVED)
+        decided = replace(waiting, run=replace(waiting.run, record=record))
+        assert "--with-dependents" not in page(decided)[0]
 
 
 def test_the_contents_name_every_part_of_a_page_once() -> None:
@@ -380,7 +393,7 @@ def test_what_is_left_out_of_rows_is_counted_in_rows_and_no_row_is_cut() -> None
     console = Console(record=True, width=200, file=StringIO())
     show(console, table_page("Rows", sample_table(rows)))
     shown = console.export_text()
-    assert "... 5 more; --json has all" in shown
+    assert "... 5 more, which --json prints as well" in shown
     assert shown.count("row-") == 5, "of five lines each: the fifth begins in the 21st line of 24 and is whole"
     assert "... 5 more ..." in markdown_page(table_page("Rows", sample_table(rows)))
 
