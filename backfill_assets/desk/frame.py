@@ -13,15 +13,14 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from backfill_assets.core.wording import visible
-from backfill_assets.report.html import Html, source
+from backfill_assets.report.html import Html, policy, source
 from backfill_assets.report.page import Page, Place, Ref
 from backfill_assets.report.screens.desk import query
 from backfill_assets.report.values import text_of
 
 HEADERS = {
     # Links and forms of the desk itself are all that a page can follow: a value that was not escaped could do nothing.
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'",
+    "Content-Security-Policy": f"{policy()}; form-action 'self'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
@@ -124,11 +123,12 @@ def shown(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n{again}<title>{title} \u00b7 backfill'
         '</title>\n<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
-        '<header><nav aria-label="Pages">{links}</nav>\n'
+        '<a class="skip" href="#content">Skip to the content</a>\n<header><nav aria-label="Pages">{links}</nav>\n'
         '<form method="get" action="/search" role="search"><input name="q" type="search" aria-label="Search" required '
         'placeholder="a run, a set, a publication, a table, a person, a reason" autocomplete="off">'
         "<button>Search</button></form></header>\n"
-        "<main>\n<h1>{heading}</h1>\n{asked}\n{body}\n</main>\n</body>\n</html>\n"
+        '<main id="content" tabindex="-1">\n<h1>{heading}</h1>\n{asked}\n{body}\n</main>\n'
+        "<script>{script}</script>\n</body>\n</html>\n"
     )
     text = shape.format(
         again=again,
@@ -138,5 +138,6 @@ def shown(
         heading=html.value(page.title),
         asked=asked,
         body=html.blocks(page.blocks),
+        script=source("page.js"),
     )
     return HTMLResponse(text, status_code=status, headers=HEADERS)

@@ -127,6 +127,12 @@ def days_between(text: str) -> DayRange:
     return DayRange.inclusive(start.start, end.last)
 
 
+def are_apart(some: Partitions, others: Partitions) -> bool:
+    """Whether all of some partitions are before or after all of the others, with at least one between them."""
+    after = next_partition(some.grain, others.days[-1]) < some.days[0]
+    return after or next_partition(some.grain, some.days[-1]) < others.days[0]
+
+
 def days_listed(text: str) -> tuple[date, ...]:
     """The days of a list: `2026-01-01..2026-01-03,2026-01-07`."""
     found: set[date] = set()

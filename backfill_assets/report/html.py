@@ -179,7 +179,6 @@ def _sorted_by(value: Value) -> Markup:
 def html_file(page: Page) -> str:
     """A page as one self-contained HTML file, whose tables can be sorted."""
     html = Html()
-    script = source("page.js")
     body = Markup("<h1>{}</h1>\n{}\n{}").format(html.value(page.title), _contents(html, page), _parts(html, page))
     shape = Markup(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -189,12 +188,12 @@ def html_file(page: Page) -> str:
         "<script>{script}</script>\n</body>\n</html>\n"
     )
     return shape.format(
-        policy=_policy(script),
+        policy=policy(),
         title=text_of(page.title),
         style=source("page.css"),
         body=body,
         terms=_terms(body),
-        script=script,
+        script=source("page.js"),
     )
 
 
@@ -233,9 +232,9 @@ def _terms(body: str) -> Markup:
     return shape.format(terms) if terms else Markup()
 
 
-def _policy(script: str) -> str:
-    """What the file may do: show its own style and its empty icon, and run exactly its own script."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+def policy() -> str:
+    """What a page may do: show its own style and its empty icon, and run exactly its own script."""
+    digest = base64.b64encode(hashlib.sha256(source("page.js").encode()).digest()).decode()
     return (
         f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
     )

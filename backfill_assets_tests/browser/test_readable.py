@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.report.calendar import Calendar, TableCalendar
-from backfill_assets.report.html import html_file, no_links
+from backfill_assets.report.html import Linked, html_file, no_links
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
@@ -111,9 +111,8 @@ def test_charts_stand_beside_each_other_where_there_is_room(browsing: BrowserCon
     page.close()
 
 
-def test_a_calendar_shows_the_names_of_its_months_on_a_wide_and_a_narrow_screen(
-    browsing: BrowserContext, tmp_path: Path
-) -> None:
+def a_year(linked: Linked) -> str:
+    """The calendar of a year with a daily and a monthly table, as a file."""
     tables = tuple(
         TableCalendar(
             table=f"a.{grain}",
@@ -128,12 +127,45 @@ def test_a_calendar_shows_the_names_of_its_months_on_a_wide_and_a_narrow_screen(
         for grain in Grain
     )
     year = Calendar(year=FIRST.year, years=(FIRST.year,), as_of=datetime(2030, 1, 1, tzinfo=UTC), tables=tables)
-    drawn = calendar_page(year, Colouring.STATE, no_links, stale_as_of=None, is_current=True, problem=None)
+    drawn = calendar_page(year, Colouring.STATE, linked, stale_as_of=None, is_current=True, problem=None)
+    return html_file(drawn)
+
+
+def test_arrow_keys_move_in_a_calendar_of_which_one_day_is_a_tab_stop(browsing: BrowserContext, tmp_path: Path) -> None:
     file = tmp_path / "calendar.html"
-    file.write_text(html_file(drawn), encoding="utf-8")
+    file.write_text(a_year(lambda ref: f"#{ref.id}"), encoding="utf-8")
     page = browsing.new_page()
     page.goto(file.as_uri())
-    assert page.locator("svg text").count() > 12 * len(tables)
+    stops = page.locator('svg a[tabindex="0"]')
+    assert stops.evaluate_all("all => all.map(each => each.getAttribute('href'))") == ["#2026-12-31", "#2026-12-01"]
+    stops.first.focus()
+    for key, day in (
+        ("ArrowUp", "2026-12-30"),
+        ("ArrowLeft", "2026-12-23"),
+        ("ArrowRight", "2026-12-30"),
+        ("Home", "2026-01-01"),
+        ("ArrowUp", "2026-01-01"),
+        ("ArrowDown", "2026-01-02"),
+        ("End", "2026-12-31"),
+    ):
+        page.keyboard.press(key)
+        assert page.evaluate("document.activeElement.getAttribute('href')") == f"#{day}", key
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#2026-12-01", "the next table"
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Enter")
+    assert page.url.endswith("#2026-11-01")
+    page.close()
+
+
+def test_a_calendar_shows_the_names_of_its_months_on_a_wide_and_a_narrow_screen(
+    browsing: BrowserContext, tmp_path: Path
+) -> None:
+    file = tmp_path / "calendar.html"
+    file.write_text(a_year(no_links), encoding="utf-8")
+    page = browsing.new_page()
+    page.goto(file.as_uri())
+    assert page.locator("svg text").count() > 12 * len(Grain)
     assert cut_off(page, WIDE) == []
     assert cut_off(page, NARROW) == []
     assert low_letters(page) == []

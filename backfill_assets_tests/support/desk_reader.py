@@ -32,7 +32,7 @@ class Answer:
     @property
     def words(self) -> str:
         """Its text without tags, spaces as single ones."""
-        body = self.text.partition("<main>")[2]
+        body = self.text.partition("<main ")[2].partition(">")[2].partition("</main>")[0]
         return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]*>", " ", body))).strip()
 
 

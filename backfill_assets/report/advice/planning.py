@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.planning import errors
-from backfill_assets.planning.partitions import MalformedDays, Partitions, ReversedRange, compress
+from backfill_assets.planning.partitions import MalformedDays, Partitions, ReversedRange, are_apart, compress
 from backfill_assets.report.advice.filling import how_to_fill, joined
 from backfill_assets.report.advice.left_out import added_again
 from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, Option, do, step
@@ -41,7 +41,7 @@ def of_planning(error: BackfillError) -> Advice | None:
             if missing.days[0] < error.first_day:
                 return EARLIER_FIRST_DAY
             held = error.held.get(table)
-            if held and (missing.days[-1] < held.days[0] or missing.days[0] > held.days[-1]):
+            if held and are_apart(missing, held):
                 # Perhaps another year was meant: to declare that nothing happened would make up a history.
                 first = "land the missing files" if table.startswith("bronze.") else "build what is missing"
                 return f"choose other days: {table} has {held.span}; or {first} first"

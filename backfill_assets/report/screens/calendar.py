@@ -183,7 +183,7 @@ def _drawn(table: TableCalendar, calendar: Calendar, colours: _Colours, linked: 
             parts += _path(f"M{x + 1} {y + 10}l{min(width - 2, 9)} -9", "slash")
         shapes.append(_link(linked(partition_ref(table.table, day)), label, parts))
     height = _HEAD + (7 if is_daily else 1) * _CELL + _FOOT
-    return _svg(f"{table.table} in {calendar.year}", height, shapes)
+    return _svg(f"{table.table} in {calendar.year}", height, shapes, in_row=7 if is_daily else 1)
 
 
 def _label(table: TableCalendar, day: date, as_of: datetime, *, is_stale: bool) -> str:
@@ -200,10 +200,14 @@ def _label(table: TableCalendar, day: date, as_of: datetime, *, is_stale: bool) 
     )
 
 
-def _svg(title: str, height: float, shapes: Iterable[Markup]) -> Markup:
-    """A drawing whose shapes lead somewhere is a group of these for whoever hears it, and not one picture."""
-    shape = Markup('<svg viewBox="0 0 {} {:.0f}" role="group" aria-label="{}">{}</svg>')
-    return shape.format(_WIDTH, height, visible(title), Markup().join(shapes))
+def _svg(title: str, height: float, shapes: Iterable[Markup], *, in_row: int) -> Markup:
+    """A drawing whose shapes lead somewhere is a group of these for whoever hears it, and not one picture.
+
+    Args:
+        in_row: By how many shapes the arrow keys move to the left and to the right.
+    """
+    shape = Markup('<svg viewBox="0 0 {} {:.0f}" role="group" aria-label="{}" data-arrows="{}">{}</svg>')
+    return shape.format(_WIDTH, height, visible(title), in_row, Markup().join(shapes))
 
 
 def _rect(x: float, y: float, width: float, height: float, style: str) -> Markup:

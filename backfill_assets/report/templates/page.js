@@ -12,6 +12,21 @@ for (const head of document.querySelectorAll("thead th")) {
     body.append(...[...body.rows].sort((a, b) => up ? order(a, b) : order(b, a)));
   });
 }
+// Of a drawing of many links one is a tab stop; the arrow keys move on from it.
+for (const drawing of document.querySelectorAll("svg[data-arrows]")) {
+  const links = [...drawing.querySelectorAll("a")], step = Number(drawing.dataset.arrows), last = links.length - 1;
+  const moves = { ArrowUp: -1, ArrowDown: 1, ArrowLeft: -step, ArrowRight: step, Home: -last, End: last };
+  const stop = (link) => links.forEach((each) => each.setAttribute("tabindex", each === link ? "0" : "-1"));
+  drawing.addEventListener("keydown", (event) => {
+    const at = links.indexOf(document.activeElement);
+    if (at < 0 || !(event.key in moves)) return;
+    event.preventDefault();
+    const next = links[Math.min(Math.max(at + moves[event.key], 0), last)];
+    stop(next);
+    next.focus();
+  });
+  stop(links[last]);
+}
 const unfold = () => {
   document.getElementById(location.hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
 };

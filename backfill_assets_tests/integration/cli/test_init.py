@@ -61,8 +61,8 @@ def readme(shop: Path) -> list[str]:
 
 def with_ids(commands: str, name: str, field: str) -> str:
     printed = f"python -c 'import json, sys; print(json.load(sys.stdin)[\"{field}\"])'"
-    plan = re.compile(r"^(backfill plan .*?) +(#.*)?$", flags=re.MULTILINE)
-    used = re.sub(rf"\b{name}(?= )", f"${name}", commands)
+    plan = re.compile(r"^(backfill plan .*?)(?: +#.*)?$", flags=re.MULTILINE)
+    used = re.sub(rf"\b{name}\b", f"${name}", commands)
     return plan.sub(lambda found: f"{name}=$({found[1]} --json | {printed})", used)
 
 

@@ -69,7 +69,9 @@ def test_a_late_sale_moves_bronze_and_what_a_restatement_computes(shop: Shop) ->
 def test_a_day_without_sales_is_declared_empty_by_a_person_and_counts_as_built(shop: Shop) -> None:
     eleventh = date(2026, 1, 11)
     load = partial(operations.plan_load, shop.ws, SALES, by="ana", reason="closed that day")
-    with refused(MissingInput, match=r"nothing has landed for 2026-01-11, 1 day.*--to 2026-01-11 --empty --by"):
+    with refused(
+        MissingInput, match=r"nothing has landed for 2026-01-11, 1 day.*--to 2026-01-11 --empty --reason WHY --by"
+    ):
         load(partitions=(eleventh,))
     with pytest.raises(
         Refused, match=r"2026-01-10, 1 day of bronze\.sales cannot be declared empty: events for those days"

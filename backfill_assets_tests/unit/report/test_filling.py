@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import date
 
+import pytest
+
 from backfill_assets.ledger.errors import NotCancellable
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.manifest_parts import PinnedInput
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.advice.filling import _MOST, how_to_fill, plan_again
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
@@ -50,6 +53,29 @@ def test_days_without_events_are_declared_and_many_ranges_are_shortened() -> Non
         said = worded(how_to_fill("silver.sales", Grain.DAILY, apart[:count]))
         assert said.count("backfill plan") == _MOST
         assert said.endswith("--by NAME" if more is None else f"; and {more} more in the same way")
+
+
+@pytest.mark.parametrize(
+    ("lacks", "said"),
+    [
+        (date(2026, 2, 1), "land the missing files; if nothing happened on these days"),
+        (date(2025, 12, 31), "land the missing files; if nothing happened on these days"),
+        (
+            date(2026, 2, 2),
+            "choose other days: bronze.sales has 2026-01-01..2026-01-31; or land the missing files first",
+        ),
+        (date(2025, 1, 31), "choose other days: bronze.sales has 2026-01-01..2026-01-31; or land"),
+    ],
+)
+def test_nobody_is_advised_to_declare_days_empty_that_are_apart_from_those_of_a_source(lacks: date, said: str) -> None:
+    held = Partitions.of(Grain.DAILY, DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 31)))
+    error = IncompleteWindows(
+        table="silver.totals",
+        missing={"bronze.sales": Partitions.of(Grain.DAILY, [lacks])},
+        held={"bronze.sales": held},
+        first_day=date(2000, 1, 1),
+    )
+    assert (advised(error) or "").startswith(said)
 
 
 def test_what_is_published_is_rolled_back_and_not_cancelled() -> None:
