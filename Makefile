@@ -42,10 +42,14 @@ ON_A_STORE = $(addprefix backfill_assets_tests/integration/, \
 # Tests of captures and replays, each family with its real server.
 CAPTURES = backfill_assets_tests/integration/capture backfill_assets_tests/integration/deliver
 
+# With the lowest versions that pyproject.toml allows, what newer ones of others warn of is no failure.
+LOWEST_TESTS = -m pytest --numprocesses $(WORKERS) --dist loadfile --override-ini filterwarnings=default \
+	-m "not long" $(PYTEST_ARGS) $(END_TO_END) backfill_assets_tests/unit
+
 # The way of a run by the commands that a person types: landed, planned, approved, staged, gated, published, undone.
 END_TO_END = backfill_assets_tests/acceptance/test_cli.py::test_a_restatement_from_plan_to_rollback
 
-.PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev release lock upgrade clean docs docs-site bench
+.PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-lowest test-cluster test-faults dev release lock upgrade clean docs docs-site bench
 .DEFAULT_GOAL := help
 
 help:
@@ -66,6 +70,7 @@ help:
 	@echo "              object store (PART=1/3 for the first of three sittings; HOW=twice kills again, and the recovery too)"
 	@echo "make test-cluster  one restatement of a quarter in a folder and, with the lake in an object store, on this machine, a"
 	@echo "              standalone cluster and Spark Connect: equal rows and verdicts"
+	@echo "make test-lowest  the unit tests and a restatement by the commands, with the lowest versions that pyproject.toml allows"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
 	@echo "make bench    what governing costs, as ratios measured in turns (SIZE=small, medium or full; BENCH_ARGS=... for"
 	@echo "              benchmarks/bench.py, such as --results benchmarks, which writes RESULTS.md)"
@@ -127,6 +132,10 @@ test-s3-faults: setup
 	$(RUN) BACKFILL_TEST_LAKE=s3 $(TRIED) backfill_assets_tests.faults.crashes --workers $(WORKERS) \
 		--how "$(HOW)" --part $(PART)
 	$(RUN) BACKFILL_TEST_LAKE=s3 $(TRIED) backfill_assets_tests.faults.interleavings --count 2000 --workers $(WORKERS)
+
+test-lowest: setup
+	@cd "$(ROOT)" && tools/setup.sh eatmydata lowest
+	$(RUN) $$(command -v eatmydata) .venv-lowest/bin/python $(LOWEST_TESTS)
 
 test-cluster: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata s3

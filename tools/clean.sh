@@ -26,7 +26,7 @@ for path in data/* data/.[!.]*; do
     *) remove "$path" ;;
     esac
 done
-remove .venv .venv.turn .venv-docs build dist artifacts spark-warehouse metastore_db derby.log
+remove .venv .venv.turn .venv-docs .venv-lowest build dist artifacts spark-warehouse metastore_db derby.log
 remove .pytest_cache .mypy_cache .ruff_cache .hypothesis
 remove .telemetry .logs_queue .nux history schedules storage logs
 find . -name __pycache__ -type d -prune -exec rm -rf {} +

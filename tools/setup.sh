@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [registry] [kinesis] [prometheus] [readers] [chromium] [site]
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [registry] [kinesis] [prometheus] [readers] [chromium] [site] [lowest]
 #
 #   (java and python when nothing is named)
 #
@@ -27,6 +27,7 @@
 # chromium    a browser for the tests of pages, which fail without it, and axe-core, which tells whether a page can be read, by
 #             npm into the same cache.
 # site        what builds the documentation site (requirements-docs.lock), in .venv-docs.
+# lowest      this project with the lowest versions that pyproject.toml allows, in .venv-lowest.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
 #
@@ -38,6 +39,7 @@ readonly MINIMUM_JAVA=17
 readonly LOCKS=(requirements-build.lock requirements.lock)
 readonly VENV=.venv
 readonly SITE=.venv-docs
+readonly LOWEST=.venv-lowest
 readonly STAMP=$VENV/setup.stamp
 readonly ENVIRONMENT=$VENV/setup.env # what the Makefile reads before it starts a program
 readonly CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/backfill_assets
@@ -447,6 +449,25 @@ ensure_site() {
     has_site || fetch_site || stop "what builds the site could not be fetched; the lines above say why."
 }
 
+has_lowest() { [ "$(cat "$LOWEST/project.cksum" 2>/dev/null)" = "$(cksum <pyproject.toml)" ]; }
+
+fetch_lowest() {
+    local uv=$VENV/bin/uv versions
+    versions=$(mktemp)
+    say "Installing the lowest versions that pyproject.toml allows (a minute, once)."
+    rm -rf "$LOWEST"
+    quietly "$VENV/bin/python" -m venv --without-pip "$LOWEST" && follow_pip &&
+        quietly "$uv" pip compile --quiet --python "$VENV/bin/python" --resolution lowest-direct --all-extras \
+            --no-header --no-annotate --output-file "$versions" pyproject.toml &&
+        quietly "$uv" pip sync -p "$LOWEST/bin/python" "$versions" &&
+        quietly "$uv" pip install -p "$LOWEST/bin/python" --no-deps --editable . &&
+        cksum <pyproject.toml >"$LOWEST/project.cksum"
+}
+
+ensure_lowest() {
+    has_lowest || fetch_lowest || stop "the lowest versions could not be installed; the lines above say why."
+}
+
 spark_reader_sums() { cat deploy/readers/requirements-spark.lock deploy/readers/pom.xml | cksum; }
 
 has_spark_reader() { [ "$(cat "$CACHE/spark-reader/cksum" 2>/dev/null)" = "$(spark_reader_sums)" ]; }
@@ -519,6 +540,7 @@ for need in "$@"; do
     kinesis) ensure_kinesis ;;
     prometheus) ensure_prometheus ;;
     readers) ensure_readers ;;
+    lowest) ensure_lowest ;;
     site) ensure_site ;;
     chromium) ensure_chromium ;;
     *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, registry, kinesis, prometheus, readers, chromium and site." ;;

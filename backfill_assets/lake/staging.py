@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
@@ -90,9 +91,23 @@ def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapp
                 metadata = pq.read_metadata(opened).metadata or {}
             recorded = metadata.get(b"org.apache.spark.sql.parquet.row.metadata", b'{"fields": []}')
             fields = json.loads(recorded)["fields"]
-            columns = tuple((column["name"], json.dumps(column["type"])) for column in fields)
+            columns = tuple((column["name"], json.dumps(_as_declared(column["type"]))) for column in fields)
             found.setdefault(columns, file.path)
     return found
+
+
+def _as_declared(kind: Any) -> Any:
+    """A recorded type with strings as they are declared: over Spark Connect, a cast to `StringType()` is recorded as a
+    string with the collation that every string has."""
+    match kind:
+        case "string collate UTF8_BINARY":
+            return "string"
+        case dict():
+            return {key: value if key == "name" else _as_declared(value) for key, value in kind.items()}
+        case list():
+            return [_as_declared(each) for each in kind]
+        case _:
+            return kind
 
 
 def _data_file(files: Files, state: FileState) -> DataFile:

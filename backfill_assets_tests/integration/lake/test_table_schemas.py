@@ -14,6 +14,7 @@ from pyspark.sql.types import DateType, IntegerType, LongType, StringType, Struc
 
 from backfill_assets.core.errors import Refused, TargetChanged
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, attempt_of, contract_of
+from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lake.swap import Exchange, SwapOrder, exchanged, fence, swap
 from backfill_assets.lake.tables import Lake, schema_of
 from backfill_assets_tests.support.lakes import folder_of
@@ -143,3 +144,19 @@ def test_the_path_of_a_file_names_the_version_of_its_contract() -> None:
     assert of(attempt_of("0001-ab12cd34", 1)) == of("0001-ab12cd34") == 1
     assert of(attempt_of("0001-ab12cd34", 12)) == 12
     assert contract_of(EMPTY_FILE_SET) == 1
+
+
+def test_a_string_recorded_with_the_collation_of_every_string_is_a_string_and_its_name_stays(lake: Lake) -> None:
+    usual, other = "string collate UTF8_BINARY", "string collate UNICODE"
+    parts = {"type": "struct", "fields": [{"name": usual, "type": {"type": "array", "elementType": usual}}]}
+    fields = [{"name": "number", "type": "integer"}, {"name": "place", "type": usual}, {"name": "parts", "type": parts}]
+    declared = json.loads(json.dumps(fields).replace(f'"type": "{usual}"', '"type": "string"'))
+    declared[2]["type"]["fields"][0]["type"]["elementType"] = "string"
+    path = folder_of(lake, TABLE) / "_runs" / "part-0.parquet"
+    path.parent.mkdir()
+    for recorded, expected in ((fields, declared), ([{"name": "place", "type": other}],) * 2):
+        written = {"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": recorded})}
+        pq.write_table(pa.table({"number": [1]}).replace_schema_metadata(written), path)
+        file = DataFile(path="_runs/part-0.parquet", size_bytes=path.stat().st_size, rows=1)
+        (columns,) = footer_columns(lake, TABLE, [FileSet.of([file])])
+        assert columns == tuple((each["name"], json.dumps(each["type"])) for each in expected)

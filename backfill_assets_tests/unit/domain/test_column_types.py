@@ -15,6 +15,8 @@ from backfill_assets_tests.support.declared import DAILY, EVENTS, derived, sourc
 class Point(t.UserDefinedType):
     """A type of an author's own."""
 
+    __hash__ = t.DataType.__hash__  # which Spark 4.1 leaves out
+
     @classmethod
     def sqlType(cls) -> t.DataType:  # noqa: N802 - Spark's name
         return t.DoubleType()
