@@ -29,7 +29,7 @@ from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import new_lease
-from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
+from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.publication.moves_approval import capture_demand, require_may_approve
@@ -122,6 +122,8 @@ def capture(
         began = ws.clock()
         files = () if begun is None or waits else _captured(ws, own, table, found, begun, acting, pace=pace)
         seconds = (ws.clock() - began).total_seconds()
+    if begun is not None and files:
+        acting.recorder.captured(ws, table, begun.capture_id)
     landed = _land(ws, table, work, acting, confirmed_by=asked.confirmed_by, builds=builds)
     return CaptureReport(
         capture_id=None if begun is None else begun.capture_id,
@@ -306,12 +308,11 @@ def _complete_wholes(captures: Sequence[CaptureRecord], files: Sequence[Captured
 
     Of several states of the whole source the last one counts: an earlier one that was refused is never in its way.
     """
-    reached = {(each.capture_id, each.partition, each.range_to) for each in files}
+    reached = reached_by(files)
     begun = {each.capture_id for each in files}
     found: list[CaptureRecord] = []
     for each in (each for each in captures if each.is_whole and each.capture_id in begun):
-        ends = ((each.capture_id, span.partition, span.range_to) for span in each.spans)
-        if not each.is_scan or all(end in reached for end in ends):
+        if not each.is_scan or each.is_complete(reached):
             found = [*(earlier for earlier in found if not _has_days_of(each, earlier)), each]
     return {each.capture_id for each in found}
 

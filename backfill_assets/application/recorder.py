@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.workspace import Workspace
 
@@ -41,6 +42,9 @@ class Recorder(Protocol):
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """Records what readers see after a rollback, or after a publication that `recover` completed."""
 
+    def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
+        """Records what a capture has read."""
+
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         """Removes old records that no page shows from the recorder's history."""
 
@@ -63,6 +67,9 @@ class Unrecorded:
         """See `Recorder`."""
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
+        """See `Recorder`."""
+
+    def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
         """See `Recorder`."""
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:  # noqa: ARG002 - as the protocol has it
@@ -103,6 +110,9 @@ class LazyRecorder(Generic[R]):
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         self._recorder.landed(ws, record)
+
+    def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
+        self._recorder.captured(ws, source, capture_id)
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         return self._recorder.prune(as_of=as_of, dry_run=dry_run)

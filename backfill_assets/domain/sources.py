@@ -78,6 +78,7 @@ OF_A_SOURCE = {
         words="KafkaTopic(...), KinesisStream(...), PostgresTable(...), HttpApi(...) or LakeTable(...)",
         test=lambda value: value is None or isinstance(value, DeclaredStream),
     ),
+    "upstream": several(str, "the parts of an asset's key, such as ('raw', 'orders')"),
     "envelope": Kind(words="Debezium(...)", test=lambda value: value is None or isinstance(value, Debezium)),
     "replay": REPLAY,
     "most_withdrawn_percent": Kind(
@@ -120,6 +121,7 @@ class SourceTable:
         operation: How records name what they do to their key. Without it each record is a state of its key.
         most_withdrawn_percent: The share of keys that a complete extract may withdraw without a person's confirmation.
         capture: The stream that its files are captured from; files of people can land beside it.
+        upstream: The key of the asset of the same Dagster project that its rows come from, such as `("raw", "orders")`.
         envelope: States that its records are change events of Debezium, of which the row lands.
         replay: Allows that its records are replayed to topics, and says to which.
     """
@@ -140,6 +142,7 @@ class SourceTable:
     operation: Operations | None = None
     most_withdrawn_percent: float = 20
     capture: DeclaredStream | None = None
+    upstream: tuple[str, ...] = ()
     envelope: Debezium | None = None
     replay: KafkaReplay | None = None
     description: str = ""

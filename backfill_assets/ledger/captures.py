@@ -5,7 +5,7 @@ A file counts from its row here on. What landed of it is in `imports`, under the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
@@ -72,6 +72,14 @@ class CaptureRecord:
         """Whether it read a period once more, to land it as a complete extract."""
         return any(each.partition.startswith(SCAN) for each in self.spans)
 
+    def is_complete(self, reached: Collection[tuple[str, str, str]]) -> bool:
+        """Whether it was read to its end.
+
+        Args:
+            reached: As of `reached_by`, of its files at least.
+        """
+        return all((self.capture_id, span.partition, span.range_to) in reached for span in self.spans)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapturedFile:
@@ -108,6 +116,11 @@ class CapturedFile:
     format: str
     compression: str
     captured_at: datetime = field(kw_only=True)
+
+
+def reached_by(files: Iterable[CapturedFile]) -> set[tuple[str, str, str]]:
+    """Where files end: their capture, partition and last position."""
+    return {(each.capture_id, each.partition, each.range_to) for each in files}
 
 
 _capture = read_as(CaptureRecord)
@@ -160,12 +173,8 @@ class CaptureReads(Queries):
         """The positions of a stream that are files already. Cost: one row per file and one per capture."""
         records = {each.capture_id: each for each in self.records(source)}
         files = self.files(source, stream=stream)
-        reached = {(each.capture_id, each.partition, each.range_to) for each in files}
-        complete = {
-            capture_id
-            for capture_id, record in records.items()
-            if all((capture_id, span.partition, span.range_to) in reached for span in record.spans)
-        }
+        reached = reached_by(files)
+        complete = {capture_id for capture_id, record in records.items() if record.is_complete(reached)}
         return tuple(
             Captured(
                 partition=each.partition,

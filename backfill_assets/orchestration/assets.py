@@ -1,6 +1,7 @@
 """Assets of a domain, and the parts of a run that each executes.
 
 ```
+captured/<source>    the captures of a stream, which commands and the schedule `live` make
 bronze/<source>      plans a load, executes every part; its gates are checks on itself
 candidate/<derived>  plans (unless a manifest is given), executes the part STAGE
 validation/<derived> executes GATE; materialized whether the gates pass or fail
@@ -27,6 +28,7 @@ from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import described
+from backfill_assets.orchestration.captured import before_bronze
 from backfill_assets.orchestration.checks import gate_specs, summaries
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.partitions import partitions_definition, published_key, window_mapping
@@ -96,6 +98,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> dg.AssetsD
 
     @dg.asset(
         key=key,
+        deps=before_bronze(table),
         partitions_def=partitions_definition(table.partition.grain, first_day),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `recorded.materialized`

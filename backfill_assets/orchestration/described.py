@@ -83,6 +83,14 @@ def source(table: SourceTable) -> str:
     ).strip()
 
 
+def captures(table: SourceTable) -> str:
+    """The description of the asset of a source's captures."""
+    return (
+        f"What was captured for `{table.name}`: read once, kept as files, landed from there. Each partition is a "
+        f"capture, by `{words_of(do(Act.CAPTURE, table.short_name))}` or by the schedule `live`."
+    )
+
+
 def candidate(table: DerivedTable) -> str:
     """The description of a candidate asset."""
     return (

@@ -51,6 +51,7 @@ from backfill_assets.orchestration.dagster_internals import (
     serialize_value,
 )
 from backfill_assets.orchestration.dagster_internals import SqlEventLogStorageTable as Events
+from backfill_assets.orchestration.partitions import captured_key
 from backfill_assets.orchestration.tags import REFUSED
 
 Item = TypeVar("Item")
@@ -465,8 +466,10 @@ class TableColours(SqlEventLogStorage):
 
 @cache
 def _tables_of(domain: str) -> frozenset[str]:
-    """The tables of a domain; none where it cannot be loaded, as then there are no assets either."""
+    """The tables and captures of a domain; none where it cannot be loaded, as then there are no assets either."""
     try:
-        return frozenset(load_domain(domain, conditions=False).tables)
+        loaded = load_domain(domain, conditions=False)
+        captured = (captured_key(source) for source in loaded.sources if source.capture is not None)
+        return frozenset([*loaded.tables, *(".".join(key.path) for key in captured)])
     except BackfillError:
         return frozenset()

@@ -11,6 +11,7 @@ from backfill_assets.application.parts import Part
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import candidate_key, domain_assets, validation_key
+from backfill_assets.orchestration.captured import captured_assets
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.fresh import fresh_checks, fresh_key
 from backfill_assets.orchestration.partitions import first_day_of_data, published_key, relied_upon
@@ -101,7 +102,10 @@ def table_definitions(
     starts = starts if first_day is None else min(starts, first_day)
     with relied_upon():
         return Definitions(
-            assets=domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
+            assets=[
+                *captured_assets(workspace.domain),
+                *domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
+            ],
             asset_checks=fresh_checks(workspace.domain.derived, first_day=starts),
             jobs=jobs,
             resources=run_resources(workspace.settings, workspace.domain, open_session),

@@ -14,12 +14,14 @@ from pathlib import Path
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.domain import Table
+from backfill_assets.domain import SourceTable, Table
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.workspace import Workspace
 
 KEY_FORMAT = "%Y-%m-%d"
+CAPTURED = "captured"
+"""The group of the assets of captures, and the beginning of their keys."""
 
 
 def first_day_of_data(workspace: Workspace) -> date:
@@ -75,6 +77,11 @@ def window_mapping(*edges: TableInput) -> dg.TimeWindowPartitionMapping:
 def published_key(table: Table) -> dg.AssetKey:
     """The asset that readers know: the table's name, split at the dot."""
     return dg.AssetKey(table.name.split("."))
+
+
+def captured_key(source: SourceTable) -> dg.AssetKey:
+    """The asset of a source's captures."""
+    return dg.AssetKey([CAPTURED, source.short_name])
 
 
 def key_of(partition: date) -> str:

@@ -21,10 +21,12 @@ from backfill_assets.application.parts import Part
 from backfill_assets.core.errors import Unexpected
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.core.settings import Settings
+from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
+from backfill_assets.orchestration.captured import report_captures
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.event_log import BatchedEventLog, TableColours, as_accepted, one_commit
 from backfill_assets.orchestration.instance import open_instance
@@ -88,9 +90,15 @@ class DagsterRecorder:
     def catch_up(self, ws: Workspace) -> None:
         end_abandoned_runs(self.instance)
         show_accepted(ws, instance=self.instance)
+        for source in ws.domain.sources:
+            if source.capture is not None:
+                report_captures(ws, source, instance=self.instance)
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         report_landed(ws, record, instance=self.instance)
+
+    def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
+        report_captures(ws, source, instance=self.instance, again=capture_id)
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         return prune_history(self._settings, as_of=as_of, dry_run=dry_run)

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from backfill_assets.application.capture import Asked, capture, plan_capture
-from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.recorder import Acting, Recorder, Unrecorded
 from backfill_assets.capture.streams import Pace
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.clock import Clock
@@ -116,11 +116,12 @@ class StreamShop:
         *,
         builds: bool = False,
         pace: Pace | None = None,
+        recorder: Recorder | None = None,
         **asked: Any,
     ) -> CaptureReport:
         ws = self.open()
         try:
-            acting = Acting(by="ana", recorder=Unrecorded())
+            acting = Acting(by="ana", recorder=recorder or Unrecorded())
             wanted = Asked(first=first, last=last, **asked)
             return capture(ws, SALES, wanted, acting, reason="a test", pace=pace or Pace(), builds=builds)
         finally:

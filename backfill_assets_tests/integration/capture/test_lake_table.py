@@ -6,6 +6,7 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -15,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from dagster import AssetKey, AssetMaterialization
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
@@ -29,12 +31,15 @@ from backfill_assets.capture.errors import (
     VersionGone,
 )
 from backfill_assets.capture.streams import Pace
+from backfill_assets.core.errors import Refused
 from backfill_assets.domain import LakeTable, Operations, SourceTable
 from backfill_assets.landing.errors import WithdrawsTooMuch
+from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.report.command_line import explained
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains import captured_lake
 from backfill_assets_tests.support.captured_shop import FIRST, StreamShop, finished
+from backfill_assets_tests.support.dagster_record import open_record
 
 FEED = {"delta.enableChangeDataFeed": "true"}
 Sales = Mapping[str, int]
@@ -143,6 +148,30 @@ def test_a_snapshot_and_then_the_changes_of_every_version_are_the_rows_of_the_ta
     elsewhere.capture(None)
     shop_of("elsewhere").capture(None)
     assert elsewhere.bytes("table-*/*.parquet") == shop.bytes("table-*/*.parquet")
+
+
+def test_dagster_has_a_partition_for_each_capture_also_for_one_that_could_not_be_reported(shop_of: ShopOf) -> None:
+    shop, key = shop_of(), AssetKey(["captured", "sales"])
+    write(shop.table, sold(*range(60)))
+    shop.capture(None)
+    write(shop.table, sold(60, 61))
+    ws = shop.open()
+    with open_record(ws.settings) as instance:
+        recorder = DagsterRecorder(ws.settings, ExitStack(), instance)
+        shop.capture(None, recorder=recorder)
+        assert instance.get_materialized_partitions(key) == {"cap-000001", "cap-000002"}
+        assert set(instance.get_dynamic_partitions("backfill_captures_of_sales")) == {"cap-000001", "cap-000002"}
+        event = instance.get_latest_materialization_event(key)
+        assert event and event.asset_materialization
+        told = event.asset_materialization
+        numbers = {name: told.metadata[name].value for name in ("records", "files", "is complete")}
+        assert (told.partition, numbers) == ("cap-000002", {"records": 2, "files": 1, "is complete": True})
+        written = instance.event_log_storage.get_maximum_record_id()
+        recorder.catch_up(ws)
+        assert instance.event_log_storage.get_maximum_record_id() == written, "each is reported once"
+        with pytest.raises(Refused, match=r"captured\.sales shows what the ledger has accepted"):
+            instance.report_runless_asset_event(AssetMaterialization(key, partition="cap-000009"))
+    ws.close()
 
 
 @pytest.mark.long

@@ -24,6 +24,7 @@ from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import definitions_of, definitions_over
+from backfill_assets.orchestration.captured import before_bronze, captured_assets
 from backfill_assets.orchestration.checks import evaluations, summaries
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
 from backfill_assets.orchestration.described import REPORT, report_link
@@ -32,6 +33,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.domains import captured_lake
 from backfill_assets_tests.domains.example import DOMAIN
 from backfill_assets_tests.domains.orders import DOMAIN as ORDERS
 from backfill_assets_tests.support.orchestration_examples import environment
@@ -175,6 +177,22 @@ def test_the_table_that_readers_know_carries_the_gates_that_let_it_be_published(
         for asset in ("silver/recent_sales", "validation/recent_sales")
     }
     assert gates["silver/recent_sales"] - {"fresh"} == gates["validation/recent_sales"] != set()
+
+
+def test_a_captured_source_is_drawn_after_its_captures_and_these_after_the_asset_of_the_project(tmp_path: Path) -> None:
+    package = "backfill_assets_tests.domains.captured_lake"
+    settings = Settings.from_environment({**environment(tmp_path / "home"), "BACKFILL_DOMAIN": package})
+    graph = definitions_of(settings).resolve_asset_graph()
+    captured, bronze = AssetKey(["captured", "sales"]), AssetKey(["bronze", "sales"])
+    assert graph.get(bronze).parent_keys == {captured}
+    assert graph.get(captured).parent_keys == set() and not graph.get(captured).is_executable
+
+    raw = AssetKey(["raw", "sales"])
+    source = replace(captured_lake.plain, upstream=("raw", "sales"))
+    (spec,) = captured_assets(Domain(name="captured", package=package, sources=(source,), derived=()))
+    assert [dep.asset_key for dep in spec.deps] == [raw]
+    assert [dep.asset_key for dep in before_bronze(source)] == [captured]
+    assert [dep.asset_key for dep in before_bronze(replace(source, capture=None))] == [raw]
 
 
 def test_a_description_begins_with_what_the_table_is(definitions: Definitions) -> None:
