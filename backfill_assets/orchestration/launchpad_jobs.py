@@ -51,6 +51,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.command_line import words_of
+from backfill_assets.report.errors import NotTogether
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.planned import NothingPlanned
 from backfill_assets.report.requests import Act, NextStep, do, step
@@ -265,19 +266,30 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
         "transform_version": _optional(releases, f"{' or '.join(versions)}; the first by default."),
         **(of_references if table.references else {}),
         "mode": _optional(MODES, "What may become of the run; `backfill` by default."),
+        "with_dependents": _optional(bool, "Also what depends on it, as one set by the present releases."),
     }
 
     def act(launch: _Launch) -> None:
         by, typed = launch.person("requester"), launch.typed
-        request = PlanRequest(
-            table=table.name,
-            days=DayRange.inclusive(typed["first_day"], typed["last_day"]),
-            reason=launch.text("reason"),
-            by=by,
-            mode=typed.get("mode", Mode.BACKFILL),
-            transform_version=typed.get("transform_version"),
-            references=asked_references(typed.get("references"), typed.get("reference", [])),
-        )
+        asked: Any = {
+            "table": table.name,
+            "days": DayRange.inclusive(typed["first_day"], typed["last_day"]),
+            "reason": launch.text("reason"),
+            "by": by,
+            "mode": typed.get("mode", Mode.BACKFILL),
+            "references": asked_references(typed.get("references"), typed.get("reference", [])),
+        }
+        version = typed.get("transform_version")
+        if typed.get("with_dependents", False):
+            if version is not None:
+                raise NotTogether(
+                    why="a set rebuilds tables with their present transforms",
+                    leave="with_dependents",
+                    instead="leave transform_version out",
+                )
+            _plan_set(launch, SetRequest(**asked, with_dependents=True), by)
+            return
+        request = PlanRequest(**asked, transform_version=version)
         document = planning.described_plan(launch.ws, planning.plan(launch.ws, request))
         launch.about(document.plan.manifest.run_id, by)
         launch.says(markdown_page(page_of(document)))
@@ -311,6 +323,10 @@ def _plan_stale(launch: _Launch) -> None:
         table=launch.typed.get("table"),
         changed_code=launch.typed.get("changed_code", False),
     )
+    _plan_set(launch, request, by)
+
+
+def _plan_set(launch: _Launch, request: SetRequest, by: str) -> None:
     document = planning.described_set_plan(launch.ws, planning.plan_set(launch.ws, request))
     launch.says(markdown_page(page_of(document)))
     if isinstance(document, NothingPlanned):

@@ -29,7 +29,12 @@ PLANNED, STALE = "planned", "stale"
 """Entries of the job that plans, beside one per derived table."""
 
 NEXT = "next"
-OF_A_PLAN = {"first": "first_day", "last": "last_day", "references": "references"}
+OF_A_PLAN = {
+    "first": "first_day",
+    "last": "last_day",
+    "references": "references",
+    "with_dependents": "with_dependents",
+}
 """Options of a plan that its entry in the launchpad has as well, by their names there."""
 
 LEFT_OPEN = {"by", "reason"}

@@ -20,8 +20,9 @@ from markupsafe import Markup, escape
 from backfill_assets.core.wording import visible
 
 _WIDTH = 344
-_LEFT, _RIGHT, _LETTERS = 44, 14, 12
-"""The room beside the marks, for the numbers of an axis and half of its last label; the height of letters."""
+_LEFT, _RIGHT, _LETTERS, _LETTER = 44, 14, 12, 6.7
+"""The room beside the marks, for the numbers of an axis and half of its last label; the height of letters, and about
+how wide one is."""
 
 _ALONE, _OF_SEVERAL, _LANE = 130, 44, 36
 """The heights of a panel, of each of several panels, and of a lane with the name above it."""
@@ -30,8 +31,8 @@ _BETWEEN = 0.15
 """The room between two times, as a part of one."""
 
 _MOST_LETTERS = 42
-_MOST_NAMED = 3
-"""How many times of an axis are named: each has up to ten letters."""
+_MOST_INSTANTS = 3
+"""How many instants of an axis are named."""
 
 _LEAST, _THOUSAND, _MOST, _LARGEST = 1e-2, 1_000, 1e15, 1e300
 _HOUR, _WEEK = 3_600, 8 * 86_400
@@ -197,7 +198,7 @@ def _over_time(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any
     """Columns over time, in one panel or in several below each other, all on one scale."""
     has_panels = len(plot.rows) > 1
     encoding: dict[str, Any] = {
-        "x": _times(plot, texts),
+        "x": _times(plot, texts, _WIDTH - _LEFT - _RIGHT),
         "y": {
             "field": "value",
             "type": "quantitative",
@@ -226,7 +227,7 @@ def _in_lanes(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any]
             encoding["x"] = {"field": "value", "type": "quantitative", "axis": _numbers(plot, texts, plot.x)}
         case Form.CELLS:
             mark |= {"type": "rect", "height": _LETTERS}
-            encoding["x"] = _times(plot, texts)
+            encoding["x"] = _times(plot, texts, _WIDTH - 2 * _RIGHT)
         case Form.POINTS:
             mark |= {"type": "point", "filled": True, "size": 90, "opacity": 1}
             encoding["x"] = {
@@ -236,7 +237,7 @@ def _in_lanes(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any]
                 "axis": {
                     "title": texts(plot.x),
                     "grid": True,
-                    "tickCount": _MOST_NAMED,
+                    "tickCount": _MOST_INSTANTS,
                     "format": _instants(plot.seconds),
                 },
             }
@@ -252,27 +253,40 @@ def _in_lanes(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any]
     return {"width": _WIDTH - 2 * _RIGHT, "height": {"step": _LANE}, "mark": mark}, encoding
 
 
-def _times(plot: Plot, texts: _Texts) -> dict[str, Any]:
-    """An axis of times, some of which are named: the first, the last, and those between them at equal distances."""
-    last = len(plot.times) - 1
-    named = [texts(plot.times[round(last * step / (_MOST_NAMED - 1))]) for step in range(_MOST_NAMED)]
-    ends = [(named[-1], "right"), (named[0], "left")] if last else []
+def _times(plot: Plot, texts: _Texts, width: float) -> dict[str, Any]:
+    """An axis of times, of which the first and the last are named, and the middle one where there is room."""
+    named = _named(plot.times, width)
+    aside = [(texts(plot.times[place]), side) for place, side in named if side != "center"]
     return {
         "field": "at",
         "type": "ordinal",
         "scale": {"domain": [texts(time) for time in plot.times], "paddingOuter": 0, "paddingInner": _BETWEEN},
         "axis": {
             "title": texts(plot.x),
-            "values": list(dict.fromkeys(named)),
+            "values": [texts(plot.times[place]) for place, _ in named],
             "labelAngle": 0,
             "labelAlign": {
-                "condition": [{"test": f"datum.value === '{name}'", "value": side} for name, side in ends],
+                "condition": [{"test": f"datum.value === '{name}'", "value": side} for name, side in aside],
                 "value": "center",
             },
             "labelOverlap": False,
             "ticks": True,
         },
     }
+
+
+def _named(times: Sequence[str], width: float) -> Sequence[tuple[int, str]]:
+    """Which of some times are named, and at which side of their place: a name stays inside and clear of the others."""
+    last = len(times) - 1
+    half = max(map(len, times)) * _LETTER / 2
+    first_at, last_at, middle_at = (width * (place + 0.5) / len(times) for place in (0, last, round(last / 2)))
+    first = "center" if first_at >= half else "left"
+    end = "center" if width - last_at >= half else "right"
+    free_from = first_at + (half if first == "center" else 2 * half) + _LETTER
+    free_to = last_at - (half if end == "center" else 2 * half) - _LETTER
+    has_room = middle_at - half >= free_from and middle_at + half <= free_to
+    found = [(0, first), *([(round(last / 2), "center")] if has_room else []), (last, end)]
+    return found if last else found[:1]
 
 
 def _numbers(plot: Plot, texts: _Texts, title: str) -> dict[str, Any]:

@@ -137,24 +137,24 @@ def test_arrow_keys_move_in_a_calendar_of_which_one_day_is_a_tab_stop(browsing: 
     page = browsing.new_page()
     page.goto(file.as_uri())
     stops = page.locator('svg a[tabindex="0"]')
-    assert stops.evaluate_all("all => all.map(each => each.getAttribute('href'))") == ["#2026-12-31", "#2026-12-01"]
+    assert stops.evaluate_all("all => all.map(each => each.getAttribute('href'))") == ["#2006-12-31", "#2006-12-01"]
     stops.first.focus()
     for key, day in (
-        ("ArrowUp", "2026-12-30"),
-        ("ArrowLeft", "2026-12-23"),
-        ("ArrowRight", "2026-12-30"),
-        ("Home", "2026-01-01"),
-        ("ArrowUp", "2026-01-01"),
-        ("ArrowDown", "2026-01-02"),
-        ("End", "2026-12-31"),
+        ("ArrowUp", "2006-12-30"),
+        ("ArrowLeft", "2006-12-23"),
+        ("ArrowRight", "2006-12-30"),
+        ("Home", "2006-07-01"),
+        ("ArrowUp", "2006-07-01"),
+        ("ArrowDown", "2006-07-02"),
+        ("End", "2006-12-31"),
     ):
         page.keyboard.press(key)
         assert page.evaluate("document.activeElement.getAttribute('href')") == f"#{day}", key
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.getAttribute('href')") == "#2026-12-01", "the next table"
+    assert page.evaluate("document.activeElement.getAttribute('href')") == "#2006-12-01", "the next table"
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Enter")
-    assert page.url.endswith("#2026-11-01")
+    assert page.url.endswith("#2006-11-01")
     page.close()
 
 

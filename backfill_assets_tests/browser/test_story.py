@@ -163,13 +163,13 @@ def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures, home: Termina
     pages.says(f"{run_id} is PUBLISHED.")
 
     pages.switch("follow", on=True)
-    pages.wait_for_runs(FOLLOW, succeeded=1)
+    pages.wait_for_runs(FOLLOW, succeeded=3)  # two by commands, which built the home, and the one of the sensor
     # The command `follow` says that nothing is left when it ends; the sensor says so at its next tick.
     followed = workspace(home.home)
     told.wait_until_followed(followed)
     followed.close()
     assert pages.launch("decide", "roll_back", id=run_id, by="ben", reason=REGRET)
-    pages.wait_for_runs(FOLLOW, succeeded=2)
+    pages.wait_for_runs(FOLLOW, succeeded=4)
     return run_id
 
 
@@ -182,7 +182,7 @@ def reads(page: Page, report: str, pictures: Pictures) -> None:
     expect(page.locator("dl").first).to_contain_text(f"requested by ana: {REASON}")
     expect(page.locator("dl").first).to_contain_text("replace rows from release 2.4.1")
     expect(page.get_by_role("heading", name="Before and after, by jurisdiction, clock")).to_be_visible()
-    assert page.locator("svg").count() >= 3
+    assert page.locator(".plots figure").count() >= 2
     pictures.take(page, "report")
 
 

@@ -167,6 +167,18 @@ def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchp
     assert launchpad.decide("recover", by="ann").success
 
 
+@pytest.mark.long
+def test_a_table_and_what_depends_on_it_become_a_set_that_waits_for_one_approval(launchpad: Launchpad) -> None:
+    planned = launchpad.plan(**TYPED, with_dependents=True)
+    assert planned.success
+    set_id = launchpad.newest().manifest.member_of
+    assert launchpad.log(planned)[-1] == f"Next: the job backfill_decide (approve {set_id})"
+    with launchpad.painter.ws.ledger.read() as reader:
+        members = reader.sets.get(set_id or "").manifest.members
+        states = {member.table: reader.runs.get(member.run_id).state for member in members}
+    assert states == {TABLE: RunState.PASSED, "gold.palette": RunState.PASSED}
+
+
 def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: Launchpad) -> None:
     before, runs = launchpad.events(), len(launchpad.painter.instance.get_runs())
     for name, typed in (
@@ -203,6 +215,10 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         ({"requester": "policy:follow"}, "that name is reserved for the system"),
         ({"requester": "ANOTHER_PERSON"}, "that word is a placeholder"),
         ({"reason": " "}, "the reason is empty. Next: say the reason"),
+        (
+            {"with_dependents": True, "transform_version": "1.0.0"},
+            "a set rebuilds tables with their present transforms",
+        ),
         ({"first_day": BUILT[3].isoformat()}, f"the range is reversed: it starts on {BUILT[3]} and ends on {DAY}"),
     ],
 )

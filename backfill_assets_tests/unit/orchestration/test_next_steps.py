@@ -36,6 +36,7 @@ ASKED = [
     do(Act.PLAN, stale=SILVER, by=NAME, reason=WHY),
     do(Act.PLAN, SILVER, **DAYS, reason=WHY, by=NAME),
     do(Act.PLAN, SILVER, references="as-recorded", **DAYS, reason=WHY, by=NAME),
+    do(Act.PLAN, SILVER, with_dependents=True, **DAYS, reason=WHY, by=NAME),
 ]
 
 
