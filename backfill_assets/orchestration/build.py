@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from datetime import date
+from functools import reduce
+from operator import or_
 
-from dagster import Definitions
+from dagster import AssetSelection, Definitions
 
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.domain.errors import DomainNotLoaded
+from backfill_assets.orchestration.described import PART, PARTS
 from backfill_assets.orchestration.drop import DROP, drop_sensor
 from backfill_assets.orchestration.jobs import derived_jobs, load_jobs, table_definitions
 from backfill_assets.orchestration.launchpad_jobs import acting_jobs
@@ -23,6 +26,9 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.sensor_jobs import LIVE, SENSOR_JOBS, dagster_job, live_schedule, sensor_of
 from backfill_assets.orchestration.sensors import follow_sensor, fresh_sensor, propose_sensor
 from backfill_assets.workspace import Workspace
+
+ASSETS = reduce(or_, (AssetSelection.tag(PART, part) for part in PARTS))
+"""Every asset of a domain, for jobs of other assets of the same project: `AssetSelection.all() - ASSETS`."""
 
 SPARK_POOL = "spark"
 """The concurrency pool of assets that use Spark; `dagster.yaml` sets how many may run at once."""

@@ -59,9 +59,15 @@ def owners(table: Table) -> Sequence[str]:
     return [f"team:{NO_WORD.sub('_', group.strip())}" for group in table.policy.approvers]
 
 
+PART = "backfill/part"
+PARTS = ("captured", "source", "candidate", "validation", "published")
+"""The values of the tag by which an asset says which of its table's it is."""
+
+
 def part_tags(table: Table, part: str) -> Mapping[str, str]:
     """Which of a table's assets it is, for the search of pages: `tag:backfill/part=validation`."""
-    return {"backfill/part": part, "backfill/table": table.name}
+    assert part in PARTS
+    return {PART: part, "backfill/table": table.name}
 
 
 def kinds(table: Table, *more: str) -> set[str]:

@@ -10,11 +10,15 @@ from pathlib import Path
 import pytest
 from dagster import (
     AssetKey,
+    AssetSelection,
+    DagsterInvalidDefinitionError,
     Definitions,
     JobDefinition,
     ResourceDefinition,
     SensorResult,
+    StaticPartitionsDefinition,
     asset,
+    define_asset_job,
     job,
     load_from_defs_folder,
     multiprocess_executor,
@@ -28,7 +32,7 @@ from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain import Domain
 from backfill_assets.orchestration.partitions import relied_upon
 from backfill_assets.orchestration.tags import PREFIX
-from backfill_assets_tests.domains import example, orders
+from backfill_assets_tests.domains import captured_lake, example, orders
 from backfill_assets_tests.support.orchestration_examples import environment
 
 TAKEN = (
@@ -111,6 +115,22 @@ def test_every_name_of_ours_begins_with_the_prefix(tmp_path: Path) -> None:
     tables = {f"{name.replace('.', '_')}_table" for name in example.DOMAIN.tables}
     assert {name for name in names if not name.startswith(PREFIX)} == tables
     assert ours.executor is None
+
+
+def test_a_job_over_all_assets_of_a_project_can_leave_those_of_the_domain_out(tmp_path: Path) -> None:
+    @asset(partitions_def=StaticPartitionsDefinition(["north", "south"]))
+    def regions() -> None:
+        return
+
+    def merged(selection: AssetSelection) -> Definitions:
+        job = define_asset_job("everything", selection=selection)
+        ours = build_definitions(captured_lake.__name__, settings=settings(tmp_path))
+        return Definitions.merge(Definitions(assets=[regions], jobs=[job]), ours)
+
+    with pytest.raises(DagsterInvalidDefinitionError):
+        merged(AssetSelection.all()).resolve_job_def("everything")
+    job = merged(AssetSelection.all() - backfill_assets.ASSETS).resolve_job_def("everything")
+    assert set(job.asset_layer.selected_asset_keys) == {AssetKey("regions")}
 
 
 def test_a_domain_that_is_not_the_one_of_its_package_is_refused(tmp_path: Path) -> None:
