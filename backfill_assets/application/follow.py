@@ -18,6 +18,7 @@ from backfill_assets.publication.authority import demands_of, open_comments
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
 from backfill_assets.publication.frozen import stopping
+from backfill_assets.publication.priority import preceding
 from backfill_assets.report.follow import (
     FollowCancellation,
     FollowReport,
@@ -136,13 +137,13 @@ def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> Planned
 
 
 def unfinished(ws: Workspace) -> Iterator[Unfinished]:
-    """Follow-ups that are planned, not executed to their end, and wait for no freeze."""
+    """Follow-ups that are planned, not executed to their end, and wait for no freeze and no run with priority."""
     with ws.ledger.read() as tx:
         runs = tx.outbox.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
         demands = demands_of(ws, tx, runs)
-        frozen = {run.run_id for run in runs if stopping(tx, run, at=ws.clock())}
+        waiting = {run.run_id for run in runs if stopping(tx, run, at=ws.clock()) or preceding(tx, run)}
     for run in runs:
-        if run.run_id in frozen:
+        if run.run_id in waiting:
             continue
         is_automatic = demands[run.run_id].policy is not None
         if run.state in UNFINISHED:

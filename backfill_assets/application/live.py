@@ -31,6 +31,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, days_of, descri
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.frozen import stopping
+from backfill_assets.publication.priority import preceding
 from backfill_assets.publication.proposals import days_held_by_moves
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.frozen import frozen_words
@@ -276,6 +277,8 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
             if freeze := stopping(tx, run, at=ws.clock()):
                 named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
                 return Advanced(sentence=f"{named} is {run.state} and waits: {frozen_words(freeze)}.")
+            if run.state is RunState.PASSED and (first := preceding(tx, run)):
+                return Advanced(sentence=f"{run.run_id} waits for {first.run_id}, which has priority.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None
         parts = tuple(Part) if is_automatic else STAGED_AND_GATED
         parts = tuple(part for part in parts if part is Part.PUBLISH or run.state is not RunState.PASSED)

@@ -19,6 +19,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
 from backfill_assets.publication.frozen import stopping
+from backfill_assets.publication.priority import preceding
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stuck import (
     ClearedDocument,
@@ -85,7 +86,7 @@ def _is_ready(ws: Workspace, tx: ReadTransaction, member: RunRecord) -> bool:
 
 
 def _waits(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
-    return stopping(tx, run, at=ws.clock()) is not None
+    return stopping(tx, run, at=ws.clock()) is not None or preceding(tx, run) is not None
 
 
 LEASES = 2

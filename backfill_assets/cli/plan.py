@@ -106,6 +106,10 @@ def plan(
     ] = None,
     rows_per_minute: Annotated[int | None, typer.Option(min=1, help="The most rows staged per minute.")] = None,
     pause: Annotated[int | None, typer.Option(min=0, metavar="SECONDS", help="Wait between chunks.")] = None,
+    priority: Annotated[
+        int | None,
+        typer.Option(min=0, help="Open runs of a lower one over the same partitions wait for this one (default: 0)."),
+    ] = None,
     max_cost: Annotated[
         float | None,
         typer.Option(
@@ -153,6 +157,7 @@ def plan(
             max_rows=max_rows,
             rows_per_minute=rows_per_minute,
             pause_s=pause,
+            priority=priority,
         )
         most = None if max_cost is None else Decimal(str(max_cost))
         days = _days(first, last)

@@ -165,6 +165,7 @@ class Limits:
         rows_per_minute: Staging waits between chunks so that no more rows than this are written per minute.
         pause_s: Seconds between one chunk and the next.
         max_seconds: Longer computing stops the run before its next chunk: what its requester allows it to cost.
+        priority: Publication of open runs of a lower one over the same partitions waits for this run.
     """
 
     chunk_partitions: int
@@ -173,6 +174,7 @@ class Limits:
     rows_per_minute: int | None = None
     pause_s: int = 0
     max_seconds: int | None = None
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,7 @@ class AskedLimits:
     max_rows: int | None = None
     rows_per_minute: int | None = None
     pause_s: int | None = None
+    priority: int | None = None
 
     def over(self, usual: Limits) -> Limits:
         """The usual limits with what was asked for in their place."""

@@ -41,6 +41,17 @@ class NotPublishable(errors.IllegalTransition):
 
 
 @sentence
+class ComesAfter(errors.IllegalTransition):
+    """run {run_id} waits for {first}, which has priority {priority} over {partitions} and is {state}."""
+
+    run_id: str
+    first: str
+    state: RunState
+    priority: int
+    partitions: Partitions
+
+
+@sentence
 class Frozen(errors.IllegalTransition):
     """{what} of {freeze.table} waits: {partitions} is frozen until {freeze.until:%Y-%m-%d %H:%M} UTC by {freeze.by}
     ({freeze.reason}){passes}."""

@@ -13,14 +13,14 @@ from backfill_assets.publication.errors import Frozen
 
 
 def stopping(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | None:
-    """The freeze for which a run waits; None when it waits for none.
-
-    A set whose publication has begun is not stopped: readers would see half of it until the freeze ends.
-    """
+    """The freeze for which a run waits; None when it waits for none."""
     freeze = tx.freezes.stopping(run.manifest, at=at)
-    if freeze is None or run.manifest.member_of is None:
-        return freeze
-    return None if tx.sets.get(run.manifest.member_of).state is SetState.PUBLISHING else freeze
+    return None if freeze is None or is_begun(tx, run) else freeze
+
+
+def is_begun(tx: ReadTransaction, run: RunRecord) -> bool:
+    """Whether the publication of a run's set has begun, which nothing stops: readers would see half of it meanwhile."""
+    return run.manifest.member_of is not None and tx.sets.get(run.manifest.member_of).state is SetState.PUBLISHING
 
 
 def require_not_frozen(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
@@ -37,12 +38,12 @@ class Hand:
 
     ws: Workspace
 
-    def silver(self, amounts: Mapping[date, int]) -> str:
+    def silver(self, amounts: Mapping[date, int], **given: Any) -> str:
         """A run of silver that only has to be published; it reads nothing."""
         run_id = f"silver-{next(_numbers)}"
         days = tuple(sorted(amounts))
         manifest = a_manifest(
-            run_id, table=SILVER, days=days, domain="example", partition_column="day", transform="recent_sales"
+            run_id, table=SILVER, days=days, domain="example", partition_column="day", transform="recent_sales", **given
         )
         with self.ws.ledger.write() as writer:
             writer.runs.add(manifest, actor="ana")

@@ -33,6 +33,8 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return _of_state(error)
         case errors.Frozen():
             return end_freeze(error.freeze.freeze_id)
+        case errors.ComesAfter():
+            return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
         case errors.NoCandidate():
             return do(Act.RUN, error.run_id)
         case errors.GatesNotPassed():

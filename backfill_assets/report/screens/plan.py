@@ -203,6 +203,8 @@ def _limits(limits: Limits) -> str:
         found.append(f"{limits.rows_per_minute:,} rows per minute")
     if limits.pause_s:
         found.append(f"{limits.pause_s} s between chunks")
+    if limits.priority:
+        found.append(f"priority {limits.priority}")
     if limits.max_seconds is not None:
         found.append(f"stops when it has computed for {limits.max_seconds:,} s")
     return ", ".join(found)
