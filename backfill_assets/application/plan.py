@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from typing import overload
@@ -124,6 +125,27 @@ def _require_pilot(tx: ReadTransaction, table: DerivedTable, scope: Scope, parti
         raise NoPilot(table=table.name, scope=str(scope), why=why)
 
 
+def plan_table(
+    ws: Workspace, request: PlanRequest, asked: AskedPhases | None = None, *, name: str | None = None
+) -> Plan | PlannedSet:
+    """Plans a run over a table, or the phases that are asked for, or else declared by the table.
+
+    Args:
+        asked: The phases; one is a plan as a whole, whatever the table declares.
+        name: What to call the set of phases.
+
+    Raises:
+        Refused: What `plan` and `plan_phases` refuse.
+    """
+    if asked is None and request.mode not in NEVER_PUBLISHED:
+        declared = ws.domain.derived_table(request.table, days=request.days).phases
+        with suppress(NoPhases):  # too little is asked for
+            return plan(ws, request) if declared is None else plan_phases(ws, request, declared, name=name)
+    if asked is None or asked.count == 1:
+        return plan(ws, request)
+    return plan_phases(ws, request, asked, name=name)
+
+
 def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name: str | None = None) -> PlannedSet:
     """Plans one change of a table as runs that are published one after the other, and writes them as a set.
 
@@ -194,6 +216,11 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     seconds = planned.estimate.seconds
     cost = None if seconds is None else ws.settings.tariff.spent(seconds)
     return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, no_rows_of, instead)
+
+
+def described(ws: Workspace, planned: Plan | PlannedSet) -> PlanDocument | SetPlan:
+    """The plan of a run, or of the phases of one, as a document."""
+    return described_plan(ws, planned) if isinstance(planned, Plan) else described_set_plan(ws, planned)
 
 
 def _no_rows_of(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> str | None:

@@ -119,7 +119,11 @@ def plan(
     ] = None,
     phases: Annotated[
         int | None,
-        typer.Option(min=2, help="Publish the days in so many phases, one after the other, each with its own undo."),
+        typer.Option(
+            min=1,
+            help="Publish the days in so many phases, one after the other, each with its own undo; 1 for as a whole, "
+            "where the table declares phases.",
+        ),
     ] = None,
     phase_by: Annotated[
         Literal["month"] | None, typer.Option(help="Publish the days in phases, one for each month.")
@@ -239,10 +243,7 @@ def _run_plan(request: PlanRequest, phases: AskedPhases | None, name: str | None
 
     person(request.by)
     with opened() as session:
-        if phases is not None:
-            planned = planning.plan_phases(session.ws, request, phases, name=name)
-            return planning.described_set_plan(session.ws, planned)
-        return planning.described_plan(session.ws, planning.plan(session.ws, request))
+        return planning.described(session.ws, planning.plan_table(session.ws, request, phases, name=name))
 
 
 def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) -> AskedPhases | None:

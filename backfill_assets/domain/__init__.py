@@ -60,6 +60,7 @@ from backfill_assets.domain.tables import (
     reads_self,
 )
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.phases import phases
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import PublishMode, append, merge, replace, versioned
 from backfill_assets.planning.windows import Months, Window
@@ -132,6 +133,7 @@ __all__ = [
     "monthly",
     "moved",
     "not_null",
+    "phases",
     "reads",
     "reads_self",
     "replace",

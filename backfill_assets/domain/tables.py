@@ -36,6 +36,7 @@ from backfill_assets.domain.gates import AddsOnly, Gate, Merged, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.phases import AskedPhases
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishKind, PublishMode, versioned
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Months, SinceFirstDay, Window
@@ -165,6 +166,10 @@ OF_A_DERIVED_TABLE = {
     "references": several(str, "names of references"),
     "replay": REPLAY,
     "lineage": Kind(words="'run' or 'full'", test=lambda value: isinstance(value, str) and value in get_args(Lineage)),
+    "phases": Kind(
+        words="phases(...), such as phases(hold_hours=24)",
+        test=lambda value: value is None or isinstance(value, AskedPhases),
+    ),
     "breakdown": Kind(
         words="a Breakdown, such as Breakdown(by=('country',))",
         test=lambda value: value is None or isinstance(value, Breakdown),
@@ -194,6 +199,7 @@ class DerivedTable:
         lineage: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
         state: The argument that is given the earlier state of the table itself; None for a table without state.
         replay: Allows that its rows are replayed to topics, and says to which.
+        phases: In which phases it is published when a person plans enough of it; None for as a whole.
     """
 
     name: str
@@ -215,6 +221,7 @@ class DerivedTable:
     lineage: Lineage = "run"
     state: str | None = None
     replay: KafkaReplay | None = None
+    phases: AskedPhases | None = None
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -251,6 +258,8 @@ class DerivedTable:
                 raise wrong(self, f"{', '.join(sorted(keys))} identifies its rows, and cannot be expected to differ")
         if self.state is not None:
             self._check_state()
+        if self.phases is not None and (self.state is not None or self.publish.keys_move):
+            raise wrong(self, "a later run of it reads what the one before it has published, so that it has no phases")
         self._check_releases()
         proves = 1 if self.partition.grain is Grain.MONTHLY else 5
         if self.state is not None:
@@ -418,6 +427,7 @@ def derived_table(
     publish: PublishMode = REPLACE,
     lineage: Lineage = "run",
     replay: KafkaReplay | None = None,
+    phases: AskedPhases | None = None,
     earlier: Mapping[str, Transform] | None = None,
 ) -> Callable[[Transform], DerivedTable]:
     """Turns a function of input DataFrames and a TransformContext into a derived table.
@@ -444,6 +454,7 @@ def derived_table(
         lineage: What a row says of its origin. With `run` its run, and the table `lineage.runs` says the rest; with
             `full` all of it, for readers who cannot join, which makes writing the rows dearer.
         replay: Allows that its rows are replayed to topics, and says to which.
+        phases: `phases(...)` publishes what a person plans in parts, one after the other; `plan --phases 1` does not.
         earlier: Earlier releases that can still be run, by version.
 
     Raises:
@@ -486,6 +497,7 @@ def derived_table(
             publish=publish,
             lineage=lineage,
             replay=replay,
+            phases=phases,
             state=states[0] if states else None,
             description=inspect.getdoc(function) or "",
         )

@@ -48,7 +48,7 @@ from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import NotTogether
@@ -290,10 +290,11 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
             _plan_set(launch, SetRequest(**asked, with_dependents=True), by)
             return
         request = PlanRequest(**asked, transform_version=version)
-        document = planning.described_plan(launch.ws, planning.plan(launch.ws, request))
-        launch.about(document.plan.manifest.run_id, by)
-        launch.says(markdown_page(page_of(document)))
-        launch.stages(document.plan.manifest.run_id, by)
+        planned = planning.plan_table(launch.ws, request)
+        named = planned.manifest.run_id if isinstance(planned, Plan) else planned.manifest.set_id
+        launch.about(named, by)
+        launch.says(markdown_page(page_of(planning.described(launch.ws, planned))))
+        launch.stages(named, by)
 
     return Entry(description=f"A run of {table.name} over days.", config=config, act=act)
 

@@ -36,6 +36,22 @@ class AskedPhases:
     terms: Phases
 
 
+def phases(count: int | None = None, *, hold_hours: int = 0, each: bool = False) -> AskedPhases:
+    """The phases in which a table is published when a person's plan concerns enough of it.
+
+    Args:
+        count: So many of about the same size; one per month without it.
+        hold_hours: How many hours after a phase has landed the next one waits.
+        each: Whether each phase is approved by itself, once those before it are published.
+
+    Raises:
+        ValueError: Fewer than two phases, or a negative time.
+    """
+    if (count is not None and count < 2) or hold_hours < 0:
+        raise ValueError(f"{count} phases, held for {hold_hours} hours: at least 2, and at least 0 hours")
+    return AskedPhases(count=count, terms=Phases(hold_s=hold_hours * 3600, each=each))
+
+
 def cut(table: str, partitions: Sequence[date], count: int | None) -> tuple[tuple[date, ...], ...]:
     """The partitions of each phase, in order.
 

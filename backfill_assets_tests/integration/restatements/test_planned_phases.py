@@ -12,17 +12,21 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.application.plan import plan_phases
+from backfill_assets.application.plan import plan_phases, plan_table
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import RestatementSet
-from backfill_assets.core.errors import Refused
+from backfill_assets.core.errors import InvalidDeclaration, Refused
+from backfill_assets.domain import phases
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.main import app
 from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.phases import AskedPhases, Phases
-from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.domains import example, states
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import worded
@@ -44,6 +48,35 @@ def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[
 
 def days_of(shop: Shop, set_id: str) -> list[tuple[date, ...]]:
     return [member.manifest.partitions for member in RestatementSet(shop.ws, set_id).members]
+
+
+def test_a_table_that_declares_phases_is_planned_in_them_unless_one_is_asked_for_or_too_little_is(shop: Shop) -> None:
+    recent = replace(example.recent_sales, phases=phases(2, hold_hours=24, each=True))
+    monthly = replace(example.sales_monthly, inputs=dict.fromkeys(example.sales_monthly.inputs, recent))
+    ws = replace(shop.ws, domain=replace(example.DOMAIN, derived=(recent, monthly)))
+    planned = plan_table(ws, REQUEST)
+    assert isinstance(planned, PlannedSet)
+    assert (len(planned.plans), planned.manifest.phases) == (2, Phases(hold_s=24 * 3600, each=True))
+    first = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
+    for request, asked in (
+        (REQUEST, AskedPhases(count=1, terms=Phases())),
+        (replace(REQUEST, days=first), None),
+        (replace(REQUEST, mode=Mode.DRY_RUN), None),
+    ):
+        assert isinstance(plan_table(ws, request, asked), Plan)
+    other = plan_table(ws, REQUEST, AskedPhases(count=3, terms=Phases()))
+    assert isinstance(other, PlannedSet) and len(other.plans) == 3
+
+
+@pytest.mark.parametrize(("count", "hours"), [(1, 0), (None, -1)])
+def test_declared_phases_are_at_least_two_and_wait_no_negative_time(count: int | None, hours: int) -> None:
+    with pytest.raises(ValueError, match="at least 2, and at least 0 hours"):
+        phases(count, hold_hours=hours)
+
+
+def test_a_table_whose_runs_read_each_other_declares_no_phases() -> None:
+    with pytest.raises(InvalidDeclaration, match="so that it has no phases"):
+        replace(states.open_cases, phases=phases())
 
 
 @pytest.mark.long
