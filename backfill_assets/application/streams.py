@@ -15,19 +15,20 @@ from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.kinesis import KinesisCapture
 from backfill_assets.capture.kinesis_stream import KinesisStream
-from backfill_assets.capture.lake_table import LakeTable
+from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres import PostgresStream
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.schema_sources import SchemaRegistry
 from backfill_assets.capture.schemas import value_reader
 from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Operated, Stream, Tombstones
-from backfill_assets.lake.changes_of_others import DeltaStream
+from backfill_assets.lake.delta_of_others import DeltaStream
+from backfill_assets.lake.iceberg_of_others import IcebergStream
 
 
 @contextmanager
 def opened_stream(
-    declared: KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable,
+    declared: KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable | IcebergTable,
     *,
     key: Sequence[str],
     columns: Sequence[str],
@@ -73,6 +74,8 @@ def opened_stream(
             stream = HttpStream(declared, secret=for_api, event_time=event_time, as_of=as_of)
         case LakeTable():
             stream = DeltaStream(declared, secret=secret(declared.secrets), event_time=event_time, operated=operated)
+        case IcebergTable():
+            stream = IcebergStream(declared, secret=secret(declared.secrets), event_time=event_time, operated=operated)
         case KinesisStream():
             stream = KinesisCapture(declared, secret=secret(declared.secrets))
         case _:

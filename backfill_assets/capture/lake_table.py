@@ -1,6 +1,6 @@
-"""Lake table: how an author declares that a source is captured from a Delta table that others write.
+"""Lake tables: how an author declares that a source is captured from a Delta or an Iceberg table that others write.
 
-What reads it is in `lake.changes_of_others`. Secrets are named in a declaration, and read when they are used.
+What reads them is in `lake.tables_of_others`. Secrets are named in a declaration, and read when they are used.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 _SECRET = re.compile(r"password|secret|token|credential|account.?key|sas", re.IGNORECASE)
+_LEAKING = re.compile(r"[?#]|//[^/]*@")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
@@ -37,19 +38,63 @@ class LakeTable:
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the declaration, for a sentence that names its table."""
-        if not isinstance(self.url, str) or not self.url.strip() or re.search(r"[?#]|//[^/]*@", self.url):
+        if not isinstance(self.url, str) or not self.url.strip() or _LEAKING.search(self.url):
             yield "the place of its table has to be a folder or an address such as 's3://bucket/path', without a user"
-        if self.version is not None and not _is_number(self.version, at_least=0):
-            yield f"the version of its table is {self.version!r:.60}, and has to be a number or None"
-        if not _is_number(self.chunk, at_least=1):
-            yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a number of rows"
-        for name in self.options:
-            if _SECRET.search(name):
-                yield f"its capture has {name} among its options: name it among its secrets"
-        for name, secret in self.secrets.items():
-            if not isinstance(secret, str) or not _NAME.fullmatch(secret):
-                # Whatever was written there may be the secret itself.
-                yield f"the secret {name} of its capture is named by an environment variable, such as LAKE_SECRET"
+        yield from _mistakes(self.version, self.chunk, self.options, self.secrets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IcebergTable:
+    """An Iceberg table of which a source captures snapshots. It is only read.
+
+    Landed records have the columns of the table, `lake_version` (the number of the snapshot) and `lake_committed_at`,
+    which a contract may have too.
+
+    Attributes:
+        table: Its name in the catalog, such as `sales.orders`; or the address of one of its metadata files, such as
+            `/lake/orders/metadata/00003.metadata.json`, of which exactly that state is read.
+        catalog: The properties of the catalog as pyiceberg names them, such as `type`, `uri` and, for a database, the
+            `name` of the catalog in it; none is secret.
+        snapshot: The id of the only snapshot that is captured; None for the newest one.
+        chunk: About how many rows of a snapshot one landed file has, as far as its own files let it.
+        secrets: Properties of the catalog that are secret, such as `token`, each with a name. Its value is in the
+            environment variable of that name, or in the file that the variable with `_FILE` behind it names.
+    """
+
+    table: str
+    catalog: Mapping[str, str] = field(default_factory=dict)
+    snapshot: int | None = None
+    chunk: int = 1_000_000
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_metadata(self) -> bool:
+        """Whether a metadata file is named, and no catalog asked."""
+        return self.table.endswith(".metadata.json")
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the declaration, for a sentence that names its table."""
+        if not isinstance(self.table, str) or not self.table.strip() or _LEAKING.search(self.table):
+            yield "its table has to be a name such as 'sales.orders', or the address of a metadata file, without a user"
+        elif not self.is_metadata and not self.catalog:
+            yield "its table is a name, so that it needs a catalog, such as {'type': 'rest', 'uri': 'https://...'}"
+        if any(_LEAKING.search(str(value)) for value in self.catalog.values()):
+            yield "an address of its catalog has a user or parameters in it: name what is secret among its secrets"
+        yield from _mistakes(self.snapshot, self.chunk, self.catalog, self.secrets)
+
+
+def _mistakes(version: object, chunk: object, options: Mapping[str, str], secrets: Mapping[str, str]) -> Iterator[str]:
+    if version is not None and not _is_number(version, at_least=0):
+        yield f"the version of its table is {version!r:.60}, and has to be a number or None"
+    if not _is_number(chunk, at_least=1):
+        yield f"the chunk of its capture is {chunk!r:.60}, and has to be a number of rows"
+    for name in options:
+        if _SECRET.search(name):
+            yield f"its capture has {name} among its options: name it among its secrets"
+    for name, secret in secrets.items():
+        if not isinstance(secret, str) or not _NAME.fullmatch(secret):
+            # Whatever was written there may be the secret itself.
+            yield f"the secret {name} of its capture is named by an environment variable, such as LAKE_SECRET"
 
 
 def _is_number(value: object, *, at_least: int) -> bool:

@@ -12,7 +12,7 @@ from backfill_assets.capture.debezium import Debezium
 from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeWindow, Token
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
-from backfill_assets.capture.lake_table import LakeTable
+from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
 from backfill_assets.core.errors import InvalidReference
@@ -82,6 +82,7 @@ __all__ = [
     "Gate",
     "Grain",
     "HttpApi",
+    "IcebergTable",
     "IdRange",
     "Input",
     "InvalidReference",

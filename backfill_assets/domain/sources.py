@@ -14,7 +14,7 @@ from backfill_assets.capture.debezium import Debezium
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
-from backfill_assets.capture.lake_table import LakeTable
+from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.streams import Operated, Tombstones
 from backfill_assets.core.errors import InvalidDeclaration
@@ -58,7 +58,7 @@ def _is_zone(value: object) -> bool:
 FILE_NAME, ROW_NUMBER = "file_name", "row_number"
 """What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
 
-DeclaredStream = KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable
+DeclaredStream = KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable | IcebergTable
 """The streams that a source can be captured from, each a family; who opens one tells them apart by its type."""
 
 OF_A_SOURCE = {
@@ -75,7 +75,8 @@ OF_A_SOURCE = {
     "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
     "capture": Kind(
-        words="KafkaTopic(...), KinesisStream(...), PostgresTable(...), HttpApi(...) or LakeTable(...)",
+        words="KafkaTopic(...), KinesisStream(...), PostgresTable(...), HttpApi(...), LakeTable(...) or "
+        "IcebergTable(...)",
         test=lambda value: value is None or isinstance(value, DeclaredStream),
     ),
     "upstream": several(str, "the parts of an asset's key, such as ('raw', 'orders')"),

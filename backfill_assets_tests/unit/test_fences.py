@@ -41,6 +41,7 @@ def top_level(names: set[str]) -> set[str]:
     ("library", "rooms"),
     [
         ("deltalake", ("lake/",)),
+        ("pyiceberg", ("lake/",)),
         ("obstore", ("files/",)),
         ("sqlalchemy", ("ledger/",)),
         ("alembic", ("ledger/",)),
@@ -293,7 +294,7 @@ COUNTS = {
     "candidates/merging.py": "numbers of changes and days, by partition",
     "candidates/piloting.py": "numbers of rows, by partition",
     "candidates/stage.py": "rows and checksums",
-    "lake/changes_of_others.py": "paths and row counts of the files of a table",
+    "lake/delta_of_others.py": "paths and row counts of the files of a table",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
     "gates/comparison.py": "keys by partition and way",
     "gates/measure.py": "rows, checksums and cells by partition; `gates/broken_down.py` makes texts of dimensions",

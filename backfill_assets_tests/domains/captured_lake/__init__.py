@@ -1,4 +1,4 @@
-"""The shop of `domains/example` whose sales are captured from a Delta table; where that is, the environment says."""
+"""The shop of `domains/example` whose sales are captured from a lake table; which one, the environment says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.domain import Domain, LakeTable, Operations
+from backfill_assets.domain import Domain, IcebergTable, LakeTable, Operations
 from backfill_assets_tests.domains import example as example_domain
 
 plain = replace(
@@ -29,6 +29,10 @@ with_changes = replace(
         ]
     ),
 )
+
+if "TEST_ICEBERG_CATALOG" in os.environ:
+    catalog = {"type": "sql", "uri": os.environ["TEST_ICEBERG_CATALOG"], "name": "theirs"}
+    with_changes = replace(with_changes, capture=IcebergTable(table="shop.sales", catalog=catalog, chunk=100))
 
 DOMAIN = Domain(
     name="captured",

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.capture.lake_table import LakeTable
+from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.streams import Captured, Span
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.lake.changes_of_others import DeltaStream
+from backfill_assets.lake.delta_of_others import DeltaStream
+from backfill_assets.lake.tables_of_others import Newest
 from backfill_assets_tests.domains import captured_lake
 
 TABLE = LakeTable(url="/tables/sales")
@@ -30,6 +31,26 @@ TABLE = LakeTable(url="/tables/sales")
 def test_a_table_that_cannot_be_captured_is_refused_when_it_is_declared(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidDeclaration, match=r"bronze\.sales: ") as refused:
         replace(captured_lake.with_changes, capture=replace(TABLE, **changed))
+    assert said in refused.value.message
+    assert "hidden-word" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"table": " "}, "has to be a name such as 'sales.orders'"),
+        ({"table": "s3://me:hidden-word@bucket/x.metadata.json"}, "without a user"),
+        ({"catalog": {}}, "so that it needs a catalog"),
+        ({"catalog": {"uri": "https://me:hidden-word@catalog/"}}, "name what is secret among its secrets"),
+        ({"catalog": {"type": "rest", "token": "hidden-word"}}, "name it among its secrets"),
+        ({"snapshot": "newest"}, "has to be a number or None"),
+        ({"secrets": {"token": "hidden-word"}}, "is named by an environment variable"),
+    ],
+)
+def test_an_iceberg_table_that_cannot_be_captured_is_refused_too(changed: dict[str, Any], said: str) -> None:
+    declared = IcebergTable(table="shop.sales", catalog={"type": "rest", "uri": "https://catalog/"})
+    with pytest.raises(InvalidDeclaration, match=r"bronze\.sales: ") as refused:
+        replace(captured_lake.with_changes, capture=replace(declared, **changed))
     assert said in refused.value.message
     assert "hidden-word" not in refused.value.message
 
@@ -59,7 +80,7 @@ def test_what_follows_on_captures(
 ) -> None:
     stream = DeltaStream(TABLE, secret={}, event_time="sold_at", operated=captured_lake.with_changes.operated)
     monkeypatch.setattr(DeltaStream, "_is_readable", lambda self, version, begin: True)
-    assert stream._following(9, captured, has_feed=has_feed) == follows
+    assert stream._following(Newest(version=9, pinned={}, has_changes=has_feed), captured) == follows
 
 
 def test_changes_are_cut_where_every_capture_cuts() -> None:

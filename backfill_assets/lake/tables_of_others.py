@@ -1,0 +1,281 @@
+"""Versions of a table that others write, as Parquet files. Nothing is ever written to it.
+
+A position is a version that was not read yet. The first capture is a snapshot of the newest version, group by group of
+its data files (`8@20`: of version 7, twenty files are read). What follows are the changes of later versions as
+operations, where the format can tell them and the source has operations; else the newest version once more, as a scan
+that lands as a complete extract.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, VersionGone
+from backfill_assets.capture.landed_files import Family, FileKind, Format
+from backfill_assets.capture.streams import (
+    SCAN,
+    Captured,
+    Operated,
+    Pace,
+    Period,
+    Resolution,
+    Resolved,
+    Span,
+    Written,
+    cut,
+)
+
+_BEGIN = "0"
+_VERSIONS = 100
+"""At most so many versions have their changes in one file."""
+ROWS = 50_000
+VERSION, COMMITTED = "lake_version", "lake_committed_at"
+_COMMITTED_TYPE = pa.timestamp("us", tz="UTC")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newest:
+    """The version of a table that a capture reads.
+
+    Attributes:
+        version: Its number, which rises from version to version.
+        pinned: What else is known of it.
+        has_changes: Whether the changes that led to it can be read as operations.
+    """
+
+    version: int
+    pinned: Mapping[str, str]
+    has_changes: bool
+
+
+class TableStream(ABC):
+    """A table of others that was opened.
+
+    Args:
+        place: Where it is, for people.
+        chunk: About how many rows of a version one landed file has.
+        event_time: The column that is the time of a record.
+        operated: How the source names operations; None where its records have none.
+    """
+
+    kind = FileKind(format=Format.PARQUET, compression="")
+    table_format: str
+    """The format of its tables, such as `delta`."""
+
+    def __init__(self, place: str, *, chunk: int, event_time: str, operated: Operated | None) -> None:
+        self._place, self._chunk = place, chunk
+        self._event_time = event_time
+        self._operated = operated
+
+    @property
+    def name(self) -> str:
+        return f"the {self.table_format.capitalize()} table {self._place}"
+
+    def close(self) -> None:  # noqa: B027 - a table needs nothing
+        """Nothing is held open."""
+
+    # --------------------------------------------------------------------------------------- what a format has to know
+
+    @abstractmethod
+    def _identity(self) -> str:
+        """What no other table has, also when one is created in its place."""
+
+    @abstractmethod
+    def _newest(self) -> Newest:
+        """The newest version, or the one that is declared."""
+
+    @abstractmethod
+    def _own_schema(self, version: int) -> pa.Schema:
+        """The columns of the table in a version."""
+
+    @abstractmethod
+    def _files(self, version: int) -> Sequence[Any]:
+        """The data files of a version, always in the same order."""
+
+    @abstractmethod
+    def _counts(self, version: int) -> Sequence[int]:
+        """How many rows each of these files has."""
+
+    @abstractmethod
+    def _require_readable(self, version: int, files: Sequence[Any]) -> None:
+        """Fails where a file is not there any more."""
+
+    @abstractmethod
+    def _batches(self, version: int, file: Any) -> Iterator[pa.RecordBatch]:
+        """The rows of a file with the columns of the table, at most `ROWS` at once."""
+
+    def _changes(self, piece: Span, copy: Path) -> Iterator[pa.RecordBatch]:
+        """The changes of versions as rows of `_schema`, of a format that can tell them."""
+        raise NotImplementedError
+
+    @abstractmethod
+    def _reading(self, version: int | None = None) -> AbstractContextManager[None]:
+        """Turns errors of the client into ours."""
+
+    # ------------------------------------------------------------------------------------------------- what it holds
+
+    def resolve(self, period: Period, captured: Sequence[Captured]) -> Resolution:
+        if not period.is_whole and (period.start or period.end):
+            raise NoPeriod(name=self.name)
+        with self._reading():
+            newest = self._newest()
+            identity = self._identity()
+        partition, start, end = self._following(newest, captured)
+        if period.is_whole:
+            scans = (re.fullmatch(rf"{SCAN}([0-9]+)", each.partition) for each in captured)
+            number = max((int(each[1]) for each in scans if each), default=0) + 1
+            partition, start, end = f"{SCAN}{number}", _BEGIN, str(newest.version + 1)
+        return Resolution(
+            family=str(Family.LAKE),
+            name=self._place,
+            stream=f"{self.table_format}/{identity}",
+            pinned={"format": self.table_format, "version": str(newest.version), **newest.pinned},
+            is_compacted=False,
+            spans=(
+                Resolved(
+                    partition=partition, range_from=start, range_to=end, held_from="", held_to=str(newest.version + 1)
+                ),
+            ),
+            is_whole=partition.startswith(SCAN),
+        )
+
+    def _following(self, newest: Newest, captured: Sequence[Captured]) -> tuple[str, str, str]:
+        """Partition and positions of what follows on the captures: the rest of a snapshot, changes, or all rows."""
+        version = newest.version
+        read = [int(each.range_to) for each in captured if "@" not in each.range_to]
+        reached = max(read, default=None)
+        begun, _, group = _followed(captured, "0", _BEGIN).partition("@")
+        if group and (reached is None or int(begun) > reached):
+            if self._is_readable(int(begun) - 1, begin=int(group)):
+                return "0", _BEGIN, begun
+        elif reached is None:
+            return "0", _BEGIN, str(version + 1)
+        elif reached > version or newest.has_changes:
+            return "0", str(reached), str(max(reached, version + 1))
+        return f"{SCAN}version-{version}", _BEGIN, str(version + 1)
+
+    def require_same(self, stream: str) -> None:
+        with self._reading():
+            found = self._identity()
+        expected = stream.rpartition("/")[2]
+        if found != expected:
+            raise CreatedAgain(name=self.name, expected=expected, found=found, declare="")
+
+    def _is_readable(self, version: int, *, begin: int) -> bool:
+        """Whether the files of a version from one on are there."""
+        try:
+            with self._reading(version):
+                self._require_readable(version, self._files(version)[begin:])
+        except VersionGone:
+            return False
+        return True
+
+    # ------------------------------------------------------------------------------------------------ what is written
+
+    def pieces(self, span: Span, captured: Sequence[Span]) -> Iterator[Span]:
+        """Groups of the files of a version, or changes of some versions, cut where every capture cuts."""
+        if span.range_from == _BEGIN:
+            at = _followed(captured, span.partition, _BEGIN)
+            if at != _BEGIN and "@" not in at:
+                return
+            ends = self._ends_of_groups(int(span.range_to) - 1, begin=int(at.partition("@")[2] or 0))
+            for end in [*(f"{span.range_to}@{number}" for number in ends[:-1]), span.range_to]:
+                yield Span(partition=span.partition, range_from=at, range_to=end)
+                at = end
+            return
+        for start, to in cut(span, (), _VERSIONS, int):
+            yield Span(partition=span.partition, range_from=str(start), range_to=str(to))
+
+    def file_name(self, resolution: Resolution, piece: Span) -> str:
+        table = resolution.stream.rpartition("/")[2]
+        slug = re.sub(r"[^A-Za-z0-9]+", "-", Path(self._place).name).strip("-") or "table"
+        versions = f"{piece.range_from}-{piece.range_to}".replace("@", ".")
+        return f"{slug}-{table}/{table}-{piece.partition}-{versions}{self.kind.suffix}"
+
+    def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
+        is_snapshot = piece.range_from == _BEGIN or "@" in piece.range_from
+        rows = self._rows_of_group(piece) if is_snapshot else self._changes(piece, copy)
+        version = int(piece.range_to.partition("@")[0]) - 1
+        with self._reading(version):
+            return self._write(rows, self._schema(version), copy, pace)
+
+    def recorded(self, piece: Span) -> None:  # noqa: B027 - a table needs nothing
+        """Nothing is acknowledged to a table."""
+
+    def _write(self, rows: Iterator[pa.RecordBatch], schema: pa.Schema, copy: Path, pace: Pace) -> Written:
+        count, first, last = 0, None, None
+        with pq.ParquetWriter(copy, schema, compression="zstd") as file:
+            for batch in rows:
+                file.write_batch(batch)
+                count += batch.num_rows
+                times = _times(batch, self._event_time)
+                first = min([*times, *([] if first is None else [first])], default=None)
+                last = max([*times, *([] if last is None else [last])], default=None)
+                pace.took(batch.num_rows, batch.nbytes)
+        return Written(records=count, first_at=first, last_at=last)
+
+    def _rows_of_group(self, piece: Span) -> Iterator[pa.RecordBatch]:
+        """The rows of a group of files of a version, as a snapshot."""
+        (_, _, begin), (behind, _, end) = piece.range_from.partition("@"), piece.range_to.partition("@")
+        version = int(behind) - 1
+        said: list[tuple[object, pa.DataType]] = [(version, pa.int64()), (None, _COMMITTED_TYPE)]
+        if self._operated is not None:
+            said.append((self._operated.snapshot, pa.string()))
+        for file in self._files(version)[int(begin or 0) : int(end) if end else None]:
+            for batch in self._batches(version, file):
+                added = [pa.array([value] * batch.num_rows, kind) for value, kind in said]
+                yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=self._schema(version))
+
+    def _ends_of_groups(self, version: int, *, begin: int) -> list[int]:
+        """Where groups of files of a version end that have about as many rows as a chunk."""
+        with self._reading(version):
+            ends, rows, counts = [], 0, self._counts(version)
+            for number, count in enumerate(counts[begin:], begin):
+                if rows and rows + count > self._chunk:
+                    ends.append(number)
+                    rows = 0
+                rows += count
+            return [*ends, len(counts)]
+
+    def _schema(self, version: int) -> pa.Schema:
+        """The columns of the table, and those that a capture adds."""
+        added = [pa.field(VERSION, pa.int64()), pa.field(COMMITTED, _COMMITTED_TYPE)]
+        if self._operated is not None:
+            added.append(pa.field(self._operated.column, pa.string()))
+        own = self._own_schema(version)
+        for each in added:
+            if each.name in own.names:
+                raise CannotBeCaptured(
+                    name=self.name, why=f"it has a column {each.name} itself, which a capture writes"
+                )
+        return pa.schema([*(each.with_nullable(True) for each in own), *added])
+
+
+def _followed(captured: Sequence[Span], partition: str, at: str) -> str:
+    """Where the files of a snapshot end."""
+    ends = {each.range_from: each.range_to for each in captured if each.partition == partition}
+    while at in ends:
+        at = ends[at]
+        if "@" not in at:
+            break
+    return at
+
+
+def _times(batch: pa.RecordBatch, column: str) -> list[datetime]:
+    """The earliest and the latest time of rows, where their column is one."""
+    place = batch.schema.get_field_index(column)
+    if place < 0 or not pa.types.is_timestamp(batch.schema.field(place).type) or not batch.schema.field(place).type.tz:
+        return []
+    found = pc.min_max(batch.column(place)).as_py()
+    return [at.astimezone(UTC) for at in found.values() if at is not None]
