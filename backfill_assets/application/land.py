@@ -42,7 +42,7 @@ from backfill_assets.report.landed import (
 )
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import Act, NextStep, do, step
-from backfill_assets.transforms.schemas import former_columns, stored_schema
+from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 
 
@@ -62,7 +62,7 @@ def landing(ws: Workspace, table: SourceTable, by: str, *, on_schedule: bool = F
     if not on_schedule:
         require_person("the one who lands", by)
     ws.require_lake(table.name)
-    ws.lake.require_follows(table.name, stored_schema(table), former_columns(table))
+    require_follows(ws.lake, table)
     return Landing(
         ledger=ws.ledger,
         open_session=cache(ws.spark),

@@ -41,6 +41,7 @@ from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.restatements.references import Chooser
 from backfill_assets.staleness.find import own_past
+from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
@@ -76,6 +77,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         # A LIVE run may be published by policy alone, so that it cannot be requested.
         raise NotOneOf(what="the kind of a plan", value=Kind.LIVE, known=sorted({*Kind} - {Kind.LIVE}))
     release = table.release(request.transform_version)
+    require_follows(ws.lake, table)
     named = replace(request, table=table.name, transform_version=release.version)
     chooser = Chooser.of(ws, request.references)
     require_used(request.references, {table.name: table.references})

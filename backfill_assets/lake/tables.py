@@ -168,15 +168,17 @@ class Lake:
         _require_follows(table, schema_of(handle), schema, former)
         return handle
 
-    def require_follows(self, source: str, schema: StructType, former: Collection[str] | None) -> None:
-        """Refuses columns of a source that do not follow from those that its table has, if it is there.
+    def require_follows(
+        self, table: str, schema: StructType, former: Collection[str] | None, *, is_source: bool
+    ) -> None:
+        """Refuses columns of a declaration that do not follow from those that its table has, if it is there.
 
         Args:
             schema: As for `ensure`.
             former: As for `ensure`.
         """
-        if self.exists(source):
-            _require_follows(source, schema_of(self.open(source)), schema, former, is_source=True)
+        if self.exists(table):
+            _require_follows(table, schema_of(self.open(table)), schema, former, is_source=is_source)
 
 
 def _require_follows(

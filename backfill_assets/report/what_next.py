@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
@@ -21,6 +21,7 @@ from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
     WAIT_OR_RECOVER,
+    WHY,
     Act,
     NextStep,
     comment,
@@ -36,6 +37,7 @@ _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
 """A rollback is done and needs no approval: what can be approved after it is a new publication."""
 
 _BUILT = (RunState.PUBLISHED, RunState.SUPERSEDED)
+_NOT_BUILT = (RunState.PLANNED, RunState.STAGING, RunState.STAGED, RunState.GATING, RunState.FAILED)
 
 
 def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
@@ -45,6 +47,9 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         return None
     if waits := _waits(ws, tx, [run]):
         return waits
+    if run.lease is None and run.state in _NOT_BUILT and not is_declared(ws, run):
+        why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
+        return step(why, do(Act.CANCEL, named, by=NAME, reason=WHY))
     match run.state:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
@@ -66,6 +71,13 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
         case RunState.VERIFIED | RunState.SUPERSEDED | RunState.CANCELLED:
             return None
+
+
+def is_declared(ws: Workspace, run: RunRecord) -> bool:
+    """Whether the release of a run is still declared; of a source, whose loader has none, and of no table it is."""
+    table = ws.domain.tables.get(run.manifest.table)
+    releases = table.releases if isinstance(table, DerivedTable) else ()
+    return not releases or any(each.version == run.manifest.transform_version for each in releases)
 
 
 def next_step_of_set(
@@ -92,6 +104,9 @@ def next_step_of_set(
     blocked = [member for member in members if member.state is RunState.BLOCKED]
     if blocked:
         return _fix_and_plan_again(blocked[0])
+    if gone := next((each for each in members if each.state in _NOT_BUILT and not is_declared(ws, each)), None):
+        why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is not declared any more: "
+        return step(why, do(Act.CANCEL, set_id, by=NAME, reason=WHY))
     if waits := _waits(ws, tx, members):
         return waits
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
@@ -201,4 +216,6 @@ def _is_covered_since(tx: ReadTransaction, run: RunRecord) -> bool:
 
 
 def _fix_and_plan_again(blocked: RunRecord) -> NextStep:
-    return step(do(Act.REPORT, blocked.run_id), "; then fix the cause and plan again")
+    named = blocked.manifest.member_of or blocked.run_id
+    give_up = do(Act.CANCEL, named, by=NAME, reason=WHY)
+    return step(do(Act.REPORT, blocked.run_id), "; then fix the cause and plan again, or give it up: ", give_up)

@@ -194,7 +194,7 @@ _WHY: Mapping[WhyLeftOut, str] = {
     WhyLeftOut.INCOMPLETE: "never built",
     WhyLeftOut.DEPENDS: "depends on these days, and was never built",
     WhyLeftOut.DAYS_NOT_NAMED: "never built, and the days were not named",
-    WhyLeftOut.STALE: "stale for other reasons",
+    WhyLeftOut.STALE: "stale, and not asked for",
 }
 
 

@@ -41,6 +41,7 @@ from backfill_assets.restatements.scope import (
     stale_ones,
 )
 from backfill_assets.staleness.find import own_past, partitions_with_chosen_references, stale_tables
+from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 
 TermsOf = Callable[[str], Terms]
@@ -92,6 +93,8 @@ def plan_set(
         require_whole(rebuilds, left_out)
     if not rebuilds:
         return NothingToRebuild(left_out=left_out)
+    for rebuild in rebuilds:
+        require_follows(ws.lake, ws.domain.derived_table(rebuild.table))
     used = {rebuild.table: ws.domain.derived_table(rebuild.table).references for rebuild in rebuilds}
     require_used(request.references, used)
     set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"

@@ -10,6 +10,7 @@ from pyspark.sql.types import DateType, LongType, StringType, StructField, Struc
 from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL, is_current
+from backfill_assets.lake.tables import Lake
 
 
 def business_schema(table: Table) -> StructType:
@@ -77,3 +78,14 @@ SOURCE_LINEAGE = StructType(
     ]
 )
 """On every row of a source table: the landed file, the line or row in it, and the run that loaded it."""
+
+
+def require_follows(lake: Lake, table: Table) -> None:
+    """Refuses a table whose columns do not follow from those of its files, before anything of it is planned.
+
+    Raises:
+        OtherColumns: Which columns differ, and how.
+    """
+    lake.require_follows(
+        table.name, stored_schema(table), former_columns(table), is_source=isinstance(table, SourceTable)
+    )

@@ -148,7 +148,7 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
             way = (
                 WAY_OUT_OF_SOURCE
                 if isinstance(table, SourceTable) and not table.earlier
-                else "it has to be declared under a new name and restated there"
+                else "only columns that can be null may be added and types widened, else it needs a new name"
             )
             yield f"it cannot follow its declaration: {differing}; {way}."
     if not isinstance(table, SourceTable) and (reason := cannot_compute(ws, table)):

@@ -54,8 +54,10 @@ def _of_edge(error: BackfillError) -> Advice | None:
         case errors.NotGiven():
             return f"add {error.add}"
         case errors.NotOfKey():
-            near = get_close_matches(error.column, error.key, n=1) or error.key[:1]
-            return f"write {near[0]}=VALUE" if near else f"leave {error.column} out"
+            near = get_close_matches(error.column, error.key, n=1)
+            if near or not error.key:
+                return f"write {near[0]}=VALUE" if near else f"leave {error.column} out"
+            return f"write {' '.join(f'{name}=VALUE' for name in error.key)}"
         case errors.NotTogether():
             return f"leave {error.leave} out, or {error.instead}"
         case errors.NotDoneWith():

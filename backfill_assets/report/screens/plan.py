@@ -233,7 +233,7 @@ def _rebuilds(rebuilds: Sequence[Rebuild]) -> Section | None:
         (
             each.table,
             Partitions(each.grain, each.partitions),
-            _some(each.because) or "it is stale",
+            _some(each.because) or "the request",
             _some(each.only_read),
         )
         for each in rebuilds

@@ -147,16 +147,20 @@ def _what_changes(found: RunReport) -> str:
 
 def _why(found: RunReport) -> str:
     run = found.run
+    said = f"{run.record.kind}, requested by {run.manifest.requested_by}: {run.manifest.reason}."
+    return as_sentence(f"{said} {_rows_come_from(found)}")
+
+
+def _rows_come_from(found: RunReport) -> str:
+    """What has computed the new rows, and in place of which."""
+    manifest = found.run.manifest
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
-    named = references_described(run.manifest.references)
+    named = references_described(manifest.references)
     references = f". References {named}" if named else ""
-    rows, scope = "The rows", run.manifest.publish.scope
+    rows, scope = "The rows", manifest.publish.scope
     if scope is not None:
         rows, replaced = f"The rows of {scope}", "; all others stay exactly as they are accepted"
-    return as_sentence(
-        f"{run.record.kind}, requested by {run.manifest.requested_by}: {run.manifest.reason}. "
-        f"{rows} come from {run.manifest.transform}, release {run.manifest.transform_version}{replaced}{references}"
-    )
+    return f"{rows} come from {manifest.transform}, release {manifest.transform_version}{replaced}{references}"
 
 
 def _by_how_much(found: RunReport) -> str:
@@ -251,7 +255,12 @@ def review_of_set(report: SetReport) -> Review:
     return Review(
         headline=_headline_of_set(report, warnings),
         what_changes=" ".join(review.what_changes for _, review in reviews),
-        why=f"Because {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",
+        why=" ".join(
+            [
+                f"Because {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",
+                *dict.fromkeys(f"{each.run.record.table}: {_rows_come_from(each)}." for each in reports),
+            ]
+        ),
         by_how_much=" ".join(
             f"{each.table}: {_moves_of(each, is_past=is_past) or 'not measured yet'}." for each in tables
         ),
@@ -305,5 +314,9 @@ def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
     if found.record.state in _DECIDED_SETS:
         depends = f" Published and dependent on it: {'; '.join(outside)}." if outside else ""
         return f"It is {found.record.state}: {meaning_of_set(found.record.state, found.states)}.{depends}"
+    if any(each.is_blocked for each in report.reports):
+        return "It cannot be published: a blocking gate failed; cancel it, and plan it again when the cause is fixed."
     follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
+    if len(report.reports) == 1:
+        return f"Its run is published: {order}. A rollback of the set undoes it.{follow}"
     return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
 
 from backfill_assets.application.plan import described_plan, plan
+from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.alternatives import Alternative, Instead
+from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.plans import alternative_words
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.domains import example
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.by_hand import JANUARY, MONTH, Hand
-from backfill_assets_tests.support.hand_made import GOLD
+from backfill_assets_tests.support.hand_made import GOLD, SILVER
+from backfill_assets_tests.support.ledger_examples import a_manifest
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.shop import OUTPUT, RECENT, open_shop, ticking_clock
 
@@ -40,6 +46,27 @@ def test_nothing_is_an_alternative_where_nothing_is_stale_and_costs_nothing(hand
 def test_what_is_stale_as_a_whole_has_no_alternative(hand: Hand) -> None:
     hand.published({date(2026, 1, 5): 15})
     assert instead(hand) == ()
+
+
+def test_a_plan_refuses_columns_that_cannot_follow_those_of_the_table_before_anything_is_computed(hand: Hand) -> None:
+    added = StructType([*example.RECENT_SALES.fields, StructField("orders", LongType(), nullable=False)])
+    recent = replace(example.recent_sales, schema=added)
+    monthly = replace(example.sales_monthly, inputs=dict.fromkeys(example.sales_monthly.inputs, recent))
+    ws = replace(hand.ws, domain=replace(example.DOMAIN, derived=(recent, monthly)))
+    with pytest.raises(OtherColumns, match="orders is missing") as refused:
+        plan(ws, PlanRequest(table=SILVER, days=JANUARY, reason="a new column", by="ana"))
+    assert "only columns that can be null may be added" in (advised(refused.value) or "")
+
+
+def test_a_run_whose_release_is_no_longer_declared_is_advised_to_be_given_up(hand: Hand) -> None:
+    manifest = a_manifest("silver-gone", table=SILVER, days=[date(2026, 1, 5)], transform_version="0.0.1")
+    with hand.ws.ledger.write() as tx:
+        tx.runs.add(manifest, actor="ana")
+    with hand.ws.ledger.read() as tx:
+        assert worded(next_step(hand.ws, tx, tx.runs.get("silver-gone"))) == (
+            "release 0.0.1 is not declared any more, so that it cannot be computed: "
+            "backfill cancel silver-gone --by NAME --reason WHY"
+        )
 
 
 @pytest.mark.long

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,19 @@ def test_the_first_file_begins_a_home_and_says_so(tmp_path: Path) -> None:
 def test_a_ledger_that_is_a_database_of_its_own_has_new_homes_on_every_machine(tmp_path: Path) -> None:
     elsewhere = {"BACKFILL_HOME": str(tmp_path / "new"), "BACKFILL_LEDGER_URL": "postgresql://ledger"}
     Settings.from_environment(elsewhere).require_home()
+
+
+@pytest.mark.parametrize(("line", "is_said"), [("BACKFILL_DOMAIN=my_shop", True), ("OTHER=x", False)])
+def test_settings_that_a_folder_has_and_nobody_has_read_are_named_after_a_refusal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, is_said: bool
+) -> None:
+    for name in [name for name in os.environ if name.startswith("BACKFILL_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".env").write_text(f"{line}\n")
+    asked = ["land", "orders", "orders.jsonl", "--by", "ana"]
+    refused = CliRunner().invoke(app, asked, env={"HOME": str(tmp_path)})
+    assert refused.exit_code == 1
+    assert ("the settings of .env in this folder are not read" in refused.stderr) is is_said
+    given = CliRunner().invoke(app, asked, env={"HOME": str(tmp_path), "BACKFILL_DOMAIN": DOMAIN})
+    assert "the settings of .env" not in given.stderr

@@ -63,7 +63,10 @@ def advice_on(ws: Workspace, run_id: str) -> str | None:
 
 
 def test_a_blocked_run_advises_to_plan_again_until_a_later_run_has_published_its_partitions(ws: Workspace) -> None:
-    again = "backfill report bf-2; then fix the cause and plan again"
+    again = (
+        "backfill report bf-2; then fix the cause and plan again, or give it up: "
+        "backfill cancel bf-2 --by NAME --reason WHY"
+    )
     examples.make_publishable(ws.ledger, "bf-1", table=TABLE)
     block(ws, "bf-2")
     examples.publish(ws.ledger, "bf-1", table=TABLE)

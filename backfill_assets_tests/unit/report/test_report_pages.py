@@ -357,7 +357,7 @@ def test_states_in_words_leave_out_rows_that_kept_theirs() -> None:
     assert states_in_words(moves, most=2) == (
         "state: open \u2192 deadlines 54",
         "state: no row \u2192 open 2",
-        "and 1 more, which the report as a page and the JSON have",
+        "and 1 more",
     )
     assert "state: open \u2192 deadlines 54" in markdown_page(run_page(report()))
 

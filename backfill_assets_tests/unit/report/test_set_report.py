@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.ledger.states import SetState
+from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.phases import Phases
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.screens.review import review_of_set
 from backfill_assets.report.set_report import SetReport, totals_by_table
 from backfill_assets.report.words.states import MEANING
-from backfill_assets_tests.support.report_examples import report, restatement
+from backfill_assets_tests.support.report_examples import report, restatement, summary
 
 PASSED = "Every blocking gate of every run passed: ready to publish"
 BEFORE = "of the accepted rows change or disappear 10.0% of silver.orders"
@@ -36,6 +36,14 @@ def test_the_headline_of_a_set_has_the_share_of_rows_before_and_after_it_is_publ
     state: SetState, headline: str
 ) -> None:
     assert review_of_set(of_set(state, report())).headline == headline
+
+
+def test_why_names_what_computed_the_rows_of_each_table_and_a_blocked_set_says_that_it_cannot_be_published() -> None:
+    found = of_set(SetState.PLANNED, report())
+    assert "silver.orders: The rows come from orders, release 2.0.0" in review_of_set(found).why
+    assert review_of_set(found).on_yes.startswith("Its run is published: silver.orders.")
+    blocked = replace(report(), run=summary(RunState.BLOCKED))
+    assert review_of_set(of_set(SetState.PLANNED, blocked)).on_yes.startswith("It cannot be published")
 
 
 def test_each_phase_is_told_from_the_others_by_its_number() -> None:
