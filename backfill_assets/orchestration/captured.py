@@ -18,6 +18,7 @@ from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached
 from backfill_assets.orchestration import described, tags
 from backfill_assets.orchestration.event_log import as_accepted, one_commit
 from backfill_assets.orchestration.partitions import CAPTURED, captured_key
+from backfill_assets.report.page import table
 from backfill_assets.workspace import Workspace
 
 
@@ -88,7 +89,7 @@ def _without_partitions(key: dg.AssetKey) -> dg.AssetDep:
 def _numbers(record: CaptureRecord, files: Sequence[CapturedFile]) -> Mapping[str, Any]:
     """What a capture holds, for the plots and the table of an event."""
     times = [time for file in files for time in (file.first_at, file.last_at) if time is not None]
-    spans = (f"| {each.partition} | {each.range_from} | {each.range_to} |" for each in record.spans)
+    spans = [(each.partition, each.range_from, each.range_to) for each in record.spans]
     return {
         "records": sum(file.records for file in files),
         "files": len(files),
@@ -96,6 +97,6 @@ def _numbers(record: CaptureRecord, files: Sequence[CapturedFile]) -> Mapping[st
         "stream": record.name,
         "first record at": min(times).isoformat() if times else "",
         "last record at": max(times).isoformat() if times else "",
-        "positions": dg.MetadataValue.md("\n".join(["| partition | from | to |", "|---|---|---|", *spans])),
+        "positions": described.shown(table(["partition", "from", "to"], spans)),
         "is complete": record.is_complete(reached_by(files)),
     }

@@ -163,13 +163,13 @@ def test_an_impossible_plan_is_refused(terminal: Terminal, words: tuple[str, ...
     assert sentence in terminal.is_refused(*words, "--reason", "try", "--by", "ana")
 
 
-def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Terminal) -> None:
+def test_days_far_from_those_that_have_landed_are_asked_about_and_not_declared_empty(terminal: Terminal) -> None:
     said = terminal.is_refused(
         "plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21", "--reason", "try", "--by", "ana"
     )
     assert "..2025-06-22" in said
-    assert "declare it with backfill load case_events --from 2025-0" in said
-    assert said.endswith("--to 2025-06-22 --empty --reason WHY --by NAME")
+    assert "choose other days: bronze.case_events has 2024-12-01..2025-04-08; or land the missing files first" in said
+    assert "--empty" not in said
 
 
 def test_steps_out_of_order_are_refused(terminal: Terminal) -> None:

@@ -73,5 +73,5 @@ def test_what_is_next_can_be_copied_from_80_columns(screens: Mapping[str, Any]) 
     begins = max(place for place, line in enumerate(lines) if line.startswith("next: "))
     typed = "\n".join(lines[begins:]).removeprefix("next: ")
     run_id = screens["plan"].plan.manifest.run_id
-    words = shlex.split(typed.replace("\\\n", "").replace(", and", ""))
-    assert words == ["backfill", "approve", run_id, "--by", "ANOTHER_PERSON", "backfill", "run", run_id]
+    words = shlex.split(typed.replace("\\\n", "").replace(", and then", ""))
+    assert words == ["backfill", "report", run_id, "backfill", "approve", run_id, "--by", "ANOTHER_PERSON"]
