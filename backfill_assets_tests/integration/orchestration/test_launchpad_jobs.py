@@ -216,7 +216,7 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         ({"requester": "ANOTHER_PERSON"}, "that word is a placeholder"),
         ({"reason": " "}, "the reason is empty. Next: say the reason"),
         (
-            {"with_dependents": True, "transform_version": "1.0.0"},
+            {"with_dependents": True, "transform_version": "2.0.0"},
             "a set rebuilds tables with their present transforms",
         ),
         ({"first_day": BUILT[3].isoformat()}, f"the range is reversed: it starts on {BUILT[3]} and ends on {DAY}"),

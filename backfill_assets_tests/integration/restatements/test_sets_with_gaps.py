@@ -117,7 +117,10 @@ def test_a_launch_over_gaps_says_what_to_launch_before_anything_is_computed(twic
         bench = Bench(workspace=twice.ws, instance=instance)
         together = bench.materialize([CANDIDATE, VALIDATION], REACHED[0], REACHED[-1], **given)
         assert f"{silver} has gaps between its partitions, so that Dagster would skip" in failures(together)[0]
-        assert f"with the tag backfill/run_id={silver}; or backfill run {silver}" in failures(together)[0]
+        assert (
+            f"with the tag backfill/run_id={silver}; or the job backfill_plan (planned {silver})"
+            in failures(together)[0]
+        )
         part = bench.materialize([CANDIDATE], REACHED[0], REACHED[3], **given)
         assert "launch every partition from 2026-02-04 to 2026-02-22, also those of its gaps" in failures(part)[0]
         assert operations.run_named(twice.ws, silver).state is RunState.PLANNED
