@@ -273,6 +273,7 @@ def test_without_the_right_secret_nothing_is_captured_and_it_is_shown_nowhere(sh
     code, said = finished(shop.command(*ask, more={**secured, "TEST_KAFKA_PASSWORD": "wrong-password"}))
     assert (code, "does not accept the credentials" in said, "wrong-password" in said) == (1, True, False), said
     held = shop.home / "password"
+    held.parent.mkdir(parents=True, exist_ok=True)  # with the ledger elsewhere, nothing has made it yet
     held.write_text(PASSWORD)
     code, said = finished(shop.command(*ask, more={**secured, "TEST_KAFKA_PASSWORD_FILE": str(held)}))
     assert (code, "no secret is read from the home" in said) == (1, True), said
