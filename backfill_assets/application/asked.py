@@ -6,8 +6,9 @@ command that asked for one goes on with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Never
+from typing import Any
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.publication import table_acts
@@ -17,6 +18,15 @@ from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.replayed import ReplayDocument, replay_document
 from backfill_assets.report.table_acts import ActDocument, act_document
 from backfill_assets.workspace import Workspace
+
+
+def _never(deed: str) -> Callable[..., Any]:
+    """A request that is refused, until a kind has an answer of its own to it."""
+
+    def refuse(self: Asked, *_: Any, **__: Any) -> Any:
+        raise NotDoneWith(name=self.name, deed=deed)
+
+    return refuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +41,12 @@ class Asked:
     ws: Workspace
     name: str
 
-    def report(self, *_: Any, **__: Any) -> Any:
-        self._refuse("reported on")
-
-    def stage(self, *_: Any, **__: Any) -> Any:
-        self._refuse("staged")
-
-    def publish(self, *_: Any, **__: Any) -> Any:
-        self._refuse("published")
-
-    def rollback(self, *_: Any, **__: Any) -> Any:
-        self._refuse("rolled back")
-
-    def cancel(self, *_: Any, **__: Any) -> Any:
-        self._refuse("cancelled")
-
-    def reproduce(self, *_: Any, **__: Any) -> Any:
-        self._refuse("reproduced")
-
-    def _refuse(self, deed: str) -> Never:
-        raise NotDoneWith(name=self.name, deed=deed)
+    report = _never("reported on")
+    stage = _never("staged")
+    publish = _never("published")
+    rollback = _never("rolled back")
+    cancel = _never("cancelled")
+    reproduce = _never("reproduced")
 
 
 class AskedAct(Asked):

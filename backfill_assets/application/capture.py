@@ -122,9 +122,10 @@ def capture(
         began = ws.clock()
         files = () if begun is None or waits else _captured(ws, own, table, found, begun, acting, pace=pace)
         seconds = (ws.clock() - began).total_seconds()
-    if begun is not None and files:
-        acting.recorder.captured(ws, table, begun.capture_id)
     landed = _land(ws, table, work, acting, confirmed_by=asked.confirmed_by, builds=builds)
+    if begun is not None and files:
+        # Last: a record that cannot be written keeps nothing from landing, and is caught up with later.
+        acting.recorder.captured(ws, table, begun.capture_id)
     return CaptureReport(
         capture_id=None if begun is None else begun.capture_id,
         waits=waits,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from typing import overload
@@ -139,13 +138,17 @@ def plan_table(
     Raises:
         Refused: What `plan` and `plan_phases` refuse.
     """
+    phases = asked
     if asked is None and request.mode not in NEVER_PUBLISHED:
-        declared = ws.domain.derived_table(request.table, days=request.days).phases
-        with suppress(NoPhases):  # too little is asked for
-            return plan(ws, request) if declared is None else plan_phases(ws, request, declared, name=name)
-    if asked is None or asked.count == 1:
+        phases = ws.domain.derived_table(request.table, days=request.days).phases
+    if phases is None or phases.count == 1:
         return plan(ws, request)
-    return plan_phases(ws, request, asked, name=name)
+    try:
+        return plan_phases(ws, request, phases, name=name)
+    except NoPhases:
+        if asked is not None:
+            raise
+        return plan(ws, request)  # what is asked for is too little for the phases of the table
 
 
 def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name: str | None = None) -> PlannedSet:
