@@ -49,7 +49,7 @@ LOWEST_TESTS = -m pytest --numprocesses $(WORKERS) --dist loadfile --override-in
 # The way of a run by the commands that a person types: landed, planned, approved, staged, gated, published, undone.
 END_TO_END = backfill_assets_tests/acceptance/test_cli.py::test_a_restatement_from_plan_to_rollback
 
-.PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-lowest test-cluster test-faults dev release lock upgrade clean docs docs-site bench
+.PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-lowest test-cluster test-faults dev release lock upgrade clean docs docs-site news bench
 .DEFAULT_GOAL := help
 
 help:
@@ -81,6 +81,7 @@ help:
 	@echo "make types    mypy --strict"
 	@echo "make docs     write the tables of docs/cli.md and docs/glossary.md from the code"
 	@echo "make docs-site  build the documentation site in build/site; a link that leads nowhere is an error"
+	@echo "make news     move what news/ says of the next release into CHANGELOG.md"
 	@echo "make release  build sdist, wheel and checksums of the tagged commit in dist/"
 	@echo "make lock     write the locks from pyproject.toml; make upgrade: with the newest versions"
 	@echo "make clean    remove .venv, caches and everything generated below data/"
@@ -165,6 +166,10 @@ docs-site: setup
 	@cd "$(ROOT)" && tools/setup.sh site
 	$(RUN) NO_MKDOCS_2_WARNING=true .venv-docs/bin/mkdocs build --strict
 	@echo "the site is build/site/index.html"
+
+news: setup
+	@cd "$(ROOT)" && tools/setup.sh site
+	$(RUN) .venv-docs/bin/towncrier build --yes
 
 dev: setup
 	@echo "Dagster on http://127.0.0.1:$(PORT); Ctrl-C ends it."

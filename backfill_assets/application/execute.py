@@ -25,9 +25,9 @@ from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Hold, Measure, Notify, Prove, Swap
 from backfill_assets.publication.authority import demand_of, require_agreed
-from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.verdict import require_publishable
+from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.restatements.verify import verify_if_equal
 from backfill_assets.workspace import Workspace
 
@@ -170,7 +170,7 @@ def require_ready(ws: Workspace, run_id: str) -> None:
         tx.outbox.require_still_asked(run)
         asked = demand_of(ws, tx, run)
         require_publishable(run)
-        require_not_frozen(tx, run, at=ws.clock())
+        require_its_turn(tx, run, at=ws.clock())
     require_agreed(ws, run, asked)
 
 

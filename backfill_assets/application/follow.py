@@ -17,8 +17,7 @@ from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
-from backfill_assets.publication.frozen import stopping
-from backfill_assets.publication.priority import preceding
+from backfill_assets.publication.waiting import waits_for
 from backfill_assets.report.follow import (
     FollowCancellation,
     FollowReport,
@@ -141,7 +140,7 @@ def unfinished(ws: Workspace) -> Iterator[Unfinished]:
     with ws.ledger.read() as tx:
         runs = tx.outbox.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
         demands = demands_of(ws, tx, runs)
-        waiting = {run.run_id for run in runs if stopping(tx, run, at=ws.clock()) or preceding(tx, run)}
+        waiting = {run.run_id for run in runs if waits_for(tx, run, at=ws.clock()) is not None}
     for run in runs:
         if run.run_id in waiting:
             continue

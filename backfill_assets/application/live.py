@@ -30,11 +30,10 @@ from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
-from backfill_assets.publication.frozen import stopping
-from backfill_assets.publication.priority import preceding
 from backfill_assets.publication.proposals import days_held_by_moves
+from backfill_assets.publication.waiting import waits_for
 from backfill_assets.report.command_line import explained, words_of
-from backfill_assets.report.frozen import frozen_words
+from backfill_assets.report.frozen import frozen_words, waiting_words
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.report.what_next import is_built_since
 from backfill_assets.staleness.find import own_past, stale_before
@@ -274,11 +273,9 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
     """Takes a LIVE run as far as its policy lets it."""
     if run.state in (*UNFINISHED, RunState.PASSED):
         with ws.ledger.read() as tx:
-            if freeze := stopping(tx, run, at=ws.clock()):
+            if for_what := waits_for(tx, run, at=ws.clock()):
                 named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
-                return Advanced(sentence=f"{named} is {run.state} and waits: {frozen_words(freeze)}.")
-            if run.state is RunState.PASSED and (first := preceding(tx, run)):
-                return Advanced(sentence=f"{run.run_id} waits for {first.run_id}, which has priority.")
+                return Advanced(sentence=f"{named} is {run.state} and waits: {waiting_words(for_what)}.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None
         parts = tuple(Part) if is_automatic else STAGED_AND_GATED
         parts = tuple(part for part in parts if part is Part.PUBLISH or run.state is not RunState.PASSED)

@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 _MOST_EVENTS = 500
 MOST_PUBLICATIONS = 100
+MOST_FOLLOWED = 500
+"""So many rows of each table are followed at most from a number to its sources."""
+
 """How many publications a page of them has."""
 
 
@@ -230,10 +233,12 @@ def trace(
     """From the row of a key to the publications behind it, and to the rows and records that it was computed from.
 
     Raises:
-        Malformed: The days are those of several partitions.
+        Malformed: The days are those of several partitions, or there are too many rows to follow.
     """
     from backfill_assets.report.trace import MOST_ROWS, trace_of
 
+    if most is not None and not 0 < most <= MOST_FOLLOWED:
+        raise Malformed(what="the number of rows", value=str(most), form=f"1 to {MOST_FOLLOWED}", example="100")
     day = _of_one_partition(ws, table, days) if isinstance(days, DayRange) else days
     return trace_of(ws, table, day, key, at, most=most or MOST_ROWS)
 

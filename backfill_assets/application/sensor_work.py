@@ -18,8 +18,7 @@ from backfill_assets.ledger.states import ApprovalState, ImportState, Publicatio
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
-from backfill_assets.publication.frozen import stopping
-from backfill_assets.publication.priority import preceding
+from backfill_assets.publication.waiting import waits_for
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.stuck import (
     ClearedDocument,
@@ -56,7 +55,7 @@ def _runs(ws: Workspace, tx: ReadTransaction) -> list[str]:
     return [
         run.run_id
         for run in found
-        if is_approved_by_a_person(run) and not _waits(ws, tx, run) and is_agreed(ws, tx, run)
+        if is_approved_by_a_person(run) and waits_for(tx, run, at=ws.clock()) is None and is_agreed(ws, tx, run)
     ]
 
 
@@ -79,14 +78,10 @@ def _is_ready(ws: Workspace, tx: ReadTransaction, member: RunRecord) -> bool:
         member.state is RunState.PASSED
         and member.manifest.mode not in NEVER_PUBLISHED
         and is_approved_by_a_person(member)
-        and not _waits(ws, tx, member)
+        and waits_for(tx, member, at=ws.clock()) is None
         and is_agreed(ws, tx, member)
         and not outdated_partitions(ws, tx, member)
     )
-
-
-def _waits(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
-    return stopping(tx, run, at=ws.clock()) is not None or preceding(tx, run) is not None
 
 
 LEASES = 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import typer
+
 from backfill_assets.cli.plain_values import PlainGroup
 from backfill_assets.report.requests import Act
 
@@ -62,6 +64,14 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
 
 class CommandGroup(PlainGroup):  # type: ignore[misc, valid-type]  # it is chosen by the version of Typer
     """The program, whose help lists its commands in groups."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command; a value that it refuses is named without the prefix of the library that found it."""
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is Typer's
         """Writes the groups; every summary ends in its line, where the terminal has 80 columns."""

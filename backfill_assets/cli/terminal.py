@@ -215,8 +215,12 @@ class _Grid:
         whole = max(map(cell_len, texts))
         if column.whole:
             return whole
+        head, *values = texts
+        if column.number:
+            # A number before and after has several words, and is read as one.
+            return max([*map(cell_len, head.split()), *map(cell_len, values)], default=0)
         longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
-        return longest if column.number else max(min(longest, word), min(whole, _LEAST))
+        return max(min(longest, word), min(whole, _LEAST))
 
     def _drawn(self, widths: Mapping[int, int]) -> Grid:
         grid = Grid(header_style="dim", box=None, pad_edge=False)

@@ -162,15 +162,18 @@ class Pages:
         if not (given.get("table") and given.get("partition")):
             return self.rows(request)
         table, partition, key = given["table"], _day(given["partition"]), _key(request)
-        at = given.get("at", "").strip()
-        found = look.trace(self.ws, table, partition, key, _instant(at) if at else None)
+        at, most = given.get("at", "").strip(), _number(given.get("rows"))
+        found = look.trace(self.ws, table, partition, key, _instant(at) if at else None, most=most)
         fields = (
             Field(name="table", value=table),
             Field(name="partition", value=str(partition)),
             *(Field(name=f"{_KEY}{name}", value=value) for name, value in key.items()),
             Field(name="at", label="What readers saw at a time in UTC, such as 2025-03-10T08:00", value=at),
+            Field(name="rows", label=f"Rows of each table (1 to {look.MOST_FOLLOWED})", value=given.get("rows", "")),
         )
-        return shown(trace_page(found), here="/rows", asked=form("/trace", fields, "Show it"))
+        return shown(
+            trace_page(found, more="Ask for more rows above."), here="/rows", asked=form("/trace", fields, "Show it")
+        )
 
     def search(self, request: Request) -> Response:
         """What a text occurs in; the run, the set or the table alone where it is its name."""

@@ -38,10 +38,9 @@ from backfill_assets.publication.errors import (
     OlderInputs,
     RefusedButNotRecorded,
 )
-from backfill_assets.publication.frozen import require_not_frozen
 from backfill_assets.publication.orphans import require_no_orphans
-from backfill_assets.publication.priority import require_its_turn
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
+from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.staleness.find import regressed_partitions
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
@@ -53,8 +52,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
         require_publishable(run)
-        require_not_frozen(tx, run, at=tx.now)
-        require_its_turn(tx, run)
+        require_its_turn(tx, run, at=tx.now)
         asked = demand_of(ws, tx, run)
         if asked.policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
             tx.approvals.approve_by_policy(run_id, policy=asked.policy)

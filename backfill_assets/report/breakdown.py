@@ -86,6 +86,11 @@ def by_dimensions(cells: Iterable[MeasuredCell]) -> tuple[MeasuredCell, ...]:
     return _added_up(cells, lambda cell: (None, cell.by))
 
 
+def altogether(cells: Iterable[MeasuredCell]) -> MeasuredCell | None:
+    """All cells together; None of none."""
+    return next(iter(_added_up(cells, lambda _: (None, {}))), None)
+
+
 def by_month(cells: Iterable[MeasuredCell]) -> tuple[MeasuredCell, ...]:
     """The cells of all dimensions together, by month."""
     return _added_up(cells, lambda cell: (cell.month, {}))

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from backfill_assets.ledger.freezes import Freeze
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -83,6 +84,14 @@ def frozen_words(freeze: Freeze) -> str:
         f"{freeze.table} {freeze.partitions} is frozen until {freeze.until:%Y-%m-%d %H:%M} UTC by {freeze.by} "
         f"({freeze.reason}): {waits}"
     )
+
+
+def waiting_words(for_what: Freeze | RunRecord) -> str:
+    """For what a run waits: a freeze, or another run."""
+    if isinstance(for_what, Freeze):
+        return frozen_words(for_what)
+    named = for_what.manifest.member_of or for_what.run_id
+    return f"{named} has priority and is {for_what.state}"
 
 
 def frozen_line(frozen: FreezeDocument) -> NextStep:

@@ -134,6 +134,15 @@ def step(*parts: Advice) -> NextStep:
     return NextStep(tuple(flat))
 
 
+def read_first(following: NextStep | None) -> NextStep | None:
+    """What moves a run or a set on; where it is an approval, after its report."""
+    match following:
+        case NextStep(parts=(Invocation(act=Act.APPROVE, of=of), *_)):
+            return step(do(Act.REPORT, *of), ", and then ", following)
+        case _:
+            return following
+
+
 def undo(named: str) -> Invocation:
     """The rollback of a run or of a set."""
     return do(Act.ROLLBACK, named, by=NAME, reason=WHY)

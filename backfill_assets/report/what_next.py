@@ -7,6 +7,7 @@ from datetime import date
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import DerivedTable, SourceTable
+from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
@@ -14,9 +15,8 @@ from backfill_assets.ledger.states import UNPUBLISHED, VISIBLE, ApprovalState, R
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed, open_comments
-from backfill_assets.publication.frozen import stopping
-from backfill_assets.publication.priority import preceding
-from backfill_assets.report.frozen import frozen_words
+from backfill_assets.publication.waiting import waits_for
+from backfill_assets.report.frozen import waiting_words
 from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
@@ -126,15 +126,14 @@ def next_step_of_set(
 def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> NextStep | None:
     """That a run, or one of a set, waits for a freeze or for a run of a higher priority; None when none does."""
     waiting = [run for run in runs if run.state in UNPUBLISHED and run.lease is None]
-    freeze = next((found for run in waiting if (found := stopping(tx, run, at=ws.clock()))), None)
-    if freeze is not None:
-        return step(f"{frozen_words(freeze)}; ", end_freeze(freeze.freeze_id))
-    passed = (run for run in waiting if run.state is RunState.PASSED)
-    first = next((other for run in passed if (other := preceding(tx, run))), None)
-    if first is None:
-        return None
-    named = first.manifest.member_of or first.run_id
-    return step(f"{named} has priority and is {first.state}; publish or cancel it first: ", do(Act.STATUS, named))
+    match next((found for run in waiting if (found := waits_for(tx, run, at=ws.clock()))), None):
+        case None:
+            return None
+        case Freeze() as freeze:
+            return step(f"{waiting_words(freeze)}; ", end_freeze(freeze.freeze_id))
+        case first:
+            look = do(Act.STATUS, first.manifest.member_of or first.run_id)
+            return step(f"{waiting_words(first)}; publish or cancel it first: ", look)
 
 
 def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:

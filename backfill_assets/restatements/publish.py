@@ -29,9 +29,8 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
-from backfill_assets.publication.frozen import require_not_frozen
-from backfill_assets.publication.priority import require_its_turn
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
+from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.restatements import errors
 from backfill_assets.restatements.undo import rollback_set
 from backfill_assets.workspace import Workspace
@@ -65,8 +64,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, pha
         _require_publishable(record, members)
         for member in members:
             if member.state is not RunState.PUBLISHED:
-                require_not_frozen(tx, member, at=tx.now)
-                require_its_turn(tx, member)
+                require_its_turn(tx, member, at=tx.now)
                 require_agreed(ws, member, demand_of(ws, tx, member), alone=bool(phases and phases.each))
                 require_read_as_staged(tx, ws.graph, member.manifest)
         if record.state is not SetState.PUBLISHING:

@@ -55,6 +55,22 @@ _PLOTS = """() => [...document.querySelectorAll("svg.plot")].flatMap((plot) => {
 })"""
 """Texts of charts that are outside of their drawing, or over each other."""
 
+_BROKEN_WORDS = """() => [...document.querySelectorAll("table:not(.tight) :is(td, th)")].flatMap((cell) => {
+  const walker = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), found = [];
+  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+    if (text.parentElement.closest("code")) continue;
+    for (const word of text.data.matchAll(/[^\\s-]{2,24}/g)) {
+      const range = document.createRange();
+      range.setStart(text, word.index);
+      range.setEnd(text, word.index + word[0].length);
+      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+      if (lines.size > 1) found.push(`broken: ${word[0]}`);
+    }
+  }
+  return found;
+})"""
+"""Words of tables that stand on two lines, in a table that could be wider."""
+
 LOWEST_LETTERS = 11
 
 _LOW_LETTERS = """(lowest) => [...document.querySelectorAll("svg text")].flatMap((text) => {
@@ -85,7 +101,7 @@ def cut_off(page: Page, width: int) -> Sequence[str]:
     """What is wider than its place on the page that is shown, or beside it, in a window of some width."""
     page.set_viewport_size({"width": width, "height": 800})
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    found = (_CUT_OFF, _CUT_LABELS, _CUT_TEXTS, _PLOTS)
+    found = (_CUT_OFF, _CUT_LABELS, _CUT_TEXTS, _PLOTS, *([_BROKEN_WORDS] if width >= WIDE else []))
     return [each for checked in found for each in page.evaluate(checked)]
 
 

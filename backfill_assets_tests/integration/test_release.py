@@ -70,6 +70,14 @@ def test_what_is_not_the_tagged_version_is_not_released(checkout: Path) -> None:
     (checkout / "README.md").write_text("edited")
     edited = released(checkout)
     assert (edited.returncode, "changes that are not committed" in edited.stderr) == (1, True)
+    git(checkout, "checkout", "--quiet", "README.md")
+    (checkout / "news").mkdir()
+    (checkout / "news" / "faster.changed.md").write_text("It is faster.")
+    git(checkout, "add", ".")
+    git(checkout, "commit", "--quiet", "-m", "news")
+    git(checkout, "tag", "--force", f"v{__version__}")
+    assert "CHANGELOG.md lacks news/faster.changed.md" in released(checkout).stderr
+    git(checkout, "rm", "--quiet", "news/faster.changed.md")
     changes = checkout / "CHANGELOG.md"
     changes.write_text(changes.read_text().replace(f"## {__version__}", "## 9.9.9"))
     git(checkout, "commit", "--quiet", "-a", "-m", "another")

@@ -79,10 +79,11 @@ def _extract(landed: LandReport) -> Iterator[str]:
     if extract is None or not statement.is_new:
         return
     found = extract.withdrawn
-    yield (
-        f"{found.keys:,} of {count_of(found.current, 'key')} of {extract.scope} withdrawn by "
-        f"{statement.record.import_id}: the extract lacks them"
-    )
+    if found.current:
+        yield (
+            f"{found.keys:,} of {count_of(found.current, 'key')} of {extract.scope} withdrawn by "
+            f"{statement.record.import_id}: the extract lacks them"
+        )
     if found.outside:
         yield (
             f"{found.outside:,} of {count_of(found.records, 'record')} of the extract are not of {extract.scope}; "

@@ -30,7 +30,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
+from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, read_first, step
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import cost_words, mebibytes
@@ -218,10 +218,9 @@ def _stages(stages: Sequence[Stage]) -> Section | None:
 
 def _next(named: str, stages: Sequence[Stage]) -> Steps:
     """To run it, and where a person has to approve it, to do so when its report can be read."""
-    run, report = do(Act.RUN, named), do(Act.REPORT, named)
+    run, approve = do(Act.RUN, named), read_first(step(do(Act.APPROVE, named, by=ANOTHER_PERSON)))
     waits = any(isinstance(stage, Agree) and stage.demand.policy is None for stage in stages)
-    approve = step(report, ", and then ", do(Act.APPROVE, named, by=ANOTHER_PERSON))
-    return Steps(steps=(run, approve) if waits else (run,))
+    return Steps(steps=(run, approve) if waits and approve else (run,))
 
 
 def _each(sentences: Iterable[str | None]) -> str:

@@ -218,9 +218,12 @@ def _on_yes(found: RunReport) -> str:
     followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
     waiting = "; ".join(map(str, found.unpublished))
     if run.record.state in EVER_PUBLISHED:
-        depends = f" Published and dependent on it: {followers}." if followers else ""
-        return f"It is {run.record.state}: {MEANING[run.record.state]}.{depends or _none_depends(waiting)}"
+        depends = f" Published and dependent on it: {followers}." if followers else _none_depends(waiting)
+        is_read = run.record.state is RunState.PUBLISHED
+        return f"It is {run.record.state}: {MEANING[run.record.state]}.{depends if is_read else ''}"
     follow = f" Then the dependents follow: {followers}." if followers else _none_depends(waiting)
+    if run.manifest.member_of:
+        follow = f" It is published with the other runs of {run.manifest.member_of}, whose report says what follows."
     if run.record.state is RunState.VERIFIED:
         recorded = "It is recorded that the accepted rows also follow from what it has read"
         return f"It is {run.record.state}: {MEANING[run.record.state]}. {recorded}."
@@ -293,19 +296,19 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
         if unmeasured:
             return f"{count_of(unmeasured, 'run')} of {len(reports):,} not measured yet{with_warnings}"
         waits = "ready to publish" if found.approved_by else "waits for an approval"
-        concerned = _shares(tables, "of the accepted rows change or disappear")
+        concerned = _shares(tables, "accepted rows", "change or disappear")
         return f"Every blocking gate of every run passed: {waits}{concerned}{with_warnings}"
     is_published = found.record.state is SetState.PUBLISHED and not _is_in_part(found)
-    concerned = _shares(tables, "of the rows accepted before changed or disappeared") if is_published else ""
+    concerned = _shares(tables, "rows accepted before", "changed or disappeared") if is_published else ""
     meaning = meaning_of_set(found.record.state, found.states)
     return f"{found.record.state.replace('_', ' ').capitalize()}: {meaning}{concerned}{with_warnings}"
 
 
-def _shares(tables: Sequence[TableTotals], verb: str) -> str:
+def _shares(tables: Sequence[TableTotals], rows: str, verb: str) -> str:
     """What part of the accepted rows of each table is concerned, for a headline."""
     shares = [(table.table, share_of_accepted(table.restated.moves)) for table in tables if table.restated]
     words = [f"{share} of {table}" for table, share in shares if share]
-    return f"; {verb} {' and '.join(words)}" if words else ""
+    return f"; of the {rows}, {' and '.join(words)} {verb}" if words else ""
 
 
 def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:

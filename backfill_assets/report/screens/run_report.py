@@ -16,6 +16,7 @@ from backfill_assets.report.breakdown import (
     BreakdownDocument,
     MeasuredCell,
     Number,
+    altogether,
     by_dimensions,
     by_month,
     exact_numbers,
@@ -119,6 +120,7 @@ def set_page(report: SetReport) -> Page:
             for each in report.reports
             if each.breakdown and each.totals
         ),
+        *(_sample(each, of=report.title_of(each)) for each in report.reports),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
         set_files(found),
         section("About this set", set_facts(found)),
@@ -130,8 +132,9 @@ def set_page(report: SetReport) -> Page:
 
 
 def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
-    # Its measures before and after are beside those of the other runs.
-    return present([*_review(review, report.level, None), *_details(replace(report, breakdown=None))])
+    # Its measures and its rows before and after are beside those of the other runs.
+    rest = replace(report, breakdown=None, sample=(), samples_erased=None)
+    return present([*_review(review, report.level, None), *_details(rest)])
 
 
 def _review(review: Review, level: Level, following: NextStep | None) -> Iterable[Block | None]:
@@ -268,8 +271,8 @@ def _matrix(matrix: Matrix) -> Table:
     return table(["before \u2193   after \u2192", *heads], rows, numbers=heads, total=total)
 
 
-def _sample(report: RunReport) -> Section | None:
-    title = "Rows before and after"
+def _sample(report: RunReport, *, of: str = "") -> Section | None:
+    title = f"{of}: rows before and after" if of else "Rows before and after"
     if erased := report.samples_erased:
         return section(title, Note(text=words(f"Erased by {erased.by} on ", erased.at, f": {erased.reason}")))
     if not report.sample:
@@ -418,13 +421,16 @@ def _breakdown(found: BreakdownDocument, *, of: str = "") -> Section | None:
     too_many = "There are too many combinations of the dimensions to show them one by one."
     parts: list[Block | None] = [Note(text=too_many, tone=Tone.SOFT) if found.too_many else None]
     if found.restated:
+        months = by_month(found.restated)
         parts += [
             Note(text="Restated partitions: accepted rows \u2192 new rows.", tone=Tone.SOFT),
-            _measured(found, by_dimensions(found.restated)) if by else None,
-            section("By month", _measured(found, by_month(found.restated), months=True), long=True),
+            _measured(found, by_dimensions(found.restated), total=altogether(found.restated)) if by else None,
+            section("By month", _measured(found, months, months=True), long=True)
+            if len(months) > 1 or not by
+            else None,
             *(measure_figures(found, measure) for measure in found.measures),
         ]
-        if by:
+        if by and len(months) > 1:
             each = _measured(found, found.restated, months=True)
             parts.append(section(f"By month and {by}", each, folded=True))
     if found.new:
@@ -437,19 +443,29 @@ Change = Callable[[Number, Number], Value]
 
 
 def _measured(
-    found: BreakdownDocument, cells: Sequence[MeasuredCell], *, months: bool = False, change: Change | None = None
+    found: BreakdownDocument,
+    cells: Sequence[MeasuredCell],
+    *,
+    months: bool = False,
+    change: Change | None = None,
+    total: MeasuredCell | None = None,
 ) -> Table:
     dimensions = found.dimensions if cells and cells[0].by else ()
+    labels = [*(["month"] if months else []), *dimensions]
+
+    def measures(cell: MeasuredCell) -> Iterable[Value]:
+        return ((change or before_and_after)(cell.before[name], cell.after[name]) for name in found.measures)
+
     rows = [
         (
             *([cell.month] if months else []),
             *("null" if cell.by[name] is None else cell.by[name] for name in dimensions),
-            *((change or before_and_after)(cell.before[name], cell.after[name]) for name in found.measures),
+            *measures(cell),
         )
         for cell in cells
     ]
-    heads = [*(["month"] if months else []), *dimensions, *found.measures]
-    return table(heads, rows, numbers=found.measures, most=_MOST_MOVED)
+    last = ["all", *[""] * (len(labels) - 1), *measures(total)] if total and len(rows) > 1 else []
+    return table([*labels, *found.measures], rows, numbers=found.measures, most=_MOST_MOVED, total=last)
 
 
 def _after(_before: Number, after: Number) -> Value:

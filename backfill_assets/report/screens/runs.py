@@ -27,6 +27,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
+from backfill_assets.report.requests import read_first
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.words.plans import phase_words, references_described
@@ -55,6 +56,7 @@ _SPECIAL_MODES = {
 _NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.CANCELLED)
 _PASSED = (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED, RunState.VERIFIED)
 _NOT_NEEDED = "not needed: nothing changes"
+_NOT_AGREED = "DRAFT: no other person has agreed yet"
 _MOST_FILES = 40
 _MOST_RUNS = 4
 
@@ -97,7 +99,7 @@ def run_facts(
             if at_work
             else None,
         ),
-        ("next", run.next_step if following else None),
+        ("next", read_first(run.next_step) if following else None),
     )
 
 
@@ -157,7 +159,7 @@ def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
             f" ({undone.reason}), which withdrew the approval by {undone.approved_by}",
         )
     if not run.record.approved_by:
-        return "DRAFT: no other person has agreed yet"
+        return _NOT_AGREED
     groups = f", for {', '.join(grounds.groups)} (approvers.yaml {grounds.approvers_version})" if grounds else ""
     at = words(" on ", run.record.approved_at) if run.record.approved_at else ""
     return words(f"APPROVED by {run.record.approved_by}", at, groups)
@@ -177,14 +179,14 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
         ("done", progress_words(found)),
         ("outdated", f"{'; '.join(outdated)}: what it was computed from was staged again" if outdated else None),
         ("read it at", ", ".join(f"{name} version {version}" for name, version in found.versions.items())),
-        ("next", found.next_step if following else None),
+        ("next", read_first(found.next_step) if following else None),
     )
 
 
 def _approval_of_set(found: SetDocument) -> str:
     if found.record.state is SetState.VERIFIED:
         return _NOT_NEEDED
-    return f"APPROVED by {found.approved_by}" if found.approved_by else str(ApprovalState.DRAFT)
+    return f"APPROVED by {found.approved_by}" if found.approved_by else _NOT_AGREED
 
 
 def progress_words(found: SetDocument) -> str:

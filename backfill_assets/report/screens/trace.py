@@ -13,6 +13,7 @@ from backfill_assets.report.page import (
     Section,
     Table,
     Tone,
+    Value,
     facts,
     page,
     run_ref,
@@ -24,9 +25,15 @@ from backfill_assets.report.requests import Option, step
 from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.trace import ContributingRows, Trace
 
+_MORE = words("To follow more of them: ", step(Option("rows", "N")), ".")
 
-def trace_page(found: Trace) -> Page:
-    """A number with its causes and its sources."""
+
+def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
+    """A number with its causes and its sources.
+
+    Args:
+        more: How a reader follows more rows.
+    """
     seen = found.seen
     periods = [(each.version or "none", each.since, each.until or "now", each.publication_id) for each in found.periods]
     return page(
@@ -41,7 +48,7 @@ def trace_page(found: Trace) -> Page:
         Note(text=f"Its values cannot be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None,
         section("Publications, back to the request", _publications(found)),
         section("Every version that readers saw", table(["version", "from", "until", "by"], periods)),
-        *map(_rows, found.inputs),
+        *(_rows(each, more) for each in found.inputs),
         section("Landed records", _records(found)),
     )
 
@@ -64,7 +71,7 @@ def _publications(found: Trace) -> Table:
     return table(heads, rows, whole=["publication", "run"])
 
 
-def _rows(found: ContributingRows) -> Section | None:
+def _rows(found: ContributingRows, more: Value) -> Section | None:
     columns = list(dict.fromkeys(name for row in found.rows for name in row.values))
     rows = [
         (
@@ -76,9 +83,7 @@ def _rows(found: ContributingRows) -> Section | None:
     return section(
         f"{found.table}, from which {found.of} was computed",
         *(Note(text=text, tone=Tone.SOFT) for text in _said(found)),
-        Note(text=words("To follow more of them: ", step(Option("rows", "N")), "."), tone=Tone.SOFT)
-        if found.count and found.count > len(found.rows)
-        else None,
+        Note(text=more, tone=Tone.SOFT) if found.count and found.count > len(found.rows) else None,
         table(["partition", *columns], rows),
     )
 

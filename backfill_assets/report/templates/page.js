@@ -12,6 +12,29 @@ for (const head of document.querySelectorAll("thead th")) {
     body.append(...[...body.rows].sort((a, b) => up ? order(a, b) : order(b, a)));
   });
 }
+const made = (name, text = "") => Object.assign(document.createElement(name), { textContent: text });
+const replaceTexts = (table, parts) => {
+  const texts = document.createTreeWalker(table, NodeFilter.SHOW_TEXT), found = [];
+  while (texts.nextNode()) found.push(texts.currentNode);
+  for (const text of found) {
+    if (!text.parentElement.closest(".whole")) text.replaceWith(...parts(text.data));
+  }
+};
+// A range of dates is not broken at its dashes.
+const RANGE = /(\b\d{4}-\d\d(?:-\d\d)?\.\.\d{4}-\d\d(?:-\d\d)?\b)/, DIVIDED = /(?<=[._:@/-])(?=[^\s._:@/-]{3})/;
+const keep = (text) => text.split(RANGE).map((part, at) => at % 2 ? Object.assign(made("span", part), { className: "whole" }) : part);
+document.querySelectorAll("table").forEach((table) => replaceTexts(table, keep));
+// Words break only where a table would be wider than the page: after a dot, an underscore or a dash, or else anywhere.
+const soften = (text) => text.split(DIVIDED).flatMap((part, at) => at ? [made("wbr"), part] : [part]);
+const wide = (table) => table.offsetWidth > table.parentElement.clientWidth + 1;
+const fit = () => document.querySelectorAll("table").forEach((table) => {
+  table.classList.remove("tight");
+  if (wide(table)) replaceTexts(table, soften);
+  table.classList.toggle("tight", wide(table));
+});
+window.addEventListener("resize", fit);
+document.addEventListener("toggle", fit, true);
+fit();
 // Of a drawing of many links one is a tab stop; the arrow keys move on from it.
 for (const drawing of document.querySelectorAll("svg[data-arrows]")) {
   const links = [...drawing.querySelectorAll("a")], step = Number(drawing.dataset.arrows), last = links.length - 1;

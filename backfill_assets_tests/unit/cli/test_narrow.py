@@ -11,7 +11,7 @@ import pytest
 from backfill_assets.cli.console import PlainConsole, terminal
 from backfill_assets.cli.terminal import show
 from backfill_assets.report.page import Block as Shown
-from backfill_assets.report.page import Items, Note, Steps, Tone, facts, page, table, words
+from backfill_assets.report.page import Items, Moved, Note, Steps, Tone, facts, page, table, words
 from backfill_assets.report.requests import Act, do, step
 
 RUN = "revenue_per_customer_segment_and_country-20261122-883bd301"
@@ -73,6 +73,14 @@ def test_a_table_whose_ids_find_no_room_is_its_rows_below_each_other() -> None:
     ]
     beside = lines(table(heads, [(RUN[-17:], *rows[0][1:])], numbers=["rows"], whole=["run", "state"]))
     assert beside[0].split() == heads
+
+
+def test_a_number_before_and_after_stays_on_its_line_and_other_columns_follow_in_a_table_of_their_own() -> None:
+    moved = Moved(before=14_708, after=14_707, how_far="-1, under 0.1%")
+    heads = ["jurisdiction", "clock", "rows", "breached", "met"]
+    shown = lines(table(heads, [("IN", "decision", moved, moved, moved)], numbers=heads[2:]))
+    assert [line.split()[0] for line in shown if line] == ["jurisdiction", "IN"] * 3
+    assert sum("14,708 \u2192 14,707 (-1, under 0.1%)" in line for line in shown) == 3
 
 
 @pytest.mark.parametrize(("columns", "width"), [("80", 80), ("200", 200), ("20", 60)])

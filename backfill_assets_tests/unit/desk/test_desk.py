@@ -216,6 +216,7 @@ def test_a_page_of_another_site_that_names_this_machine_is_not_answered(app: Sta
         ("/rows?table=gold.nothing&partition=2024-01-14", 404, "gold.nothing"),
         (f"/rows?table={TURNOVER}&partition=1999-01-14", 404, "has never been published"),
         (f"/rows?table={TURNOVER}&partition=soon", 400, "is neither a date"),
+        (f"/trace?table={TURNOVER}&partition=2024-01-14&rows=501", 400, "the number of rows"),
     ],
 )
 def test_what_cannot_be_shown_is_a_page_with_a_sentence(

@@ -17,7 +17,8 @@ from backfill_assets.report.screens import PAGES
 def test_the_page_of_a_document_is_built_by_a_function_of_just_that(document: str) -> None:
     module, _, name = PAGES[document].rpartition(".")
     function = getattr(import_module(f"{screens.__name__}.{module}"), name)
-    (parameter,) = signature(function).parameters.values()
+    parameter, *others = signature(function).parameters.values()
+    assert all(other.default is not other.empty for other in others)
     assert (parameter.annotation, function.__annotations__["return"]) == (document.rpartition(".")[2], "Page")
     importing, _, kind = document.rpartition(".")
     assert getattr(import_module(f"backfill_assets.{importing}"), kind).__module__ == f"backfill_assets.{importing}"

@@ -8,15 +8,18 @@ import pytest
 
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.phases import Phases
+from backfill_assets.report.page import Section
 from backfill_assets.report.report import Level, RunReport
+from backfill_assets.report.requests import Act, do, read_first, step
 from backfill_assets.report.screens.review import review_of_set
+from backfill_assets.report.screens.run_report import set_page
 from backfill_assets.report.set_report import SetReport, totals_by_table
 from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.report_examples import report, restatement, summary
 
 PASSED = "Every blocking gate of every run passed: ready to publish"
-BEFORE = "of the accepted rows change or disappear 10.0% of silver.orders"
-AFTER = "of the rows accepted before changed or disappeared 10.0% of silver.orders"
+BEFORE = "of the accepted rows, 10.0% of silver.orders change or disappear"
+AFTER = "of the rows accepted before, 10.0% of silver.orders changed or disappeared"
 
 
 def of_set(state: SetState, *reports: RunReport) -> SetReport:
@@ -63,3 +66,14 @@ def test_a_table_without_accepted_rows_has_no_share() -> None:
     new = replace(report(new=3), restated=None)
     for state in (SetState.PLANNED, SetState.PUBLISHED):
         assert "of the" not in review_of_set(of_set(state, new)).headline
+
+
+def test_the_rows_of_each_run_stand_once_on_the_page_of_a_set_and_an_approval_is_advised_after_its_report() -> None:
+    found = of_set(SetState.PLANNED, report())
+    titles = [block.title for block in set_page(found).blocks if isinstance(block, Section)]
+    assert titles.count("silver.orders: rows before and after") == 1
+    assert "Rows before and after" not in str(set_page(found))
+    approve = step(do(Act.APPROVE, "set.1", by="ANOTHER_PERSON"))
+    assert str(read_first(approve)) == "report set.1, and then approve set.1 by=ANOTHER_PERSON"
+    again = step("to publish the same rows again: ", approve)
+    assert read_first(again) == again and read_first(None) is None

@@ -1,0 +1,64 @@
+"""What a run waits for before it is published: the end of a freeze, or an open run of a higher priority.
+
+Asked before automatic work begins, when a reader is advised, and again in the transaction that begins a publication.
+Nothing is overwritten for a priority: when the other run is published, this one was compared with rows that are no
+longer accepted, is refused for that, and is planned again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from backfill_assets.ledger.freezes import Freeze
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import OPEN_STATES, RunState, SetState
+from backfill_assets.ledger.store import EVER_PUBLISHED
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import Partitions
+from backfill_assets.publication.errors import ComesAfter, Frozen
+
+_CAN_BE_PUBLISHED = tuple(state for state in OPEN_STATES if state is not RunState.BLOCKED)
+
+
+def waits_for(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | RunRecord | None:
+    """The freeze, or the run of the highest priority over some of the same partitions, that a run waits for.
+
+    None when it waits for neither, or the publication of its set has begun: readers would see half of it meanwhile.
+    """
+    manifest = run.manifest
+    if manifest.member_of is not None and tx.sets.get(manifest.member_of).state is SetState.PUBLISHING:
+        return None
+    if freeze := tx.freezes.stopping(manifest, at=at):
+        return freeze
+    others = tx.runs.records(
+        table=manifest.table, states=_CAN_BE_PUBLISHED, modes=EVER_PUBLISHED, over=manifest.partitions
+    )
+    higher = [
+        other
+        for other in others
+        if other.manifest.limits.priority > manifest.limits.priority
+        and not set(manifest.partitions).isdisjoint(other.manifest.partitions)
+    ]
+    return max(higher, key=lambda other: (other.manifest.limits.priority, -other.sequence), default=None)
+
+
+def require_its_turn(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> None:
+    """Refuses a run that waits.
+
+    Raises:
+        Frozen: For which freeze.
+        ComesAfter: For which run.
+    """
+    grain, partitions = run.manifest.grain, run.manifest.partitions
+    match waits_for(tx, run, at=at):
+        case Freeze() as freeze:
+            kept = Partitions.of(grain, freeze.keeps(partitions))
+            raise Frozen(run_id=run.run_id, freeze=freeze, partitions=kept)
+        case RunRecord() as first:
+            raise ComesAfter(
+                run_id=run.run_id,
+                first=first.manifest.member_of or first.run_id,
+                state=first.state,
+                priority=first.manifest.limits.priority,
+                partitions=Partitions.of(grain, set(partitions).intersection(first.manifest.partitions)),
+            )
