@@ -14,7 +14,6 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -92,6 +91,7 @@ class KafkaStream:
         self._in_events = tombstones is not None and tombstones.in_events
         self._values = values
         self._before: debezium.Keyed | None = None
+        self._reached: tuple[int, int] | None = None
         self._client = KafkaClient(declared, declared.topic, secret=secret, what="a capture from Kafka")
 
     @property
@@ -284,31 +284,32 @@ class KafkaStream:
         if start >= end:
             return
         consumer, topic = self._consumer, self._declared.topic
-        consumer.assign([self._client.at(partition, start)])
-        try:
-            at, heard = start, time.monotonic()
-            while at < end:
-                answered = consumer.consume(num_messages=min(most, end - at), timeout=_WAITED_S)
-                batch: list[Message] = []
-                for message in answered:
-                    error = message.error()
-                    if error is not None and error.name() != "_PARTITION_EOF":
-                        raise self._failure(error, partition=partition)
-                    offset = message.offset()
-                    assert offset is not None, f"a record of {topic} without an offset"
-                    # At the end of the partition, the offset is that of the record that would be next.
-                    if error is None and offset < end:
-                        batch.append(message)
-                    at = max(at, offset if error is not None else offset + 1)
-                if answered:
-                    heard = time.monotonic()
-                self._require_heard(heard)
-                if batch:
-                    yield batch
-                    heard = time.monotonic()  # who reads may have waited
-        finally:
-            with suppress(Exception):
-                consumer.unassign()
+        # Where the last range ended the client has read ahead, which a new assignment would throw away.
+        if self._reached != (partition, start):
+            consumer.assign([self._client.at(partition, start)])
+        self._reached = None
+        at, heard, is_beyond = start, time.monotonic(), False
+        while at < end:
+            answered = consumer.consume(num_messages=min(most, end - at), timeout=_WAITED_S)
+            batch: list[Message] = []
+            for message in answered:
+                error = message.error()
+                if error is not None and error.name() != "_PARTITION_EOF":
+                    raise self._failure(error, partition=partition)
+                offset = message.offset()
+                assert offset is not None, f"a record of {topic} without an offset"
+                # At the end of the partition, the offset is that of the record that would be next.
+                if error is None and offset < end:
+                    batch.append(message)
+                is_beyond = is_beyond or (error is None and offset >= end)
+                at = max(at, offset if error is not None else offset + 1)
+            if answered:
+                heard = time.monotonic()
+            self._require_heard(heard)
+            if batch:
+                yield batch
+                heard = time.monotonic()  # who reads may have waited
+        self._reached = None if is_beyond else (partition, end)
 
     def _require_heard(self, heard: float) -> None:
         self._client.require_allowed()
@@ -345,10 +346,11 @@ class KafkaStream:
 
     def _read(self, value: bytes) -> tuple[str, bytes | None]:
         """What is said of a value besides, and its members; None when it is no object."""
+        if self._values is None and (members := members_of(value, "kafka_")) is not None:
+            return "", members
         kept = f', "kafka_value": "{base64.b64encode(value).decode()}"'
         if self._values is None:
-            members = members_of(value, "kafka_")
-            return kept if members is None else "", members
+            return kept, None
         try:
             found = self._values.read(value)
         except BrokenValue as broken:
@@ -397,7 +399,7 @@ class KafkaStream:
     def _consumer(self) -> Consumer:
         group = f"backfill-capture-{secrets.token_hex(8)}"  # required, and never created: nothing is committed
         # The range is there: a broker that waits for more at its end would hold up the next one.
-        most = {"queued.max.messages.kbytes": 32_768, "fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 20}
+        most = {"queued.max.messages.kbytes": 8_192, "fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 20}
         consumer: Consumer = self._client.kafka.Consumer({**self._client.usual, **most, **FIXED, "group.id": group})
         return consumer
 

@@ -95,18 +95,19 @@ class Book:
             held = [n for n in withdrawals if key in self.left_of(n)]
             void = max(held, default=-1)
             news: list[tuple[Place, Change]] = []
-            before: Change | None = None
+            before: tuple[Place, Change | None] | None = None
             for place, change in sorted([*((p, c) for p, c in every), *((p, None) for p in truncates)], key=_place):
-                if change is None:
-                    before = None
-                elif place[2] < void:
+                if change is not None and place[2] < void:
                     fates[place[2]]["superseded"] += 1
-                elif change == before:
-                    fates[place[2]]["duplicate"] += 1
-                else:
-                    is_tied |= bool(news) and news[-1][0][:2] == place[:2] and place[2] >= last
+                    continue
+                # A truncate of the position of a record contradicts it, as another record would.
+                is_other = before is None or before[1] != change
+                is_tied |= before is not None and is_other and before[0][:2] == place[:2] and place[2] >= last
+                if change is not None and is_other:
                     news.append((place, change))
-                    before = change
+                elif change is not None:
+                    fates[place[2]]["duplicate"] += 1
+                before = (place, change)
             for place, _ in news[:-1]:
                 fates[place[2]]["superseded"] += 1
             for each in withdrawals:

@@ -47,10 +47,16 @@ def at_noon(day: date) -> int:
     return int(datetime.combine(day, time(12), tzinfo=UTC).timestamp() * 1000)
 
 
-def sale_record(number: int, *, day: date = FIRST, amount: int = 10) -> Record:
-    """A sale of a day as a record of the topic."""
+def sale_record(number: int, *, day: date = FIRST, amount: int = 10, padding: str = "") -> Record:
+    """A sale of a day as a record of the topic, with a member that its contract does not know."""
     at = datetime.combine(day, time(12), tzinfo=UTC).isoformat()
-    value = {"sale_id": f"s{number:06}", "sold_at": at, "amount": amount, "op": "u"}
+    value = {
+        "sale_id": f"s{number:06}",
+        "sold_at": at,
+        "amount": amount,
+        "op": "u",
+        **({"padding": padding} if padding else {}),
+    }
     return value["sale_id"], json.dumps(value), at_noon(day) + number  # type: ignore[return-value]
 
 

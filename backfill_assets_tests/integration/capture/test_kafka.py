@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from secrets import token_hex
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -355,7 +356,8 @@ def test_a_broker_that_goes_away_stops_the_capture_in_one_sentence_and_it_goes_o
 ) -> None:
     with running_broker() as own:
         own.create("sales", partitions=1)
-        own.write("sales", sale_records(5_000))
+        # Larger than what the client reads ahead, which it has although the broker is gone.
+        own.write("sales", [sale_record(number, padding=token_hex(5_000)) for number in range(5_000)])
         declared = {"chunk": 500, "answers_within": timedelta(seconds=3)}
         shop = CapturedShop(home=tmp_path / "home", broker=own, topic="sales", spark=spark, declared=declared)
         read = count(1)

@@ -192,6 +192,21 @@ def test_a_file_that_is_found_bad_while_all_are_counted_stops_those_after_it_and
         assert [outcome.is_new for outcome in room.land_paths([paths[0], paths[3]])] == [False, True]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("first", ["t", "c"])
+def test_a_record_and_a_truncate_of_one_position_are_refused_in_either_order(
+    spark: SparkSession, settings: Settings, clock: Clock, first: str
+) -> None:
+    at = "2024-05-01T09:00:00Z"
+    truncate: Record = {"op": "t", "lsn": 0, "changed_at": at}
+    create: Record = {"op": "c", "lsn": "+0", "changed_at": at, "order_id": "a", "ordered_at": at, "place": "x"}
+    with landing_room(spark, settings, clock, orders) as room:
+        lines = sorted([truncate, create], key=lambda each: each["op"] != first)
+        with pytest.raises(AmbiguousOrder, match="order_id a have the same lsn 0 and different values"):
+            room.land(json_lines(*lines), "changes.jsonl")
+        assert [record.state for record in room.imports()] == [ImportState.FAILED]
+
+
 def together_into(room: LandingRoom, paths: Sequence[Path], landed: list[str]) -> None:
     from backfill_assets.landing.land import land_files
 
