@@ -1,7 +1,7 @@
-"""Out again, on purpose only: records go to a topic of their own, once, and it is deleted when it is closed.
+"""Out again, on purpose only: records go to a topic or a stream of their own, which is deleted when it is closed.
 
-The ledger has what is sent where, who asked for it and who agreed; the cluster of the topic has how far it is, in the
-transactions that have the records. A process that was stopped goes on with the same command.
+The ledger has what is sent where, who asked for it and who agreed; how far it is, the sink knows. A process that was
+stopped goes on with the same command.
 """
 
 from __future__ import annotations
@@ -10,19 +10,24 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, time
+from typing import assert_never
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Pace
+from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress
-from backfill_assets.deliver.errors import LiveTopic, NotReplayable, ProgressLost, TopicGone
+from backfill_assets.deliver.errors import BadName, LiveTarget, NotReplayable, OtherSink, ProgressLost, TargetGone
 from backfill_assets.deliver.inputs import parts_of_run, parts_of_source, parts_of_table
-from backfill_assets.deliver.kafka_out import Outgoing, ReplayTopic, Sender
+from backfill_assets.deliver.kafka_out import ReplayTopic
+from backfill_assets.deliver.kinesis_out import ReplayStream
 from backfill_assets.deliver.outgoing import OutgoingRecords
+from backfill_assets.deliver.sinks import Outgoing, Sender, Sink
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.ledger.errors import NotInLedger, TargetTaken
-from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
+from backfill_assets.ledger.records import ReplayPart, ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSuchName
@@ -32,6 +37,7 @@ from backfill_assets.report.replayed import (
     ReplayClosed,
     ReplayPlan,
     ReplayReport,
+    kind_of,
     replay_closed,
     replay_plan,
 )
@@ -44,7 +50,7 @@ class ReplayAsked:
 
     Attributes:
         subject: A run, a source or a derived table.
-        into: The topic.
+        into: The topic or the stream.
         days: Only records of these days; None for all.
     """
 
@@ -55,19 +61,19 @@ class ReplayAsked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Resolved:
-    """A replay, in the ledger or not yet, with its open topic."""
+    """A replay, in the ledger or not yet, with its sink."""
 
     record: ReplayRecord
     table: SourceTable | DerivedTable
-    topic: ReplayTopic
+    sink: Sink
 
 
 def plan_replay(ws: Workspace, asked: ReplayAsked) -> ReplayPlan:
     """What a replay would send; nothing is written.
 
     Raises:
-        Refused: The table declares no replay, there is nothing, or the topic is one that may not be written to.
-        Retryable: The cluster does not answer.
+        Refused: The table declares no replay, there is nothing, or the target is one that may not be written to.
+        Retryable: The sink does not answer.
     """
     return replay_plan(_resolved(ws, asked, by="", reason="").record)
 
@@ -81,7 +87,7 @@ def replay(
     pace: Pace,
     planned: Callable[[ReplayPlan], None],
 ) -> ReplayReport:
-    """Sends records to a topic, or goes on with that.
+    """Sends records to a topic or a stream, or goes on with that.
 
     Args:
         ws: The workspace.
@@ -92,78 +98,89 @@ def replay(
         planned: Called with the plan before anything is written.
 
     Raises:
-        Refused: As `plan_replay`; or the topic is gone.
+        Refused: As `plan_replay`; or the target is gone.
         NotApproved: The approver is no longer allowed to approve it.
         TakenOver: Another process went on with it, or closed it.
-        Retryable: The cluster went away: what was sent stays, and the same request goes on behind it.
+        Retryable: The sink went away: what was sent stays, and the same request goes on behind it.
     """
     found = _resolved(ws, asked, by=acting.by, reason=reason)
     planned(replay_plan(found.record))
     if not found.record.replay_id:
         with ws.ledger.write() as tx:
             found = replace(found, record=tx.replays.begin(found.record))
+        ws.reached(Point.REPLAY_ASKED)
     record = found.record
     if record.approved_by is not None:
         require_may_approve(ws, record, record.approved_by)
     if record.waits or record.state is ReplayState.SENT:
         return _report(record, waits=record.waits)
-    record = _with_topic(ws, found, by=acting.by)
-    with found.topic.sender(_name_of(record), of=record.replay_id) as sender:
-        done = _begun(ws, record, sender, by=acting.by)
+    record = _with_target(ws, found, by=acting.by)
+    with found.sink.sender(record, by=acting.by) as sender:
+        done = _begun(ws, found.sink, record, sender, by=acting.by)
         records = OutgoingRecords(ws=ws, replay=record, table=found.table)
-        sent = _sent(record, records, sender, done, pace, acting)
-        ends = sender.ends(range(record.stream_partitions), sent)
+        sent = _sent(ws, record, records, sender, done, pace, acting)
+        ends = sender.ends(sent)
+        ws.reached(Point.REPLAY_ALL_SENT)
         with ws.ledger.write() as tx:
             tx.replays.sent(record.replay_id, sent, ends, by=acting.by)
             record = tx.replays.get(record.replay_id)
+        ws.reached(Point.REPLAY_SENT)
     return _report(record, sent_now=sent - done, left_out=records.left_out)
 
 
 def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> ReplayClosed:
-    """Ends a replay: no process can go on with it, and the topic that was created for it is deleted.
+    """Ends a replay: no process can go on with it, and the topic or stream that was created for it is deleted.
 
     Raises:
         UnknownName: No such replay.
         IllegalTransition: It is closed already.
-        Retryable: The cluster does not answer; the same request ends it.
+        Refused: Its table declares another kind of sink by now.
+        Retryable: The sink does not answer; the same request ends it.
     """
     with ws.ledger.read() as tx:
         record = tx.replays.get(replay_id)
-    topic = _topic(ws, ws.domain.table(record.table), record.target)
-    there = None if record.state is ReplayState.CLOSED else topic.found()
+    table = ws.domain.table(record.table)
+    if (now := _declared(table).family) != record.family:
+        found, expected = kind_of(now), kind_of(record.family)
+        raise OtherSink(replay_id=replay_id, table=record.table, expected=f"a {expected}", found=f"a {found}")
+    sink = _sink(ws, table, record.target)
+    there = None if record.state is ReplayState.CLOSED else sink.found()
     is_ours = there is not None and (
-        there.topic_id == record.identity if record.identity else not record.is_live and topic.mark == record.mark
+        there.identity == record.identity if record.identity else not record.is_live and sink.mark == record.mark
     )
     if is_ours:
-        with topic.sender(_name_of(record), of=replay_id):
-            pass  # whoever still sends is refused from here on
+        with sink.sender(record, by=by):
+            pass  # a process that still sends is refused from here on
+        ws.reached(Point.REPLAY_FENCED)
         if not record.is_live:
-            topic.delete()
-    deleted = is_ours and not record.is_live
+            sink.delete()
+            ws.reached(Point.REPLAY_DELETED)
+    # One that was ours and is gone was deleted by a process that was stopped before the ledger knew, or by a person.
+    deleted = not record.is_live and (is_ours or (there is None and record.identity is not None))
     with ws.ledger.write() as tx:
         tx.replays.close(replay_id, by=by, reason=reason, deleted=deleted)
-        return replay_closed(tx.replays.get(replay_id), deleted=deleted)
+        closed = replay_closed(tx.replays.get(replay_id), deleted=deleted)
+    ws.reached(Point.REPLAY_CLOSED)
+    return closed
 
 
 def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Resolved:
-    """What is asked for, as it would be in the ledger; the replay that has the topic, if it is the same."""
+    """What is asked for, as it would be in the ledger; the replay that has the target, if it is the same."""
     table, parts = _parts(ws, asked)
-    topic, declared = _topic(ws, table, asked.into), _declared(table)
-    cluster, there = topic.cluster, topic.found()
+    sink, declared = _sink(ws, table, asked.into), _declared(table)
+    place, there = sink.place, sink.found()
     begins = None if asked.days is None else datetime.combine(asked.days.start, time(), tzinfo=UTC)
     ends = None if asked.days is None else datetime.combine(asked.days.end, time(), tzinfo=UTC)
     subject = table.name if asked.subject == table.short_name else asked.subject
     with ws.ledger.read() as tx:
-        held = tx.replays.open_in(cluster, asked.into)
+        held = tx.replays.open_in(place, asked.into)
     if held is not None:
         if (held.subject, held.period_from, held.period_to) != (subject, begins, ends):
             raise TargetTaken(target=asked.into, replay_id=held.replay_id)
-        if held.is_live and asked.into not in declared.live_topics:
-            raise LiveTopic(topic=asked.into, table=table.name)
-        return _Resolved(record=held, table=table, topic=topic)
-    is_live = there is not None or asked.into in _captured_topics(ws)
-    if is_live and (there is None or asked.into not in declared.live_topics):
-        raise LiveTopic(topic=asked.into, table=table.name)
+        if held.is_live and asked.into not in declared.live:
+            raise _live(sink, held)
+        return _Resolved(record=held, table=table, sink=sink)
+    is_live = there is not None or asked.into in _captured(ws, declared)
     record = ReplayRecord(
         replay_id="",
         subject=subject,
@@ -171,11 +188,12 @@ def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Re
         period_from=begins,
         period_to=ends,
         parts=parts,
-        stream=cluster,
+        family=declared.family,
+        stream=place,
         target=asked.into,
         # Greater than any time for which a topic would be declared to keep deletes.
         mark=str(2**52 + secrets.randbelow(2**52)),
-        stream_partitions=len(there.partitions) if there is not None else _partitions(parts, declared),
+        stream_partitions=there.partitions if there is not None else sink.partitions_of(parts),
         is_live=is_live,
         identity=None,
         state=ReplayState.ASKED,
@@ -186,7 +204,13 @@ def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Re
         asked_at=ws.clock(),
         policy=table.policy,
     )
-    return _Resolved(record=record, table=table, topic=topic)
+    if is_live and (there is None or asked.into not in declared.live):
+        raise _live(sink, record)
+    return _Resolved(record=record, table=table, sink=sink)
+
+
+def _live(sink: Sink, record: ReplayRecord) -> LiveTarget:
+    return LiveTarget(family=record.family, name=sink.name, target=record.target, table=record.table)
 
 
 def _parts(ws: Workspace, asked: ReplayAsked) -> tuple[SourceTable | DerivedTable, tuple[ReplayPart, ...]]:
@@ -213,83 +237,103 @@ def _of_run(
     return table, parts_of_run(tx, asked.subject, asked.days)
 
 
-def _declared(table: SourceTable | DerivedTable) -> KafkaReplay:
+def _declared(table: SourceTable | DerivedTable) -> KafkaReplay | KinesisReplay:
     if table.replay is None:
         raise NotReplayable(table=table.name)
     return table.replay
 
 
-def _topic(ws: Workspace, table: SourceTable | DerivedTable, name: str) -> ReplayTopic:
+def _sink(ws: Workspace, table: SourceTable | DerivedTable, target: str) -> Sink:
+    """The sink of a table: the only place that tells kinds of sinks apart."""
     declared = _declared(table)
-    return ReplayTopic(declared, name, secret=secrets_named(declared.secrets, home=ws.settings.home))
+    if not declared.can_be_named(target):
+        raise BadName(target=repr(target), kind=kind_of(declared.family))
+    secret = secrets_named(declared.secrets, home=ws.settings.home)
+    match declared:
+        case KafkaReplay():
+            return ReplayTopic(declared, target, secret=secret)
+        case KinesisReplay():
+            return ReplayStream(declared, target, secret=secret, ledger=ws.ledger, reached=ws.reached)
+        case _:
+            assert_never(declared)
 
 
-def _captured_topics(ws: Workspace) -> frozenset[str]:
-    """The topics that sources are captured from: none of them is created for a replay, also if it is away."""
-    return frozenset(each.capture.topic for each in ws.domain.sources if isinstance(each.capture, KafkaTopic))
+def _captured(ws: Workspace, declared: KafkaReplay | KinesisReplay) -> frozenset[str]:
+    """The topics or streams that sources are captured from: a replay creates none of them, also if it is away."""
+    captures = [each.capture for each in ws.domain.sources]
+    match declared:
+        case KafkaReplay():
+            return frozenset(each.topic for each in captures if isinstance(each, KafkaTopic))
+        case KinesisReplay():
+            return frozenset(each.stream for each in captures if isinstance(each, KinesisStream))
+        case _:
+            assert_never(declared)
 
 
-def _partitions(parts: tuple[ReplayPart, ...], declared: KafkaReplay) -> int:
-    """As many as the topic had from which records were captured, as far as these tell."""
-    captured = [int(each.stream_partition) for each in parts if each.kind is PartKind.CAPTURED]
-    return max([declared.partitions, *(each + 1 for each in captured)])
-
-
-def _name_of(record: ReplayRecord) -> str:
-    """What transactions and progress are called: other homes have other marks."""
-    return f"backfill-{record.replay_id}-{record.mark}"
-
-
-def _with_topic(ws: Workspace, found: _Resolved, *, by: str) -> ReplayRecord:
-    """The replay with the identity of its topic, which is created unless it is there.
+def _with_target(ws: Workspace, found: _Resolved, *, by: str) -> ReplayRecord:
+    """The replay with the identity of its topic or stream, which is created unless it is there.
 
     Raises:
         Refused: It is gone, or another one has its name.
     """
-    record, topic = found.record, found.topic
-    there = topic.found()
+    record, sink = found.record, found.sink
+    there = sink.found()
     if record.identity is not None:
-        if there is None or there.topic_id != record.identity:
-            other = "" if there is None else there.topic_id
-            raise TopicGone(topic=record.target, replay_id=record.replay_id, found=other)
+        if there is None or there.identity != record.identity:
+            other = "" if there is None else there.identity
+            raise TargetGone(name=sink.name, replay_id=record.replay_id, found=other)
         return record
     if there is None:
-        there = topic.create(partitions=record.stream_partitions, mark=record.mark)
-    elif not record.is_live and topic.mark != record.mark:
-        raise LiveTopic(topic=record.target, table=record.table)
+        there = sink.create(partitions=record.stream_partitions, mark=record.mark)
+    elif not record.is_live and sink.mark != record.mark:
+        raise _live(sink, record)
+    ws.reached(Point.REPLAY_CREATED)
     with ws.ledger.write() as tx:
-        tx.replays.identify(record.replay_id, there.topic_id, by=by)
-        return tx.replays.get(record.replay_id)
+        tx.replays.identify(record.replay_id, there.identity, by=by)
+        record = tx.replays.get(record.replay_id)
+    ws.reached(Point.REPLAY_IDENTIFIED)
+    return record
 
 
-def _begun(ws: Workspace, record: ReplayRecord, sender: Sender, *, by: str) -> int:
-    """How many records are in the topic already.
+def _begun(ws: Workspace, sink: Sink, record: ReplayRecord, sender: Sender, *, by: str) -> int:
+    """How many records are in the target already.
 
     Raises:
-        Refused: The cluster has forgotten that, so that no process can go on.
+        Refused: The cluster of a topic has forgotten that, so that no process can go on.
     """
     with ws.ledger.read() as tx:
         state = tx.replays.get(record.replay_id).state  # as it is now that no other process can write
     done = sender.progress()
     if state is ReplayState.ASKED:
         if done is None:
-            # From here on the cluster knows how far it is: when it does not any more, that is noticed.
+            # From here on it is kept how far it is: when the cluster of a topic forgets it, that is noticed.
             sender.commit([], 0)
             done = 0
+        ws.reached(Point.REPLAY_BEGUN)
         with ws.ledger.write() as tx:
             tx.replays.sending(record.replay_id, by=by)
+        ws.reached(Point.REPLAY_SENDING)
     if done is None:
-        raise ProgressLost(topic=record.target, replay_id=record.replay_id)
+        raise ProgressLost(name=sink.name, replay_id=record.replay_id)
     return done
 
 
-def _sent(record: ReplayRecord, records: OutgoingRecords, sender: Sender, done: int, pace: Pace, acting: Acting) -> int:
-    """Sends what is not in the topic yet, and returns how many records are."""
+def _sent(
+    ws: Workspace,
+    record: ReplayRecord,
+    records: OutgoingRecords,
+    sender: Sender,
+    done: int,
+    pace: Pace,
+    acting: Acting,
+) -> int:
+    """Sends what is not in the target yet, and returns how many records are."""
     total = sum(each.records for each in record.parts)
     number = done
     for batch in _batches(records, done, pace):
         number += len(batch)
         sender.commit(batch, number)
+        ws.reached(Point.REPLAY_BATCH_SENT)
         acting.listener(
             Progress(
                 step="replay", done=number, total=max(total, number), line=f"{number:,} records", table=record.table
@@ -301,7 +345,7 @@ def _sent(record: ReplayRecord, records: OutgoingRecords, sender: Sender, done: 
 
 
 def _batches(records: OutgoingRecords, done: int, pace: Pace) -> Iterator[list[Outgoing]]:
-    """The records behind those that are in the topic, as many at once as the pace allows."""
+    """The records behind those that are in the target, as many at once as the pace allows."""
     batch: list[Outgoing] = []
     size = 0
     for number, each in enumerate(records, 1):

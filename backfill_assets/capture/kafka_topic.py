@@ -9,8 +9,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 
+from backfill_assets.capture.landed_files import Family
 from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
 
 KeyFormat = Literal["text", "json", "schema"]
@@ -140,9 +141,21 @@ class KafkaReplay(KafkaCluster):
             another person than the requester.
     """
 
+    family: ClassVar[Family] = Family.KAFKA
+
     partitions: int = 1
     key_format: KeyFormat = "json"
     live_topics: tuple[str, ...] = ()
+
+    @property
+    def live(self) -> tuple[str, ...]:
+        """What was there before, and may be replayed to with the approval of another person."""
+        return self.live_topics
+
+    @staticmethod
+    def can_be_named(target: str) -> bool:
+        """Whether a topic can have this name."""
+        return is_topic(target)
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the declaration, for a sentence that names its table."""

@@ -1,4 +1,4 @@
-"""Kinesis capture: ranges of sequence numbers of a stream as files of JSON lines. Only this module knows the client.
+"""Kinesis capture: ranges of sequence numbers of a stream as files of JSON lines.
 
 A position is `N`, before the record of that sequence number, or `N+`, behind it: sequence numbers are not dense, and an
 iterator begins only at a record or behind one. Shards come after their parents, so that the records of a key are read
@@ -10,115 +10,35 @@ from __future__ import annotations
 
 import base64
 import gzip
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
 from graphlib import TopologicalSorter
 from pathlib import Path
-from typing import Any
 
 from backfill_assets.capture.errors import (
     CreatedAgain,
-    NoStream,
     NothingCaptured,
     NothingWhole,
     OtherTopic,
     RangeExpired,
     ReadFailed,
-    StreamAway,
-    StreamDenied,
 )
 from backfill_assets.capture.json_members import members_of, quoted
+from backfill_assets.capture.kinesis_client import (
+    MOST_AT_ONCE,
+    KinesisClient,
+    Record,
+    Shard,
+    Stream,
+    begins_at,
+    order_of,
+)
 from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Written
-from backfill_assets.core.errors import PackageMissing
 
 PREFIX = "kinesis_"
 _LEVEL = 3
-_MOST_AT_ONCE = 10_000
-_PAUSE_S = 0.2
-"""A shard answers five reads a second, shared by all who read it."""
-_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
-_LONGEST_S = timedelta(days=366) / timedelta(seconds=1)
-"""The longest retention."""
-_TIP_S = 2.0
-"""How far back the last record is first looked for; doubled until there is one."""
-_DENIED = frozenset(
-    [
-        "AccessDeniedException",
-        "ExpiredTokenException",
-        "IncompleteSignatureException",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "MissingAuthenticationTokenException",
-        "UnrecognizedClientException",
-    ]
-)
-_LATER = frozenset(
-    ["InternalFailure", "LimitExceededException", "ProvisionedThroughputExceededException", "ServiceUnavailable"]
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """A record of a shard.
-
-    Attributes:
-        sequence: Its sequence number.
-        at: When it arrived.
-        key: Its partition key.
-        value: Its data.
-    """
-
-    sequence: int
-    at: datetime
-    key: str
-    value: bytes
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stream:
-    """What the service says of a stream.
-
-    Attributes:
-        arn: Its name anywhere.
-        created_at: When it was created.
-        retention: How long it keeps records.
-    """
-
-    arn: str
-    created_at: datetime
-    retention: timedelta
-
-    @property
-    def creation(self) -> str:
-        """The second in which it was created: a stream that was created again has the same name."""
-        return str(int(self.created_at.timestamp()))
-
-    @property
-    def identity(self) -> str:
-        """What tells it from any other."""
-        return f"{self.arn}/{self.creation}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shard:
-    """A part of a stream, in which records are in order.
-
-    Attributes:
-        name: Its id.
-        parents: The shards that it follows: one that was split, or two that were merged.
-        begun: The sequence number at which it begins.
-        closed: The one at which it ends; empty while it is open.
-    """
-
-    name: str
-    parents: tuple[str, ...] = ()
-    begun: str = ""
-    closed: str = ""
 
 
 class KinesisCapture:
@@ -132,16 +52,16 @@ class KinesisCapture:
     kind = FileKind(format=Format.JSONL, compression="gzip")
 
     def __init__(self, declared: KinesisStream, *, secret: Mapping[str, str]) -> None:
-        self._declared, self._secret = declared, secret
+        self._declared = declared
+        self._client = KinesisClient(declared, declared.stream, secret=secret, what="a capture from Kinesis")
         self._closed: Mapping[str, str] = {}
 
     @property
     def name(self) -> str:
-        return f"the stream {self._declared.stream}"
+        return self._client.name
 
     def close(self) -> None:
-        if "_client" in self.__dict__:
-            self._client.close()
+        self._client.close()
 
     # ------------------------------------------------------------------------------------------------- what it holds
 
@@ -149,7 +69,8 @@ class KinesisCapture:
         if period.is_whole:
             raise NothingWhole(name=self.name)
         stream, now = self._summary(), datetime.now(UTC)
-        shards = self._shards()
+        shards = self._client.shards()
+        self._closed = {each.name: each.closed for each in shards}
         spans = tuple(self._resolved(shard, period, captured, stream, now) for shard in in_order(shards))
         if period.start is None and not captured:
             raise NothingCaptured(source=self._declared.stream)
@@ -172,26 +93,10 @@ class KinesisCapture:
             raise CreatedAgain(name=self.name, expected=stream, found=found.identity, declare="creation")
 
     def _summary(self) -> Stream:
-        found = self._ask("describe_stream_summary", StreamName=self._declared.stream)["StreamDescriptionSummary"]
-        stream = Stream(
-            arn=found["StreamARN"],
-            created_at=_in_utc(found["StreamCreationTimestamp"]),
-            retention=timedelta(hours=found["RetentionPeriodHours"]),
-        )
+        stream = self._client.summary()
         if self._declared.creation not in ("", stream.creation):
             raise OtherTopic(name=self.name, expected=self._declared.creation, found=stream.creation)
         return stream
-
-    def _shards(self) -> list[Shard]:
-        found: list[Shard] = []
-        asked: dict[str, Any] = {"StreamName": self._declared.stream}
-        while True:
-            answered = self._ask("list_shards", **asked)
-            found += map(_shard, answered["Shards"])
-            if not answered.get("NextToken"):
-                self._closed = {each.name: each.closed for each in found}
-                return found
-            asked = {"NextToken": answered["NextToken"]}
 
     def _resolved(
         self, shard: Shard, period: Period, captured: Sequence[Captured], stream: Stream, now: datetime
@@ -200,13 +105,13 @@ class KinesisCapture:
         name = shard.name
         mine = [each for each in captured if each.partition == name]
         ended = _end_of(mine)
-        held = self._first(name, ShardIteratorType="TRIM_HORIZON")
+        held = self._client.first(name, ShardIteratorType="TRIM_HORIZON")
         nothing = ended or shard.begun
         if held is None:
             return _empty(name, nothing)
         self._require_held(name, held, period, mine, stream, now)
         if period.start is not None:
-            first = self._first(name, ShardIteratorType="AT_TIMESTAMP", Timestamp=period.start)
+            first = self._client.first(name, ShardIteratorType="AT_TIMESTAMP", Timestamp=period.start)
             start = None if first is None else str(first.sequence)
         else:
             first, start = held, ended or str(held.sequence)
@@ -246,38 +151,12 @@ class KinesisCapture:
         """The position behind the last record of a period, and the one behind everything where that was looked for."""
         if period.end is not None:
             at = period.end + self._declared.lateness
-            behind = self._first(shard.name, ShardIteratorType="AT_TIMESTAMP", Timestamp=at)
+            behind = self._client.first(shard.name, ShardIteratorType="AT_TIMESTAMP", Timestamp=at)
             if behind is not None:
                 return str(behind.sequence), None
-        last = shard.closed or self._last(shard.name, now)
+        last = shard.closed or self._client.last(shard.name, now)
         end = None if last is None else f"{last}+"
         return end, end
-
-    def _last(self, shard: str, now: datetime) -> int | None:
-        """The last record of an open shard: looked for from the newest on, or all of it would be read."""
-        back = _TIP_S
-        while back < _LONGEST_S:
-            at = now - timedelta(seconds=back)
-            found = self._newest(shard, now, ShardIteratorType="AT_TIMESTAMP", Timestamp=at)
-            if found is not None:
-                return found.sequence
-            back *= 4
-        found = self._newest(shard, now, ShardIteratorType="TRIM_HORIZON")
-        return None if found is None else found.sequence
-
-    def _newest(self, shard: str, now: datetime, **begins: Any) -> Record | None:
-        """The last record from a position on; who writes all the time is not followed for ever."""
-        last = None
-        for batch in self._records(shard, **begins):
-            last = batch[-1]
-            if last.at >= now:
-                break
-        return last
-
-    def _first(self, shard: str, **begins: Any) -> Record | None:
-        if begins.get("Timestamp", _BEGINNING) >= datetime.now(UTC):
-            return None  # the service refuses to look there
-        return next((batch[0] for batch in self._records(shard, most=1, **begins)), None)
 
     # ------------------------------------------------------------------------------------------------ what is written
 
@@ -296,10 +175,10 @@ class KinesisCapture:
 
     def _cut(self, shard: str, start: str, end: str) -> Iterator[Span]:
         chunk, at = self._declared.chunk, start
-        first = self._first(shard, **_begins(at))
+        first = self._client.first(shard, **begins_at(at))
         while first is not None:
             behind = datetime.fromtimestamp(first.at.timestamp() // chunk.total_seconds() * chunk.total_seconds(), UTC)
-            first = self._first(shard, ShardIteratorType="AT_TIMESTAMP", Timestamp=behind + chunk)
+            first = self._client.first(shard, ShardIteratorType="AT_TIMESTAMP", Timestamp=behind + chunk)
             if first is None or order_of(str(first.sequence)) >= order_of(end):
                 break
             if order_of(str(first.sequence)) > order_of(at):
@@ -316,7 +195,7 @@ class KinesisCapture:
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         records, first, last = 0, None, None
         with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-            for batch in self._between(piece, most=min(_MOST_AT_ONCE, pace.most_at_once)):
+            for batch in self._between(piece, most=min(MOST_AT_ONCE, pace.most_at_once)):
                 packed.write(b"".join(line_of(piece.partition, each) for each in batch))
                 times = [each.at for each in batch]
                 first = min([*times, *([] if first is None else [first])])
@@ -337,7 +216,7 @@ class KinesisCapture:
         """
         start, end = order_of(piece.range_from), order_of(piece.range_to)
         is_first, reached = not piece.range_from.endswith("+"), False
-        for batch in self._records(piece.partition, most=most, **_begins(piece.range_from)):
+        for batch in self._client.records(piece.partition, most=most, **begins_at(piece.range_from)):
             if is_first and batch[0].sequence != start[0]:
                 raise RangeExpired(
                     name=self.name,
@@ -355,98 +234,6 @@ class KinesisCapture:
                 return
         if piece.range_to != f"{self._closed.get(piece.partition)}+":  # the end of a closed shard is no record
             raise ReadFailed(name=self.name, why=f"{piece.partition} ended before {piece.range_to}")
-
-    # ------------------------------------------------------------------------------------------------- the connection
-
-    def _records(self, shard: str, *, most: int = _MOST_AT_ONCE, **begins: Any) -> Iterator[list[Record]]:
-        """The records of a shard from a position on, some at a time, up to the newest one or its end.
-
-        An iterator that has expired is renewed behind the last record, or where it began.
-        """
-        asked = {"StreamName": self._declared.stream, "ShardId": shard, **begins}
-        iterator = self._ask("get_shard_iterator", **asked)["ShardIterator"]
-        while iterator is not None:
-            begun = time.monotonic()
-            answered = self._ask("get_records", ShardIterator=iterator, Limit=most, expires=True)
-            if answered is None:
-                iterator = self._ask("get_shard_iterator", **asked)["ShardIterator"]
-                continue
-            found = [_record(each) for each in answered["Records"]]
-            if found:
-                behind = _begins(f"{found[-1].sequence}+")
-                asked = {"StreamName": self._declared.stream, "ShardId": shard, **behind}
-                yield found
-            iterator = answered.get("NextShardIterator")
-            if not found and answered.get("MillisBehindLatest", 0) == 0:
-                return
-            if not self._declared.endpoint:
-                time.sleep(max(0.0, begun + _PAUSE_S - time.monotonic()))
-
-    def _ask(self, what: str, *, expires: bool = False, **asked: Any) -> Any:
-        """What the service answers; None where an iterator has expired.
-
-        Raises:
-            Retryable: It does not answer, or not any more.
-        """
-        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-
-        until, pause = time.monotonic() + self._seconds, _PAUSE_S
-        while True:
-            try:
-                return getattr(self._client, what)(**asked)
-            except NoCredentialsError:
-                raise StreamDenied(name=self.name, why="there are none") from None
-            except ClientError as error:
-                code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
-                if expires and code == "ExpiredIteratorException":
-                    return None
-                if code in _LATER and time.monotonic() < until:
-                    time.sleep(pause)
-                    pause = min(2 * pause, 5.0)
-                    continue
-                raise self._failure(code, said) from None
-            except BotoCoreError as error:
-                why = f" ({type(error).__name__})"
-                raise StreamAway(name=self.name, seconds=self._seconds, why=why) from None
-
-    def _failure(self, code: str, said: str) -> Exception:
-        if code in _DENIED:
-            return StreamDenied(name=self.name, why=code)
-        if code == "ResourceNotFoundException":
-            where = self._declared.endpoint or self._declared.region
-            return NoStream(name=self.name.removeprefix("the "), servers=where)
-        if code in _LATER:
-            return StreamAway(name=self.name, seconds=self._seconds, why=f" ({code})")
-        return ReadFailed(name=self.name, why=f"{code}: {said}".rstrip(" .:"))
-
-    @property
-    def _seconds(self) -> float:
-        return max(0.1, self._declared.answers_within / timedelta(seconds=1))
-
-    @cached_property
-    def _client(self) -> Any:
-        try:
-            import boto3
-            from botocore.config import Config
-        except ImportError:
-            raise PackageMissing(what="a capture from Kinesis", package="boto3", extra="kinesis") from None
-        patience = Config(
-            connect_timeout=self._seconds,
-            read_timeout=self._seconds,
-            retries={"mode": "standard", "total_max_attempts": 2},
-        )
-        return boto3.client(
-            "kinesis",
-            region_name=self._declared.region,
-            endpoint_url=self._declared.endpoint or None,
-            config=patience,
-            **self._secret,
-        )
-
-
-def order_of(position: str) -> tuple[int, int]:
-    """The order of positions: before a record comes before behind it."""
-    return int(position.removesuffix("+")), int(position.endswith("+"))
 
 
 def in_order(shards: Sequence[Shard]) -> Iterator[Shard]:
@@ -468,34 +255,6 @@ def line_of(shard: str, record: Record) -> bytes:
     if members is None:
         return f'{{{said}, "{PREFIX}value": "{base64.b64encode(record.value).decode()}"}}\n'.encode()
     return b"{%b%b%b}\n" % (said.encode(), members and b", ", members)
-
-
-def _shard(found: Mapping[str, Any]) -> Shard:
-    numbers = found["SequenceNumberRange"]
-    return Shard(
-        name=found["ShardId"],
-        parents=tuple(found[each] for each in ("ParentShardId", "AdjacentParentShardId") if found.get(each)),
-        begun=numbers["StartingSequenceNumber"],
-        closed=numbers.get("EndingSequenceNumber") or "",
-    )
-
-
-def _begins(position: str) -> Mapping[str, Any]:
-    kind = "AFTER_SEQUENCE_NUMBER" if position.endswith("+") else "AT_SEQUENCE_NUMBER"
-    return {"ShardIteratorType": kind, "StartingSequenceNumber": position.removesuffix("+")}
-
-
-def _record(found: Mapping[str, Any]) -> Record:
-    return Record(
-        sequence=int(found["SequenceNumber"]),
-        at=_in_utc(found["ApproximateArrivalTimestamp"]),
-        key=found["PartitionKey"],
-        value=found["Data"],
-    )
-
-
-def _in_utc(at: datetime) -> datetime:
-    return at.astimezone(UTC)
 
 
 def _end_of(captured: Sequence[Span]) -> str | None:

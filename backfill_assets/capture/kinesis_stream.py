@@ -1,4 +1,7 @@
-"""Kinesis stream: how an author declares that a source is captured from one. The client is in `kinesis`."""
+"""Kinesis streams: how an author declares that a source is captured from one, or a table is replayed to some.
+
+The client is in `kinesis_client`. Secrets are named in a declaration, and read when they are used.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,59 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import ClassVar, Literal
+
+from backfill_assets.capture.landed_files import Family
 
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 _ENDPOINT = re.compile(r"https?://[^\s@/]+/?")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _SECRETS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
+_HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KinesisStream:
+class KinesisService:
+    """The service of a region, as an author declares how it is reached.
+
+    Attributes:
+        region: Where its streams are, such as `eu-central-1`.
+        endpoint: The URL of another server than that of the region.
+        answers_within: How long the service may say nothing before a command stops.
+        secrets: `aws_access_key_id`, `aws_secret_access_key` and `aws_session_token`, each with the name of an
+            environment variable; its value is there, or in the file that the variable with `_FILE` behind the name
+            names. Without them boto3 looks where it always does: its variables, a profile, the role of the machine.
+    """
+
+    region: str
+    endpoint: str = ""
+    answers_within: timedelta = timedelta(seconds=30)
+    secrets: Mapping[str, str] = field(default_factory=dict)
+
+    def mistakes_in(self, what: str) -> Iterator[str]:
+        """What is wrong with how the service is reached.
+
+        Args:
+            what: What the service is for, `capture` or `replay`.
+        """
+        if not isinstance(self.region, str) or not _REGION.fullmatch(self.region):
+            yield f"the region of its {what} is {self.region!r:.60}, and has to be like 'eu-central-1'"
+        if not isinstance(self.endpoint, str) or not (self.endpoint == "" or _ENDPOINT.fullmatch(self.endpoint)):
+            yield f"the endpoint of its {what} is {self.endpoint!r:.60}, and has to be like 'http://127.0.0.1:4567'"
+        if not isinstance(self.answers_within, timedelta) or self.answers_within < timedelta(0):
+            value = f"{self.answers_within!r:.60}"
+            yield f"answers_within of its {what} is {value}, and has to be a timedelta of at least nothing"
+        for name, secret in self.secrets.items():
+            if name not in _SECRETS:
+                yield f"its {what} has the secret {name!r:.40}, which is none of {', '.join(_SECRETS)}"
+            elif not isinstance(secret, str) or not _NAME.fullmatch(secret):
+                # Whatever was written there may be the secret itself.
+                yield f"the secret {name} of its {what} is named by an environment variable, such as KINESIS_KEY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KinesisStream(KinesisService):
     """A stream of which a source captures ranges of sequence numbers.
 
     The data of a record is a JSON object with the columns of the contract. Landed records have its members as they were
@@ -24,44 +70,69 @@ class KinesisStream:
 
     Attributes:
         stream: Its name.
-        region: Where it is, such as `eu-central-1`.
         lateness: How much later than its own time a record may arrive: the end of a period is looked for so much later.
         chunk: The time of arrival that one landed file covers at most, such as an hour.
-        endpoint: The URL of another server than that of the region.
         creation: The creation of the stream as captures name it, where one of this name was created again: captures of
             the one before then do not count.
-        answers_within: How long the service may say nothing before a capture stops.
-        secrets: `aws_access_key_id`, `aws_secret_access_key` and `aws_session_token`, each with the name of an
-            environment variable; its value is there, or in the file that the variable with `_FILE` behind the name
-            names. Without them boto3 looks where it always does: its variables, a profile, the role of the machine.
     """
 
     stream: str
-    region: str
     lateness: timedelta = timedelta(0)
-    chunk: timedelta = timedelta(hours=1)
-    endpoint: str = ""
+    chunk: timedelta = _HOUR
     creation: str = ""
-    answers_within: timedelta = timedelta(seconds=30)
-    secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the declaration, for a sentence that names its table."""
-        if not isinstance(self.stream, str) or not _STREAM.fullmatch(self.stream):
+        if not is_stream(self.stream):
             yield f"it is captured from {self.stream!r:.60}, which is no name of a stream"
-        if not isinstance(self.region, str) or not _REGION.fullmatch(self.region):
-            yield f"the region of its capture is {self.region!r:.60}, and has to be like 'eu-central-1'"
-        if not isinstance(self.endpoint, str) or not (self.endpoint == "" or _ENDPOINT.fullmatch(self.endpoint)):
-            yield f"the endpoint of its capture is {self.endpoint!r:.60}, and has to be like 'http://127.0.0.1:4567'"
-        for name in ("lateness", "answers_within"):
-            value = getattr(self, name)
-            if not isinstance(value, timedelta) or value < timedelta(0):
-                yield f"{name} of its capture is {value!r:.60}, and has to be a timedelta of at least nothing"
+        if not isinstance(self.lateness, timedelta) or self.lateness < timedelta(0):
+            yield f"lateness of its capture is {self.lateness!r:.60}, and has to be a timedelta of at least nothing"
         if not isinstance(self.chunk, timedelta) or self.chunk < timedelta(seconds=1):
             yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a timedelta of at least a second"
-        for name, secret in self.secrets.items():
-            if name not in _SECRETS:
-                yield f"its capture has the secret {name!r:.40}, which is none of {', '.join(_SECRETS)}"
-            elif not isinstance(secret, str) or not _NAME.fullmatch(secret):
-                # Whatever was written there may be the secret itself.
-                yield f"the secret {name} of its capture is named by an environment variable, such as KINESIS_KEY"
+        yield from self.mistakes_in("capture")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KinesisReplay(KinesisService):
+    """Allows that a table is replayed to temporary streams of a region; without it nothing of the table leaves.
+
+    A stream has no headers and no transactions. Each record is a JSON object, an envelope of the value with what is
+    known of it, and may be there more than once: it has its number in the replay, by which consumers drop what they
+    have seen.
+
+    Attributes:
+        shards: How many shards such a stream has.
+        key_format: What the key of a record is: the text of the one column of the table's key, or a JSON object with
+            all of them. Records that were captured from a topic or a stream keep their own.
+        retention: How long such a stream keeps records, a day to a year: it keeps none until it is closed.
+    """
+
+    family: ClassVar[Family] = Family.KINESIS
+    live: ClassVar[tuple[str, ...]] = ()
+    """No stream that was there before is written to: its consumers do not expect envelopes."""
+
+    shards: int = 1
+    key_format: Literal["text", "json"] = "json"
+    retention: timedelta = timedelta(days=7)
+
+    def mistakes(self) -> Iterator[str]:
+        """What is wrong with the declaration, for a sentence that names its table."""
+        if isinstance(self.shards, bool) or not isinstance(self.shards, int) or self.shards < 1:
+            yield f"its replay has {self.shards!r:.60} shards, and has to have a number of them"
+        if self.key_format not in ("text", "json"):
+            yield f"the key_format of its replay is {self.key_format!r:.60}, and has to be 'text' or 'json'"
+        if not isinstance(self.retention, timedelta) or not (
+            timedelta(days=1) <= self.retention <= timedelta(days=365) and self.retention % _HOUR == timedelta(0)
+        ):
+            yield f"the retention of its replay is {self.retention!r:.60}, and has to be whole hours, a day to a year"
+        yield from self.mistakes_in("replay")
+
+    @staticmethod
+    def can_be_named(target: str) -> bool:
+        """Whether a stream can have this name."""
+        return is_stream(target)
+
+
+def is_stream(name: object) -> bool:
+    """Whether a stream can have this name."""
+    return isinstance(name, str) and bool(_STREAM.fullmatch(name))

@@ -1,4 +1,4 @@
-"""The command that sends records to a topic again, and ends that."""
+"""The command that sends records to a topic or a stream again, and ends that."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ def replay(
     replay_id: Annotated[
         str, typer.Argument(metavar="[REPLAY]", callback=one_line, help="With `close`: the replay.")
     ] = "",
-    into: Annotated[str, typer.Option(metavar="TOPIC", callback=one_line, help="The topic, which is created.")] = "",
+    into: Annotated[
+        str, typer.Option(metavar="TOPIC|STREAM", callback=one_line, help="The topic or stream, which is created.")
+    ] = "",
     first: MaybeFrom = None,
     last: MaybeTo = None,
     by: By = "",
@@ -39,7 +41,7 @@ def replay(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Send captured, landed or published records to a topic of their own, each once; `close` deletes the topic."""
+    """Send captured, landed or published records to a topic or stream of their own; `close` deletes it."""
     with answering(as_json) as console:
         from backfill_assets.application import replay as replays
 
@@ -53,7 +55,7 @@ def replay(
         if replay_id:
             raise NotTogether(why=f"{replay_id!r} follows {subject!r}", leave="the second word", instead="write close")
         if not into:
-            raise NotGiven(why="it is not stated where the records go", add="--into TOPIC")
+            raise NotGiven(why="it is not stated where the records go", add="--into TOPIC or STREAM")
         if (first is None) != (last is None):
             raise NotGiven(why="only one end of the days is stated", add="--from DAY and --to DAY")
         days = None if first is None or last is None else DayRange.inclusive(first, last)

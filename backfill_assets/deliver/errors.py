@@ -29,18 +29,38 @@ class RunNotReplayable(Refused):
 
 
 @sentence
-class LiveTopic(NotApproved):
-    """the topic {topic} was not created by a replay, and {table} does not allow that it is replayed to."""
+class LiveTarget(NotApproved):
+    """{name} was not created by a replay, and {table} does not allow that it is replayed to."""
 
-    topic: str
+    family: str
+    name: str
+    target: str
     table: str
 
 
 @sentence
-class TopicGone(Refused):
-    """the topic {topic} of replay {replay_id} is gone{instead}."""
+class BadName(Refused):
+    """{target} is no name of a {kind}."""
 
-    topic: str
+    target: str
+    kind: str
+
+
+@sentence
+class OtherSink(Refused):
+    """replay {replay_id} sends to {expected}, and the replay that {table} declares now is to {found}."""
+
+    replay_id: str
+    table: str
+    expected: str
+    found: str
+
+
+@sentence
+class TargetGone(Refused):
+    """{name} of replay {replay_id} is gone{instead}."""
+
+    name: str
     replay_id: str
     found: str = ""
 
@@ -51,23 +71,32 @@ class TopicGone(Refused):
 
 @sentence
 class ProgressLost(Refused):
-    """the cluster of the topic {topic} does not know any more how far replay {replay_id} is."""
+    """the cluster of {name} does not know any more how far replay {replay_id} is."""
 
-    topic: str
+    name: str
     replay_id: str
 
 
 @sentence
 class TooLarge(Refused):
-    """a record is larger than the topic {topic} takes: {why}."""
+    """a record is larger than {name} takes: {why}."""
 
-    topic: str
+    name: str
     why: str
 
 
 @sentence
-class WriteFailed(Retryable):
-    """writing to the topic {topic} stopped: {why}."""
+class TooLargeForStream(Refused):
+    """a record with its key and its envelope has {size_bytes:,} bytes, and one of {name} has at most {most_bytes:,}."""
 
-    topic: str
+    name: str
+    size_bytes: int
+    most_bytes: int
+
+
+@sentence
+class WriteFailed(Retryable):
+    """writing to {name} stopped: {why}."""
+
+    name: str
     why: str

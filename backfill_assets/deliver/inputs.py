@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.deliver.errors import NothingToReplay, RunNotReplayable
@@ -13,6 +13,9 @@ from backfill_assets.ledger.records import Action, PartitionVersion, PartKind, R
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
+
+_KINDS: Mapping[str, PartKind] = {Family.KAFKA: PartKind.CAPTURED, Family.KINESIS: PartKind.SHARD}
+"""Of which captures the very records are sent that were in a topic or a stream."""
 
 
 def parts_of_run(tx: ReadTransaction, run_id: str, days: DayRange | None) -> tuple[ReplayPart, ...]:
@@ -60,7 +63,7 @@ def parts_of_source(tx: ReadTransaction, source: SourceTable, days: DayRange | N
     files = [
         ReplayPart(
             # Of other families the records are as in any file: nothing is known of a topic that they were in.
-            kind=PartKind.CAPTURED if captures[each.capture_id].family == Family.KAFKA else PartKind.LANDED,
+            kind=_KINDS.get(captures[each.capture_id].family, PartKind.LANDED),
             name=each.stored_path,
             digest=each.sha256,
             records=each.records,
@@ -109,9 +112,10 @@ def _on(grain: Grain, versions: Iterable[PartitionVersion], days: DayRange | Non
 
 
 def _place(file: CapturedFile) -> tuple[str, str, int]:
-    """A capture of earlier positions may have come later; in the topic, they come first."""
-    begins = int(file.range_from) if file.range_from.isdecimal() else 0
-    return file.stored_path.rpartition("/")[0], file.partition, begins
+    """A capture of earlier positions may have come later; what is sent has them first. Shards are named in the order in
+    which they were created: parents come first."""
+    begins = file.range_from.removesuffix("+")
+    return file.stored_path.rpartition("/")[0], file.partition, int(begins) if begins.isdecimal() else 0
 
 
 def _has_records_of(file: CapturedFile, days: DayRange) -> bool:

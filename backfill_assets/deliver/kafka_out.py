@@ -11,14 +11,16 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.capture.errors import NoStream, ReadFailed
-from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity, plain
+from backfill_assets.capture.kafka_client import KafkaClient, plain
 from backfill_assets.capture.kafka_topic import FIXED, KafkaReplay
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.deliver.errors import TooLarge, WriteFailed
-from backfill_assets.ledger.errors import LostWork
+from backfill_assets.deliver.sinks import Outgoing, Target
+from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord
+from backfill_assets.ledger.replays import gone_on
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, KafkaError, Producer
@@ -32,28 +34,6 @@ _SILENT = logging.Logger("librdkafka", level=logging.CRITICAL + 1)
 _TOO_LARGE = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 
 
-class Outgoing(NamedTuple):
-    """A record as it is sent.
-
-    Attributes:
-        key: Its key.
-        value: Its value; None deletes the key.
-        headers: Its headers.
-        at: Its time, in milliseconds.
-        partition: The partition; -1 for the one of its key.
-    """
-
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, str | bytes | None]]
-    at: int
-    partition: int = -1
-
-    @property
-    def size_bytes(self) -> int:
-        return len(self.key or b"") + len(self.value or b"")
-
-
 class ReplayTopic:
     """The topic of a replay, there or not.
 
@@ -65,25 +45,33 @@ class ReplayTopic:
 
     def __init__(self, declared: KafkaReplay, topic: str, *, secret: Mapping[str, str]) -> None:
         self._client = KafkaClient(declared, topic, secret=secret, what="a replay to Kafka")
+        self._partitions = declared.partitions
 
     @property
-    def cluster(self) -> str:
-        """The id of the cluster."""
+    def name(self) -> str:
+        return self._client.name
+
+    @property
+    def place(self) -> str:
         return self._client.cluster_id()
 
-    def found(self) -> TopicIdentity | None:
-        """The topic of this name; None when there is none."""
+    def found(self) -> Target | None:
         try:
-            return self._client.identity()
+            there = self._client.identity()
         except NoStream:
             return None
+        return Target(there.topic_id, len(there.partitions))
 
     @property
     def mark(self) -> str:
-        """The replay for which the topic was created, if it was created for one."""
         return self._client.configuration()[MARK]
 
-    def create(self, *, partitions: int, mark: str) -> TopicIdentity:
+    def partitions_of(self, parts: Sequence[ReplayPart]) -> int:
+        """As many as the topic had from which records were captured, as far as these tell."""
+        captured = [int(each.stream_partition) for each in parts if each.kind is PartKind.CAPTURED]
+        return max([self._partitions, *(each + 1 for each in captured)])
+
+    def create(self, *, partitions: int, mark: str) -> Target:
         """Creates the topic, from which time removes nothing, also nothing with a time long ago."""
         from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # documented
 
@@ -102,14 +90,13 @@ class ReplayTopic:
         until = time.monotonic() + self._client.seconds
         while True:
             found = self.found()
-            if found is not None and len(found.partitions) == partitions:
+            if found is not None and found.partitions == partitions:
                 return found
             if time.monotonic() > until:
                 raise self._client.away()
             time.sleep(0.05)
 
     def delete(self) -> None:
-        """Deletes the topic, with everything in it."""
         (answered,) = self._client.admin.delete_topics(
             [self._client.topic], request_timeout=self._client.seconds
         ).values()
@@ -117,28 +104,26 @@ class ReplayTopic:
             self._client.answer(answered)
 
     @contextmanager
-    def sender(self, name: str, *, of: str) -> Iterator[Sender]:
-        """Who may write to the topic while the block lasts, and no other process of this name.
-
-        Args:
-            name: What the transactions, and the group that keeps their progress, are called.
-            of: The replay.
-
-        Raises:
-            Retryable: The cluster does not answer.
-        """
-        opened = Sender(self._client, name, of=of)
+    def sender(self, replay: ReplayRecord, *, by: str) -> Iterator[TopicSender]:  # noqa: ARG002 - as of any sink
+        # What transactions and progress are called: other homes have other marks.
+        opened = TopicSender(self._client, f"backfill-{replay.replay_id}-{replay.mark}", replay)
         try:
             yield opened
         finally:
             opened.close()
 
 
-class Sender:
-    """Writes records in transactions."""
+class TopicSender:
+    """Writes records in transactions.
 
-    def __init__(self, client: KafkaClient, name: str, *, of: str) -> None:
-        self._client, self._of = client, of
+    Args:
+        client: The cluster.
+        name: What the transactions, and the group that keeps their progress, are called.
+        replay: The replay.
+    """
+
+    def __init__(self, client: KafkaClient, name: str, replay: ReplayRecord) -> None:
+        self._client, self._replay = client, replay
         self._undelivered: list[KafkaError] = []
         kafka = client.kafka
         self._group: Consumer = kafka.Consumer({**client.usual, **FIXED, "group.id": name})
@@ -167,7 +152,6 @@ class Sender:
         self._group.close()
 
     def progress(self) -> int | None:
-        """How many records are in the topic for good; None when that was never written, or is forgotten."""
         with self._asking():
             (found,) = self._group.committed([self._client.at(0)], timeout=self._client.seconds)
         if found.error is not None:
@@ -175,17 +159,7 @@ class Sender:
         return None if found.offset < 0 else int(found.offset)
 
     def commit(self, batch: Sequence[Outgoing], done: int) -> None:
-        """Writes records and their progress in one transaction.
-
-        Args:
-            batch: The records, in order.
-            done: How many records of the replay are in the topic then.
-
-        Raises:
-            TakenOver: Another process has gone on with the replay, or closed it.
-            Refused: A record is too large.
-            Retryable: The cluster does not answer; whether the transaction counts, who goes on is told.
-        """
+        """Writes records and their progress in one transaction."""
         try:
             with self._asking():
                 self._producer.begin_transaction()
@@ -201,21 +175,14 @@ class Sender:
                 self._producer.abort_transaction(min(5.0, self._client.seconds))
             raise
 
-    def ends(self, partitions: Sequence[int], done: int) -> Mapping[str, int]:
-        """The position behind the last record, by partition, when every consumer of committed records can see it.
-
-        Args:
-            partitions: The partitions.
-            done: How many records of the replay are in the topic.
-        """
+    def ends(self, done: int) -> Mapping[str, str]:
         # A transaction counts before its partitions say so; the next one waits until they do.
         self.commit([], done)
-        found: dict[str, int] = {}
-        for each in partitions:
+        found: dict[str, str] = {}
+        for each in range(self._replay.stream_partitions):
             with self._asking():
-                _, found[str(each)] = self._group.get_watermark_offsets(
-                    self._client.at(each), timeout=self._client.seconds
-                )
+                _, end = self._group.get_watermark_offsets(self._client.at(each), timeout=self._client.seconds)
+            found[str(each)] = str(end)
         return found
 
     def _produce(self, record: Outgoing) -> None:
@@ -252,10 +219,9 @@ class Sender:
     def _failure(self, error: KafkaError) -> Exception:
         causes = [error, *self._undelivered, *self._fatal(error)]
         if any(each.name() in _FENCED for each in causes):
-            why = "another process went on with it, or closed it"
-            return LostWork(name=f"replay {self._of}", why=why, of={"replay_id": self._of})
+            return gone_on(self._replay.replay_id)
         large = next((each for each in causes if each.name() in _TOO_LARGE), None)
         if large is not None:
-            return TooLarge(topic=self._client.topic, why=plain(large.str()))
+            return TooLarge(name=self._client.name, why=plain(large.str()))
         found = self._client.failure(self._undelivered[0] if self._undelivered else error)
-        return WriteFailed(topic=self._client.topic, why=found.why) if isinstance(found, ReadFailed) else found
+        return WriteFailed(name=self._client.name, why=found.why) if isinstance(found, ReadFailed) else found

@@ -1,7 +1,7 @@
 """Outgoing records: what is read of captured files, landed files and published partitions, always in the same order.
 
-Who goes on with a replay reads everything again and leaves out what is in the topic already: so nothing here may depend
-on anything but the inputs of the replay.
+Who goes on with a replay reads everything again and leaves out what is in its target already: so nothing here may
+depend on anything but the inputs of the replay.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ from zoneinfo import ZoneInfo
 
 from backfill_assets.capture.kafka import TOMBSTONE
 from backfill_assets.capture.kafka_topic import KafkaReplay
+from backfill_assets.capture.kinesis import PREFIX
+from backfill_assets.capture.kinesis_stream import KinesisReplay
 from backfill_assets.capture.landed_files import FileKind, Format, landing_place
 from backfill_assets.capture.stream_files import copied
 from backfill_assets.core.identity import EMPTY_FILE_SET
-from backfill_assets.deliver.kafka_out import Outgoing
+from backfill_assets.deliver.sinks import Headers, Outgoing
 from backfill_assets.domain import DerivedTable, Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION
 from backfill_assets.lake.row_values import json_rows, json_rows_of
 from backfill_assets.ledger.records import PartitionVersion, PartKind, ReplayPart, ReplayRecord
 from backfill_assets.workspace import Workspace
 
-Headers = list[tuple[str, str | bytes | None]]
 MODE = "REPLAY"
 _MILLISECOND = timedelta(milliseconds=1)
 _scan = json.JSONDecoder().raw_decode
@@ -63,7 +64,9 @@ class OutgoingRecords:
         for part in self.replay.parts:
             match part.kind:
                 case PartKind.CAPTURED:
-                    yield from filter(self._is_within, self._captured(part))
+                    yield from filter(self._is_within, self._of_topic(part))
+                case PartKind.SHARD:
+                    yield from filter(self._is_within, self._of_stream(part))
                 case PartKind.LANDED:
                     yield from filter(self._is_within, self._landed(part))
                 case PartKind.PARTITION:
@@ -81,24 +84,37 @@ class OutgoingRecords:
 
     # ----------------------------------------------------------------------------------------------- files as they came
 
-    def _captured(self, part: ReplayPart) -> Iterator[Outgoing]:
+    def _of_topic(self, part: ReplayPart) -> Iterator[Outgoing]:
         """What was in the topic: keys, headers, times, tombstones and partitions, and values as they were written."""
         headers = self._of_file(part)
+        for line in self._lines(part):
+            said, value = _of_the_stream(line, "kafka_")
+            theirs = [(name, each) for name, each in _headers_said(said) if name not in _OWN]
+            at = said.get("kafka_timestamp")
+            yield Outgoing(
+                key=_bytes_said(said, "kafka_key"),
+                value=value,
+                headers=[*theirs, *headers, _position(part, said["kafka_offset"])],
+                at=0 if at is None else _milliseconds(datetime.fromisoformat(at)),
+                partition=-1 if self.replay.is_live else int(part.stream_partition),
+            )
+
+    def _of_stream(self, part: ReplayPart) -> Iterator[Outgoing]:
+        """What was in the stream: partition keys, data as it was written, and when it arrived."""
+        headers = self._of_file(part)
+        for line in self._lines(part):
+            said, value = _of_the_stream(line, PREFIX)
+            yield Outgoing(
+                key=said["kinesis_partition_key"].encode(),
+                value=value,
+                headers=[*headers, _position(part, said["kinesis_sequence"])],
+                at=_milliseconds(datetime.fromisoformat(said["kinesis_arrived_at"])),
+            )
+
+    def _lines(self, part: ReplayPart) -> Iterator[str]:
         place = landing_place(self.ws.settings, self.table.name)
         with copied(place, part.name, part.digest) as copy, gzip.open(copy, "rt", encoding="utf-8", newline="\n") as f:
-            for line in f:
-                said, value = _of_the_topic(line.rstrip("\n"))
-                source = f"{part.stream}/{part.stream_partition}@{said['kafka_offset']}".encode()
-                theirs = [(name, each) for name, each in _headers_said(said) if name not in _OWN]
-                yield Outgoing(
-                    key=_bytes_said(said, "kafka_key"),
-                    value=value,
-                    headers=[*theirs, *headers, ("x-source", source)],
-                    at=_milliseconds(datetime.fromisoformat(said["kafka_timestamp"]))
-                    if "kafka_timestamp" in said
-                    else 0,
-                    partition=-1 if self.replay.is_live else int(part.stream_partition),
-                )
+            yield from (line.rstrip("\n") for line in f)
 
     def _landed(self, part: ReplayPart) -> Iterator[Outgoing]:
         """The records of a file of a person; those without key or time are left out."""
@@ -120,7 +136,7 @@ class OutgoingRecords:
         return self._headers(self.replay.replay_id, version, f"sha256:{part.digest}")
 
     @property
-    def _declared(self) -> KafkaReplay:
+    def _declared(self) -> KafkaReplay | KinesisReplay:
         assert self.table.replay is not None
         return self.table.replay
 
@@ -178,19 +194,23 @@ class OutgoingRecords:
         return self._headers(version.run_id, self._versions[version.run_id], snapshot)
 
 
-def _of_the_topic(line: str) -> tuple[Mapping[str, Any], bytes | None]:
-    """What Kafka said of a captured record, and its value as it was written."""
+def _position(part: ReplayPart, position: object) -> tuple[str, bytes]:
+    return "x-source", f"{part.stream}/{part.stream_partition}@{position}".encode()
+
+
+def _of_the_stream(line: str, prefix: str) -> tuple[Mapping[str, Any], bytes | None]:
+    """What Kafka or Kinesis said of a captured record, and its value as it was written."""
     said: dict[str, Any] = {}
     at = 1
-    # What Kafka said comes first, and no value with such members is kept as members.
-    while line.startswith('"kafka_', at):
+    # What it said comes first, and no value with such members is kept as members.
+    while line.startswith(f'"{prefix}', at):
         name, end = _scan(line, at)
         said[name], end = _scan(line, end + len(": "))
         at = end + len(", ") if line.startswith(", ", end) else end
     if TOMBSTONE in said:
         return said, None
-    if "kafka_value" in said:
-        return said, base64.b64decode(said["kafka_value"])
+    if f"{prefix}value" in said:
+        return said, base64.b64decode(said[f"{prefix}value"])
     return said, f"{{{line[at:]}".encode()
 
 
@@ -253,7 +273,7 @@ def _of_parquet(copy: Path) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
                 yield value.encode(), json.loads(value)
 
 
-def _key(record: Mapping[str, Any], columns: Sequence[str], declared: KafkaReplay) -> bytes | None:
+def _key(record: Mapping[str, Any], columns: Sequence[str], declared: KafkaReplay | KinesisReplay) -> bytes | None:
     if any(record.get(name) is None for name in columns):
         return None
     if declared.key_format == "text":

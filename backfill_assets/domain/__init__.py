@@ -11,7 +11,7 @@ from __future__ import annotations
 from backfill_assets.capture.debezium import Debezium
 from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeWindow, Token
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis_stream import KinesisStream
+from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
@@ -88,6 +88,7 @@ __all__ = [
     "InvalidReference",
     "KafkaReplay",
     "KafkaTopic",
+    "KinesisReplay",
     "KinesisStream",
     "LakeTable",
     "Lateness",

@@ -14,6 +14,7 @@ from typing import Protocol
 from pyspark.sql.types import DataType, StringType, StructType
 
 from backfill_assets.capture.kafka_topic import KafkaReplay
+from backfill_assets.capture.kinesis_stream import KinesisReplay
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
@@ -123,10 +124,15 @@ def check_table(table: Declared, *, partition: str | None = None) -> None:
     check_identifying(table.name, table.schema, table.key, "key column")
 
 
-REPLAY = Kind(words="KafkaReplay(...)", test=lambda value: value is None or isinstance(value, KafkaReplay))
+DeclaredReplay = KafkaReplay | KinesisReplay
+
+REPLAY = Kind(
+    words="KafkaReplay(...) or KinesisReplay(...)",
+    test=lambda value: value is None or isinstance(value, DeclaredReplay),
+)
 
 
-def check_replay(table: Declared, replay: KafkaReplay | None) -> None:
+def check_replay(table: Declared, replay: DeclaredReplay | None) -> None:
     """Refuses a replay that cannot be carried out as it is declared."""
     for mistake in () if replay is None else replay.mistakes():
         raise wrong(table, mistake)

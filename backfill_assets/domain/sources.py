@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType, Tim
 from backfill_assets.capture.debezium import ORDER as ORDER_OF_EVENTS
 from backfill_assets.capture.debezium import Debezium
 from backfill_assets.capture.http_api import HttpApi
-from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
+from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import ORDER, PostgresTable
@@ -25,6 +25,7 @@ from backfill_assets.domain.debezium import DEBEZIUM_COLUMNS, DEBEZIUM_OPERATION
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
     REPLAY,
+    DeclaredReplay,
     Kind,
     Partitioning,
     a,
@@ -124,7 +125,7 @@ class SourceTable:
         capture: The stream that its files are captured from; files of people can land beside it.
         upstream: The key of the asset of the same Dagster project that its rows come from, such as `("raw", "orders")`.
         envelope: States that its records are change events of Debezium, of which the row lands.
-        replay: Allows that its records are replayed to topics, and says to which.
+        replay: Allows that its records are replayed to topics or streams, and says to which.
     """
 
     name: str
@@ -145,7 +146,7 @@ class SourceTable:
     capture: DeclaredStream | None = None
     upstream: tuple[str, ...] = ()
     envelope: Debezium | None = None
-    replay: KafkaReplay | None = None
+    replay: DeclaredReplay | None = None
     description: str = ""
     policy: Policy = SOURCE_POLICY
     gates: tuple[Gate, ...] = ()

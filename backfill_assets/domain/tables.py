@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, DateType, StructField, StructType
 
-from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import Breakdown, check_breakdown
 from backfill_assets.domain.column_types import check_identifying
@@ -20,6 +19,7 @@ from backfill_assets.domain.declarations import (
     REPLAY,
     VERSION,
     Declared,
+    DeclaredReplay,
     Kind,
     Partitioning,
     a,
@@ -198,7 +198,7 @@ class DerivedTable:
         publish: How its rows become the content of partitions.
         lineage: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
         state: The argument that is given the earlier state of the table itself; None for a table without state.
-        replay: Allows that its rows are replayed to topics, and says to which.
+        replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: In which phases it is published when a person plans enough of it; None for as a whole.
     """
 
@@ -220,7 +220,7 @@ class DerivedTable:
     publish: PublishMode = REPLACE
     lineage: Lineage = "run"
     state: str | None = None
-    replay: KafkaReplay | None = None
+    replay: DeclaredReplay | None = None
     phases: AskedPhases | None = None
     description: str = ""
 
@@ -426,7 +426,7 @@ def derived_table(
     breakdown: Breakdown | None = None,
     publish: PublishMode = REPLACE,
     lineage: Lineage = "run",
-    replay: KafkaReplay | None = None,
+    replay: DeclaredReplay | None = None,
     phases: AskedPhases | None = None,
     earlier: Mapping[str, Transform] | None = None,
 ) -> Callable[[Transform], DerivedTable]:
@@ -453,7 +453,7 @@ def derived_table(
             only added; `merge(on=...)` when the function returns changes by key.
         lineage: What a row says of its origin. With `run` its run, and the table `lineage.runs` says the rest; with
             `full` all of it, for readers who cannot join, which makes writing the rows dearer.
-        replay: Allows that its rows are replayed to topics, and says to which.
+        replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: `phases(...)` publishes what a person plans in parts, one after the other; `plan --phases 1` does not.
         earlier: Earlier releases that can still be run, by version.
 

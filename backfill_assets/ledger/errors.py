@@ -141,7 +141,7 @@ class NoApprovalAwaited(errors.IllegalTransition):
 
 @sentence
 class TargetTaken(errors.Refused):
-    """{target} is the topic of replay {replay_id}, which is not closed."""
+    """{target} belongs to replay {replay_id}, which is not closed."""
 
     target: str
     replay_id: str

@@ -439,9 +439,10 @@ class EventRecord:
 
 
 class PartKind(StrEnum):
-    """What a replay reads: an immutable file, or a version of a partition."""
+    """What a replay reads: an immutable file, of a topic, a stream or a person, or a version of a partition."""
 
     CAPTURED = "captured"
+    SHARD = "shard"
     LANDED = "landed"
     PARTITION = "partition"
 
@@ -476,7 +477,7 @@ class ReplayPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRecord:
-    """Something that is sent to a topic again.
+    """Something that is sent to a topic or a stream again.
 
     Attributes:
         replay_id: `rep-` and a number.
@@ -485,21 +486,24 @@ class ReplayRecord:
         period_from: Only records from then on; null for all.
         period_to: Only records before; null for all.
         parts: The inputs, in the order in which they are sent.
-        stream: The id of the cluster.
-        target: The topic.
-        mark: What a topic that was created for it carries, and its transactions are called by.
-        stream_partitions: How many partitions the topic has.
+        family: What it is sent to: `kafka` for a topic, `kinesis` for a stream.
+        stream: The id of the cluster of the topic; of a stream, where it is.
+        target: The topic or the stream.
+        mark: What a target that was created for it carries, and its transactions are called by.
+        stream_partitions: How many partitions the topic, or shards the stream, has.
         is_live: Whether the topic was there before, so that another person has to approve it.
-        identity: The id of the topic; null before the topic is known to be there.
+        identity: The id of the target; null before it is known to be there.
         state: How far it is.
         sent: How many records were sent; null before all are.
-        ends: The position behind the last record, by partition of the topic, when all were sent.
+        ends: The position behind the last record, by partition or shard, when all were sent.
         by: Who asked for it.
         reason: Why.
         asked_at: When.
         policy: The policy of the table when it was asked for.
         approved_by: Who approved it; null before, and where no approval is required.
         approved_at: When.
+        sender: Of a stream, which process may write to it; null before one did.
+        progress: Of a stream, how many records are in it for certain; null before any was sent.
         sent_at: When all were sent.
         closed_by: Who ended it.
         closed_at: When.
@@ -511,6 +515,7 @@ class ReplayRecord:
     period_from: datetime | None
     period_to: datetime | None
     parts: tuple[ReplayPart, ...]
+    family: str
     stream: str
     target: str
     mark: str
@@ -519,13 +524,15 @@ class ReplayRecord:
     identity: str | None
     state: ReplayState
     sent: int | None
-    ends: Mapping[str, int]
+    ends: Mapping[str, str]
     by: str
     reason: str
     asked_at: datetime
     policy: Policy
     approved_by: str | None = None
     approved_at: datetime | None = None
+    sender: str | None = None
+    progress: int | None = None
     sent_at: datetime | None = None
     closed_by: str | None = None
     closed_at: datetime | None = None

@@ -1,6 +1,7 @@
-"""Replays: what is sent to topics again on purpose, who agreed to it, and what became of it.
+"""Replays: what is sent to topics and streams again on purpose, who agreed to it, and what became of it.
 
-How far the sending is, only the cluster of the topic knows: it is part of the transactions that have the records.
+How far the sending to a topic is, only its cluster knows: it is part of the transactions that have the records. A
+stream has none, so that it is kept here, behind every batch.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from backfill_assets.core.identity import plain
-from backfill_assets.ledger.errors import NoApprovalAwaited, TargetTaken
+from backfill_assets.ledger.errors import LostWork, NoApprovalAwaited, TargetTaken
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
@@ -22,6 +23,12 @@ from backfill_assets.ledger.schema import replays
 from backfill_assets.ledger.states import ReplayState
 
 _replay = read_as(ReplayRecord)
+
+
+def gone_on(replay_id: str) -> LostWork:
+    """The error of a process that may not send any more."""
+    why = "another process went on with it, or closed it"
+    return LostWork(name=f"replay {replay_id}", why=why, of={"replay_id": replay_id})
 
 
 class ReplayReads(Queries):
@@ -59,12 +66,16 @@ class ReplayReads(Queries):
         Cost: one index lookup.
 
         Args:
-            stream: The id of the cluster.
-            target: The topic.
+            stream: The id of the cluster, or where the stream is.
+            target: The topic or the stream.
         """
         is_it = (replays.c.stream == stream) & (replays.c.target == target) & (replays.c.state != ReplayState.CLOSED)
         row = self._row(select(replays).where(is_it))
         return None if row is None else _replay(row)
+
+    def is_sender(self, replay_id: str, sender: str) -> bool:
+        """Whether a process may still write to the stream of a replay. Cost: one primary key lookup."""
+        return self._values(select(replays.c.sender).where(replays.c.replay_id == replay_id)) == [sender]
 
 
 class ReplayWrites(ReplayReads):
@@ -102,13 +113,14 @@ class ReplayWrites(ReplayReads):
         payload = {
             "subject": record.subject,
             "table": record.table,
+            "family": record.family,
             "target": record.target,
             "stream": record.stream,
             "is_live": record.is_live,
             "parts": parts,
             "reason": record.reason,
         }
-        self._append(record, "replay_asked", by=record.by, payload=payload, to_state=record.state)
+        self._append(record.replay_id, "replay_asked", by=record.by, payload=payload, to_state=record.state)
         return record
 
     def approve(self, replay_id: str, *, by: str, note: str) -> None:
@@ -125,22 +137,47 @@ class ReplayWrites(ReplayReads):
         changed = self._log.write(update(replays).where(can_be).values(**agreed), of=[replay_id])
         if changed.rowcount != 1:
             raise NoApprovalAwaited(kind="replay", name=replay_id)
-        self._append(self.get(replay_id), "replay_approved", by=by, payload={"note": storable_text("the note", note)})
+        self._append(replay_id, "replay_approved", by=by, payload={"note": storable_text("the note", note)})
 
     def identify(self, replay_id: str, identity: str, *, by: str) -> None:
-        """Records which topic it is, once that is there.
+        """Records which topic or stream it is, once that is there.
 
         Cost: one row and one event.
         """
         is_it = (replays.c.replay_id == replay_id) & replays.c.identity.is_(None)
         changed = self._log.write(update(replays).where(is_it).values(identity=identity), of=[replay_id])
         if changed.rowcount == 1:
-            self._append(self.get(replay_id), "replay_topic_known", by=by, payload={"identity": identity})
+            self._append(replay_id, "replay_target_known", by=by, payload={"identity": identity})
         elif self.get(replay_id).identity != identity:
             raise TargetTaken(target=self.get(replay_id).target, replay_id=replay_id)
 
+    def take(self, replay_id: str, sender: str, *, by: str) -> None:
+        """From here on only this process may write to the stream of a replay.
+
+        Cost: one row and one event.
+        """
+        is_it = replays.c.replay_id == replay_id
+        self._log.write(update(replays).where(is_it).values(sender=sender), of=[replay_id])
+        self._append(replay_id, "replay_taken", by=by, payload={"sender": sender})
+
+    def progressed(self, replay_id: str, sender: str, records: int, *, by: str) -> None:
+        """So many records are in the stream of a replay for certain.
+
+        Cost: one row and one event.
+
+        Raises:
+            TakenOver: Another process has gone on with it, or closed it.
+        """
+        may = (
+            (replays.c.replay_id == replay_id) & (replays.c.sender == sender) & (replays.c.state != ReplayState.CLOSED)
+        )
+        changed = self._log.write(update(replays).where(may).values(progress=records), of=[replay_id])
+        if changed.rowcount != 1:
+            raise gone_on(replay_id)
+        self._append(replay_id, "replay_progressed", by=by, payload={"records": records})
+
     def sending(self, replay_id: str, *, by: str) -> None:
-        """The topic's cluster knows from here on how far it is.
+        """From here on it is known how far it is, by the cluster of the topic or by `progressed`.
 
         Cost: one row and one event.
 
@@ -149,15 +186,15 @@ class ReplayWrites(ReplayReads):
         """
         self._step(replay_id, ReplayState.ASKED, ReplayState.SENDING, by=by)
 
-    def sent(self, replay_id: str, records: int, ends: Mapping[str, int], *, by: str) -> None:
-        """All of it is in the topic.
+    def sent(self, replay_id: str, records: int, ends: Mapping[str, str], *, by: str) -> None:
+        """All of it is in the topic or the stream.
 
         Cost: one row and one event.
 
         Args:
             replay_id: The replay.
             records: How many records were sent.
-            ends: The position behind the last record, by partition of the topic.
+            ends: The position behind the last record, by partition or shard.
             by: Who sent it.
         """
         values = {"sent": records, "ends": dict(ends), "sent_at": self._log.now}
@@ -165,7 +202,7 @@ class ReplayWrites(ReplayReads):
         self._step(replay_id, ReplayState.SENDING, ReplayState.SENT, by=by, also=values, payload=payload)
 
     def close(self, replay_id: str, *, by: str, reason: str, deleted: bool) -> None:
-        """Ends a replay, when its topic is deleted if it was created for it.
+        """Ends a replay, when its topic or stream is deleted if it was created for it.
 
         Cost: one row and one event.
 
@@ -191,7 +228,5 @@ class ReplayWrites(ReplayReads):
         event = Event("replay", replay_id, f"replay_{ends.lower()}", actor=by, payload=payload or {})
         self._log.change(step, event, also=also)
 
-    def _append(
-        self, record: ReplayRecord, action: str, *, by: str, payload: Mapping[str, Any], to_state: str = ""
-    ) -> None:
-        self._log.append(Event("replay", record.replay_id, action, actor=by, payload=payload, to_state=str(to_state)))
+    def _append(self, replay_id: str, action: str, *, by: str, payload: Mapping[str, Any], to_state: str = "") -> None:
+        self._log.append(Event("replay", replay_id, action, actor=by, payload=payload, to_state=str(to_state)))

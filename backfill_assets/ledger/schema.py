@@ -426,6 +426,7 @@ replays = Table(
     Column("period_from", UtcDateTime),
     Column("period_to", UtcDateTime),
     Column("parts", CanonicalJson, nullable=False),
+    Column("family", Text, nullable=False),
     Column("stream", Text, nullable=False),
     Column("target", Text, nullable=False),
     Column("mark", Text, nullable=False),
@@ -433,6 +434,8 @@ replays = Table(
     Column("is_live", Boolean, nullable=False),
     Column("identity", Text),
     Column("state", _one_of(ReplayState, "replay_state"), nullable=False),
+    Column("sender", Text),
+    Column("progress", BigInteger),
     Column("sent", BigInteger),
     Column("ends", CanonicalJson, nullable=False),
     Column("asked_by", Text, nullable=False),
@@ -446,8 +449,9 @@ replays = Table(
     Column("closed_at", UtcDateTime),
     Index("replays_by_state", "state", "stream", "target"),
 )
-"""What is sent to a topic again, and what became of it. `parts` are its inputs in the order in which they are sent; how
-far the sending is, the topic's own cluster knows, in the transactions that have the records."""
+"""What is sent to a topic or a stream again, and what became of it. `parts` are its inputs in the order in which they
+are sent. How far the sending is, a topic's own cluster knows, in the transactions that have the records; of a stream,
+`progress` says it, and `sender` which process may go on."""
 
 table_acts = Table(
     "table_acts",

@@ -122,7 +122,7 @@ class ChunkState(_State):
 
 
 class ReplayState(_State):
-    """How far a replay is: agreed, begun in its topic, all of it sent, and ended."""
+    """How far a replay is: agreed, begun in its topic or stream, all of it sent, and ended."""
 
     ASKED = "ASKED"
     SENDING = "SENDING"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -20,10 +21,13 @@ class ReplayPlan:
         table: The table.
         from_: Only records from then on; null for all.
         to: Only records before; null for all.
-        target: The topic.
-        stream: The id of its cluster.
+        family: What it is sent to: `kafka` for a topic, `kinesis` for a stream.
+        delivery: Whether consumers see a record `exactly once`, as long as they read what is committed, or `at least
+            once`, so that they have to drop what they have seen.
+        target: The topic or the stream.
+        stream: The id of the cluster of the topic; of a stream, where it is.
         is_live: Whether the topic was there before, so that another person has to approve it.
-        partitions: How many partitions the topic has.
+        partitions: How many partitions the topic, or shards the stream, has.
         inputs: How many files, or partitions of the table, are read.
         records: How many records they have.
         size_bytes: How large their files are.
@@ -34,6 +38,8 @@ class ReplayPlan:
     table: str
     from_: datetime | None
     to: datetime | None
+    family: str
+    delivery: str
     target: str
     stream: str
     is_live: bool
@@ -46,18 +52,18 @@ class ReplayPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayReport:
-    """What was sent to a topic again.
+    """What was sent to a topic or a stream again.
 
     Attributes:
         replay_id: The replay, such as `rep-000001`.
         waits: Whether nothing was sent, because another person has to approve it first.
         plan: What there was to send.
         state: How far it is.
-        identity: The id of the topic; null while it waits.
-        sent: How many records are in the topic.
+        identity: The id of the topic or the stream; null while it waits.
+        sent: How many records are in it.
         sent_now: How many of them this command sent.
         left_out: How many records of landed files were left out, because they have no key or no time.
-        ends: The position behind the last record, by partition of the topic.
+        ends: The position behind the last record, by partition or shard.
     """
 
     replay_id: str
@@ -68,7 +74,7 @@ class ReplayReport:
     sent: int
     sent_now: int
     left_out: int
-    ends: Mapping[str, int]
+    ends: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +85,7 @@ class ReplayDocument:
         replay_id: The replay.
         waits: Whether nothing is sent before another person has approved it.
         subject: What is sent.
-        target: The topic.
+        target: The topic or the stream.
         records: How many records.
         by: Who asked for it.
         reason: Why.
@@ -105,15 +111,17 @@ class ReplayClosed:
     Attributes:
         replay_id: The replay.
         subject: What was sent.
-        target: The topic.
+        family: What it was sent to: `kafka` for a topic, `kinesis` for a stream.
+        target: The topic or the stream.
         sent: How many records; null when not all were sent.
-        deleted: Whether the topic was deleted: one that was there before the replay stays.
+        deleted: Whether the topic or stream that was created for it is deleted: one that was there before stays.
         closed_by: Who ended it.
         closed_at: When.
     """
 
     replay_id: str
     subject: str
+    family: str
     target: str
     sent: int | None
     deleted: bool
@@ -123,12 +131,12 @@ class ReplayClosed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenReplay:
-    """A replay that is not closed: its topic stays until it is.
+    """A replay that is not closed: its topic or stream stays until it is.
 
     Attributes:
         replay_id: The replay.
         subject: What is sent.
-        target: The topic.
+        target: The topic or the stream.
         state: How far it is.
         waits: Whether another person has to approve it first.
         by: Who asked for it.
@@ -142,6 +150,15 @@ class OpenReplay:
     waits: bool
     by: str
     asked_at: datetime
+
+
+_KINDS: Mapping[str, str] = {Family.KAFKA: "topic", Family.KINESIS: "stream"}
+_DELIVERIES: Mapping[str, str] = {Family.KAFKA: "exactly once", Family.KINESIS: "at least once"}
+
+
+def kind_of(family: str) -> str:
+    """What the target of a replay is called."""
+    return _KINDS[family]
 
 
 def open_replays(tx: ReadTransaction) -> tuple[OpenReplay, ...]:
@@ -167,6 +184,8 @@ def replay_plan(record: ReplayRecord) -> ReplayPlan:
         table=record.table,
         from_=record.period_from,
         to=record.period_to,
+        family=record.family,
+        delivery=_DELIVERIES[record.family],
         target=record.target,
         stream=record.stream,
         is_live=record.is_live,
@@ -198,6 +217,7 @@ def replay_closed(record: ReplayRecord, *, deleted: bool) -> ReplayClosed:
     return ReplayClosed(
         replay_id=record.replay_id,
         subject=record.subject,
+        family=record.family,
         target=record.target,
         sent=record.sent,
         deleted=deleted,

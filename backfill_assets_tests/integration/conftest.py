@@ -19,6 +19,8 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.by_hand import Hand, open_by_hand
 from backfill_assets_tests.support.kafka_broker import Broker, running_broker
+from backfill_assets_tests.support.kinesis_server import KinesisServer, NoKinesis, running_kinesis
+from backfill_assets_tests.support.kinesis_shop import SECRETS
 from backfill_assets_tests.support.lakes import SWITCH as LAKE_SWITCH
 from backfill_assets_tests.support.lakes import use_store
 from backfill_assets_tests.support.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
@@ -85,6 +87,24 @@ def broker() -> Iterator[Broker]:
             yield started
     except BackfillError as reason:
         pytest.skip(f"CAPTURES FROM KAFKA ARE NOT TESTED: {reason}")
+
+
+@pytest.fixture(scope="session")
+def kinesis_server() -> Iterator[KinesisServer]:
+    """A running server of Kinesis, without streams of its own."""
+    try:
+        with running_kinesis() as started:
+            yield started
+    except NoKinesis as reason:
+        pytest.skip(f"KINESIS IS NOT TESTED: {reason}")
+
+
+@pytest.fixture
+def kinesis(kinesis_server: KinesisServer, monkeypatch: pytest.MonkeyPatch) -> KinesisServer:
+    """The server, with the credentials in the variables that declarations name."""
+    for variable, value in SECRETS.items():
+        monkeypatch.setenv(variable, value)
+    return kinesis_server
 
 
 @pytest.fixture(scope="session")

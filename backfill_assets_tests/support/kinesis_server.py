@@ -2,7 +2,8 @@
 
 From `tools/setup.sh kinesis`, which fetches kinesalite through npm into a cache of this user. It keeps its streams in
 memory, accepts any credentials, and takes a moment to divide shards. Asked for records from a time on behind which
-there are none, it never answers (3.3.3); the service gives an iterator that waits for them, and so does `_MENDED`.
+there are none, it never answers (3.3.3); the service gives an iterator that waits for them, and so does `_MENDED`. It
+also gives a new stream the tags that it is created with, of which kinesalite knows nothing yet.
 """
 
 from __future__ import annotations
@@ -42,6 +43,17 @@ require.cache[require.resolve(path)].exports = function(store, data, cb) {
     const latest = Object.assign({}, data, {ShardIteratorType: 'LATEST', Timestamp: undefined})
     setTimeout(() => { if (!isAnswered) asked(store, latest, once) }, 250)
   }
+}
+const below = (name) => process.argv[1].replace(/cli[.]js$/, name)
+require(below('validations/createStream.js')).types.Tags = {type: 'Map', children: {type: 'String'}}
+const creation = below('actions/createStream.js'), created = require(creation)
+const tag = require(below('actions/addTagsToStream.js'))
+require.cache[require.resolve(creation)].exports = function(store, data, cb) {
+  created(store, data, (error) => {
+    if (error || !data.Tags) return cb(error)
+    // It writes the stream once more when that becomes active.
+    setTimeout(() => tag(store, {StreamName: data.StreamName, Tags: data.Tags}, cb), 60)
+  })
 }
 """
 
@@ -85,8 +97,9 @@ class KinesisServer:
 
     def write(self, stream: str, records: Sequence[tuple[str, bytes]]) -> None:
         """Writes records: their partition key, and their data; in order, as far as shards have one."""
-        for start in range(0, len(records), 500):
-            batch = [{"PartitionKey": key, "Data": value} for key, value in records[start : start + 500]]
+        many = min(500, 4 * 2**20 // max(len(value) for _, value in records))
+        for start in range(0, len(records), many):
+            batch = [{"PartitionKey": key, "Data": value} for key, value in records[start : start + many]]
             assert self.client.put_records(StreamName=stream, Records=batch)["FailedRecordCount"] == 0
 
     def shards(self, stream: str) -> list[dict[str, Any]]:
@@ -102,6 +115,24 @@ class KinesisServer:
     def merge(self, stream: str, shard: str, other: str) -> None:
         self.client.merge_shards(StreamName=stream, ShardToMerge=shard, AdjacentShardToMerge=other)
         self.await_active(stream)
+
+    def records(self, stream: str) -> dict[str, list[dict[str, Any]]]:
+        """Everything that is in a stream, by shard, in order."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for each in self.shards(stream):
+            asked = {"StreamName": stream, "ShardId": each["ShardId"], "ShardIteratorType": "TRIM_HORIZON"}
+            iterator = self.client.get_shard_iterator(**asked)["ShardIterator"]
+            found[each["ShardId"]] = []
+            while iterator:
+                answered = self.client.get_records(ShardIterator=iterator, Limit=10_000)
+                found[each["ShardId"]] += answered["Records"]
+                iterator = answered.get("NextShardIterator") if answered["Records"] else None
+        return found
+
+    @property
+    def streams(self) -> list[str]:
+        names: list[str] = self.client.list_streams()["StreamNames"]
+        return names
 
     def delete(self, stream: str) -> None:
         self.client.delete_stream(StreamName=stream)
@@ -133,7 +164,7 @@ def running_kinesis() -> Iterator[KinesisServer]:
     if node is None or not program.exists():
         raise NoKinesis(f"there is no kinesalite in {program.parent}: run tools/setup.sh kinesis")
     port = free_port()
-    quick = ("--createStreamMs", "20", "--updateStreamMs", "20", "--deleteStreamMs", "20")
+    quick = ("--createStreamMs", "20", "--updateStreamMs", "20", "--deleteStreamMs", "20", "--shardLimit", "1000")
     with tempfile.TemporaryDirectory(prefix="kinesis-") as folder:
         mended = Path(folder, "mended.js")
         mended.write_text(_MENDED, encoding="utf-8")

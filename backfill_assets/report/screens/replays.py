@@ -1,15 +1,30 @@
-"""Replays: what is sent to a topic again, what was sent, and what was ended."""
+"""Replays: what is sent to a topic or a stream again, what was sent, and what was ended."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from backfill_assets.capture.landed_files import Family
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import Note, Page, Steps, Table, Tone, Value, facts, page, section, table
-from backfill_assets.report.replayed import OpenReplay, ReplayClosed, ReplayDocument, ReplayPlan, ReplayReport
+from backfill_assets.report.replayed import (
+    OpenReplay,
+    ReplayClosed,
+    ReplayDocument,
+    ReplayPlan,
+    ReplayReport,
+    kind_of,
+)
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, do
 
 _MOST = 30
+_READ: Mapping[str, str] = {
+    Family.KAFKA: "consumers have to read it with isolation.level=read_committed; the topic is kept until it is closed",
+    Family.KINESIS: "at least once: a record may be in it again, so that consumers drop those whose sequence is not "
+    "greater than the last one of their key; the stream is kept until it is closed, its records for the retention that "
+    "the table declares",
+}
+"""What consumers have to know."""
 
 
 def plan_page(plan: ReplayPlan) -> Page:
@@ -26,24 +41,23 @@ def replayed_page(report: ReplayReport) -> Page:
             Note(text=f"{report.replay_id} waits for the approval of another person; nothing was sent"),
             Steps(steps=(do(Act.APPROVE, report.replay_id, by=ANOTHER_PERSON),)),
         )
-    said = f"{count_of(report.sent, 'record')} in the topic {report.plan.target}, {report.sent_now:,} of them sent now"
+    kind = kind_of(report.plan.family)
+    said = f"{count_of(report.sent, 'record')} in the {kind} {report.plan.target}, {report.sent_now:,} of them sent now"
     left = f"{count_of(report.left_out, 'record')} of landed files without a key or a time left out"
     return page(
         f"Replayed by {report.replay_id}",
-        facts(("topic", f"{report.plan.target} ({report.identity})"), ("sent", said)),
+        facts((kind, f"{report.plan.target} ({report.identity})"), ("sent", said)),
         section(
             "positions",
             table(
                 ["partition", "until (not included)"],
                 list(report.ends.items()),
-                numbers=["until (not included)"],
+                whole=["until (not included)"],
                 most=_MOST,
             ),
         ),
         Note(text=left, tone=Tone.ATTENTION) if report.left_out else None,
-        Note(
-            text="consumers have to read it with isolation.level=read_committed; the topic is kept until it is closed"
-        ),
+        Note(text=_READ[report.plan.family]),
         Steps(steps=(do(Act.REPLAY, "close", report.replay_id, by=NAME, reason=WHY),)),
     )
 
@@ -68,12 +82,12 @@ def replay_page(document: ReplayDocument) -> Page:
 
 def closed_page(closed: ReplayClosed) -> Page:
     """That a replay was ended."""
-    topic = "deleted" if closed.deleted else "left as it is: it was not created by the replay, or is gone"
+    what = "deleted" if closed.deleted else "left as it is: it was not created by the replay, or is gone"
     return page(
         f"Closed {closed.replay_id}",
         facts(
             ("of", closed.subject),
-            ("topic", f"{closed.target}, {topic}"),
+            (kind_of(closed.family), f"{closed.target}, {what}"),
             ("sent", "not all" if closed.sent is None else count_of(closed.sent, "record")),
             ("closed by", closed.closed_by),
             ("at", closed.closed_at),
@@ -91,7 +105,9 @@ def open_replays_table(replays: Sequence[OpenReplay]) -> Table:
 
 
 def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
-    kind = "a live topic, which another person has to approve" if plan.is_live else "a topic of the replay alone"
+    named = kind_of(plan.family)
+    kind = f"a live {named}, which another person has to approve" if plan.is_live else f"a {named} of the replay alone"
+    parts = "partition" if plan.family == Family.KAFKA else "shard"
     what = (
         f"{count_of(plan.records, 'record')} of {count_of(plan.inputs, 'input')}, {plan.size_bytes:,} bytes as stored"
     )
@@ -102,5 +118,6 @@ def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
         ("from", None if plan.from_ is None else f"{plan.from_:%Y-%m-%d} UTC"),
         ("before", None if plan.to is None else f"{plan.to:%Y-%m-%d} UTC"),
         ("sends", what),
-        ("into", f"{plan.target} of {plan.stream}, {count_of(plan.partitions, 'partition')}: {kind}"),
+        ("into", f"{plan.target} of {plan.stream}, {count_of(plan.partitions, parts)}: {kind}"),
+        ("delivered", plan.delivery),
     )

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
 
 from backfill_assets.application import look
 from backfill_assets.capture.errors import (
@@ -28,64 +27,33 @@ from backfill_assets.capture.errors import (
     StreamAway,
     StreamDenied,
 )
-from backfill_assets.capture.kinesis import KinesisCapture, order_of
+from backfill_assets.capture.kinesis import KinesisCapture
+from backfill_assets.capture.kinesis_client import KinesisClient, order_of
 from backfill_assets.capture.streams import Pace, Period, Span
-from backfill_assets.domain import KinesisStream, SourceTable
+from backfill_assets.domain import KinesisStream
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.upkeep.audit import audit
-from backfill_assets_tests.domains import captured
-from backfill_assets_tests.support.captured_shop import FIRST, StreamShop, lines_of, plain_text, sale_record
-from backfill_assets_tests.support.kinesis_server import CREDENTIALS, KinesisServer, NoKinesis, running_kinesis
+from backfill_assets_tests.domains.streamed import NAMES
+from backfill_assets_tests.support.captured_shop import FIRST, StreamShop, lines_of, plain_text
+from backfill_assets_tests.support.kinesis_server import CREDENTIALS, KinesisServer, running_kinesis
+from backfill_assets_tests.support.kinesis_shop import SECRETS, KinesisShop, sales
 
-NAMES = {"aws_access_key_id": "TEST_KINESIS_KEY", "aws_secret_access_key": "TEST_KINESIS_SECRET"}
 _numbers = count(1)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[KinesisServer]:
-    """A running server of Kinesis, without streams of its own."""
-    try:
-        with running_kinesis() as started:
-            yield started
-    except NoKinesis as reason:
-        pytest.skip(f"CAPTURES FROM KINESIS ARE NOT TESTED: {reason}")
+@pytest.fixture(name="server")
+def server_of_kinesis(kinesis: KinesisServer) -> KinesisServer:
+    """The running server."""
+    return kinesis
 
 
 @pytest.fixture(autouse=True)
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the variables that the declaration names."""
-    for name, variable in NAMES.items():
-        monkeypatch.setenv(variable, CREDENTIALS[name])
-
-
-@dataclass(frozen=True, kw_only=True)
-class KinesisShop(StreamShop):
-    """A shop whose sales are captured from a stream.
-
-    Attributes:
-        topic: The name of the stream.
-        endpoint: Where the server is.
-    """
-
-    topic: str
-    endpoint: str = ""
-
-    def source(self) -> SourceTable:
-        usual = {"stream": self.topic, "region": "eu-central-1", "endpoint": self.endpoint, "secrets": NAMES}
-        stream = KinesisStream(**{**usual, "answers_within": timedelta(seconds=5), **self.declared})
-        fields = [each for each in captured.sales.schema.fields if each.name != "kafka_offset"]
-        schema = StructType([*fields, StructField("kinesis_sequence", StringType(), nullable=False)])
-        return replace(
-            captured.sales,
-            capture=stream,
-            order=("kinesis_sequence",),
-            schema=schema,
-            policy=self.policy,
-            gates=(),
-            replay=None,
-        )
+    """In the variables that the declaration names, also where no server is asked for."""
+    for variable, value in SECRETS.items():
+        monkeypatch.setenv(variable, value)
 
 
 ShopOf = Callable[..., KinesisShop]
@@ -109,11 +77,6 @@ def shop_of(server: KinesisServer, tmp_path: Path) -> ShopOf:
         return KinesisShop(home=tmp_path / home, topic=name, endpoint=endpoint, declared=declared)
 
     return opened
-
-
-def sales(many: int, *, start: int = 0) -> list[tuple[str, bytes]]:
-    records = (sale_record(number) for number in range(start, start + many))
-    return [(str(key), str(value).encode()) for key, value, _ in records]
 
 
 def ids_of(shop: StreamShop) -> list[str]:
@@ -227,16 +190,16 @@ def test_iterators_that_expire_are_renewed_behind_the_last_record(
 ) -> None:
     shop = shop_of()
     server.write(shop.topic, sales(500))
-    asked, ask = count(1), KinesisCapture._ask
+    asked, ask = count(1), KinesisClient.ask
     expired = []
 
-    def expiring(self: KinesisCapture, what: str, *, expires: bool = False, **more: Any) -> Any:
+    def expiring(self: KinesisClient, what: str, *, expires: bool = False, **more: Any) -> Any:
         if what == "get_records" and next(asked) % 3 == 0:
             expired.append(more)
             return None
         return ask(self, what, expires=expires, **more)
 
-    monkeypatch.setattr(KinesisCapture, "_ask", expiring)
+    monkeypatch.setattr(KinesisClient, "ask", expiring)
     assert shop.capture(pace=Pace(records_per_minute=6_000, wait=lambda _: None)).captured == 500
     assert len(expired) > 2
     assert sorted(ids_of(shop)) == [f"s{number:06}" for number in range(500)]
@@ -263,15 +226,15 @@ def test_what_has_expired_is_refused_before_anything_is_read(
 
     # Behind the last capture: the first record that the stream still has is a later one.
     server.write(shop.topic, sales(10, start=50))
-    first = KinesisCapture._first
+    first = KinesisClient.first
 
-    def trimmed(self: KinesisCapture, shard: str, **begins: Any) -> Any:
+    def trimmed(self: KinesisClient, shard: str, **begins: Any) -> Any:
         found = first(self, shard, **begins)
         if found is None or begins["ShardIteratorType"] != "TRIM_HORIZON":
             return found
         return replace(found, sequence=found.sequence + 10**40)
 
-    monkeypatch.setattr(KinesisCapture, "_first", trimmed)
+    monkeypatch.setattr(KinesisClient, "first", trimmed)
     with pytest.raises(RangeExpired, match="the captures end at"):
         shop.capture(first=None)
 

@@ -21,8 +21,9 @@ from backfill_assets.application.asked import AskedReplay
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, plan_replay, replay
 from backfill_assets.capture.streams import Pace
-from backfill_assets.deliver.errors import LiveTopic, NothingToReplay, NotReplayable, ProgressLost, TopicGone
-from backfill_assets.deliver.kafka_out import Outgoing, ReplayTopic, Sender
+from backfill_assets.deliver.errors import LiveTarget, NothingToReplay, NotReplayable, ProgressLost, TargetGone
+from backfill_assets.deliver.kafka_out import ReplayTopic
+from backfill_assets.deliver.sinks import Outgoing, Sender
 from backfill_assets.domain import DayRange, KafkaReplay
 from backfill_assets.ledger.errors import CannotBecome, LostWork, NeedsAnother, TargetTaken
 from backfill_assets.ledger.records import ReplayRecord
@@ -45,6 +46,7 @@ from backfill_assets_tests.support.captured_shop import (
     sale_records,
     stopped,
 )
+from backfill_assets_tests.support.declaring import declaring
 from backfill_assets_tests.support.kafka_broker import Broker
 from backfill_assets_tests.support.shop import Shop, sale
 
@@ -195,7 +197,7 @@ def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_
     assert (closed.deleted, closed.sent) == (True, 1_502)
     assert into not in broker.admin().list_topics(timeout=10).topics
     kept = recorded(shop)
-    assert (kept.state, kept.target, kept.identity, sum(kept.ends.values()) > 1_502) == (
+    assert (kept.state, kept.target, kept.identity, sum(map(int, kept.ends.values())) > 1_502) == (
         ReplayState.CLOSED,
         into,
         report.identity,
@@ -206,9 +208,8 @@ def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_
 @contextmanager
 def open_sender(shop: CapturedShop, record: ReplayRecord) -> Iterator[Sender]:
     declared = shop.source().replay
-    assert declared is not None
-    topic = ReplayTopic(declared, record.target, secret={})
-    with topic.sender(f"backfill-{record.replay_id}-{record.mark}", of=record.replay_id) as sender:
+    assert isinstance(declared, KafkaReplay)
+    with ReplayTopic(declared, record.target, secret={}).sender(record, by="ana") as sender:
         yield sender
 
 
@@ -271,7 +272,7 @@ def test_a_topic_that_was_there_is_refused_unless_it_is_declared_and_another_per
     live = f"{shop.topic}-live"
     broker.create(live)
     for topic in (live, shop.topic):
-        with pytest.raises(LiveTopic, match="was not created by a replay"):
+        with pytest.raises(LiveTarget, match="was not created by a replay"):
             send(shop, topic)
     allowed = replace(shop, live_topics=(live,))
     assert send(allowed, live).waits
@@ -286,7 +287,7 @@ def test_a_topic_that_was_there_is_refused_unless_it_is_declared_and_another_per
         with pytest.raises(NeedsAnother, match="was requested by ana"):
             AskedReplay(ws, "rep-000001").approve(by="Ana", note="")
         assert AskedReplay(ws, "rep-000001").approve(by="ben", note="as agreed").records == 20
-    with pytest.raises(LiveTopic):  # what was approved is not what is declared any more
+    with pytest.raises(LiveTarget):  # what was approved is not what is declared any more
         send(shop, live)
     assert send(allowed, live).sent == 20
     assert len(committed(broker, live)) == 20
@@ -302,7 +303,7 @@ def test_a_topic_that_is_gone_or_another_one_and_a_forgotten_progress_are_refuse
     into = f"{shop.topic}.backfill"
     with pytest.raises(Died):
         send(shop, into, pace=dying_after(2, records_per_minute=6_000))
-    with pytest.raises(TargetTaken, match="is the topic of replay rep-000001"):
+    with pytest.raises(TargetTaken, match="belongs to replay rep-000001"):
         send(shop, into, days=DayRange.inclusive(FIRST, FIRST))
     record = recorded(shop)
     group = f"backfill-{record.replay_id}-{record.mark}"
@@ -311,14 +312,14 @@ def test_a_topic_that_is_gone_or_another_one_and_a_forgotten_progress_are_refuse
     with pytest.raises(ProgressLost):
         send(shop, into)
     broker.delete(into)
-    with pytest.raises(TopicGone, match=r"is gone\.$"):
+    with pytest.raises(TargetGone, match=r"is gone\.$"):
         send(shop, into)
     broker.create(into)
-    with pytest.raises(TopicGone, match="another one has its name"):
+    with pytest.raises(TargetGone, match="another one has its name"):
         send(shop, into)
     assert close(shop, "rep-000001").deleted is False
     assert into in broker.admin().list_topics(timeout=10).topics
-    with pytest.raises(LiveTopic):
+    with pytest.raises(LiveTarget):
         send(shop, into)
     assert send(shop, f"{into}.2").sent == 300
 
@@ -391,17 +392,7 @@ def outgoing(broker: Broker) -> Callable[[Workspace], Workspace]:
     """A workspace whose tables may be replayed to the broker."""
     allowed = KafkaReplay(servers=broker.servers, partitions=2)
 
-    def allowing(ws: Workspace) -> Workspace:
-        sources = tuple(replace(each, replay=allowed) for each in ws.domain.sources)
-        by_name = {each.name: each for each in sources}
-        derived = []
-        for each in ws.domain.derived:
-            inputs = {name: by_name[read.name] for name, read in each.inputs.items()}
-            by_name[each.name] = each = replace(each, inputs=inputs, replay=allowed)  # type: ignore[assignment]
-            derived.append(each)
-        return replace(ws, domain=replace(ws.domain, sources=sources, derived=tuple(derived)))
-
-    return allowing
+    return lambda ws: declaring(ws, replay=allowed)
 
 
 def out_of(ws: Workspace, subject: str, into: str) -> ReplayReport:

@@ -96,8 +96,10 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         replayed = writer.replays.begin(a_replay()).replay_id
         writer.replays.approve(replayed, by="ben", note="")
         writer.replays.identify(replayed, "topic", by="ann")
+        writer.replays.take(replayed, "one process", by="ann")
+        writer.replays.progressed(replayed, "one process", 3, by="ann")
         writer.replays.sending(replayed, by="ann")
-        writer.replays.sent(replayed, 5, {"0": 7}, by="ann")
+        writer.replays.sent(replayed, 5, {"0": "7"}, by="ann")
         writer.replays.close(replayed, by="ann", reason="it is done", deleted=True)
         act = writer.acts.ask(
             TableAct.CUT_OVER, name="silver.a", table="silver.b", policy=Policy(), waits=True, by="ann", reason="better"
@@ -140,6 +142,7 @@ def a_replay() -> ReplayRecord:
         period_from=NOON,
         period_to=NOON,
         parts=(part,),
+        family="kafka",
         stream="cluster",
         target="events.backfill",
         mark="7",

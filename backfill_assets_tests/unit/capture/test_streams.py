@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 from backfill_assets.capture.errors import NoSecret, SecretInHome
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis import Shard, covers, in_order, order_of
-from backfill_assets.capture.kinesis_stream import KinesisStream
+from backfill_assets.capture.kinesis import covers, in_order
+from backfill_assets.capture.kinesis_client import Shard, order_of
+from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.landed_files import LandingPlace
 from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Captured, Pace, Resolution, Span
@@ -88,6 +89,26 @@ def test_a_stream_that_cannot_be_captured_is_refused_when_it_is_declared(changed
 def test_a_replay_that_cannot_be_carried_out_is_refused_when_it_is_declared(changed: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidDeclaration, match=r"bronze\.sales: ") as refused:
         replace(captured.sales, replay=replace(KafkaReplay(servers="broker:9092"), **changed))
+    assert said in refused.value.message
+    assert "hidden-word" not in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"shards": 0}, "has to have a number of them"),
+        ({"key_format": "schema"}, "has to be 'text' or 'json'"),
+        ({"retention": timedelta(hours=1)}, "whole hours, a day to a year"),
+        ({"retention": timedelta(hours=25.5)}, "whole hours, a day to a year"),
+        ({"region": "here"}, "the region of its replay"),
+        ({"secrets": {"aws_secret_access_key": "hidden-word"}}, "is named by an environment variable"),
+    ],
+)
+def test_a_replay_to_a_stream_that_cannot_be_carried_out_is_refused_when_it_is_declared(
+    changed: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(InvalidDeclaration, match=r"bronze\.sales: ") as refused:
+        replace(captured.sales, replay=replace(KinesisReplay(region="eu-central-1"), **changed))
     assert said in refused.value.message
     assert "hidden-word" not in refused.value.message
 

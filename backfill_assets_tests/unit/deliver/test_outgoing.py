@@ -19,7 +19,7 @@ from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import Tombstones
-from backfill_assets.deliver.outgoing import _bytes_said, _headers_said, _instant, _key, _of_the_topic, _records_of
+from backfill_assets.deliver.outgoing import _bytes_said, _headers_said, _instant, _key, _of_the_stream, _records_of
 from backfill_assets.lake.row_values import json_of
 
 STREAM = KafkaStream(
@@ -71,7 +71,7 @@ def test_a_captured_record_is_read_as_it_was_in_the_topic(
     value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes | None]]
 ) -> None:
     line = STREAM._line(Written(value, key, headers)).decode()  # type: ignore[arg-type]
-    said, found = _of_the_topic(line.rstrip("\n"))
+    said, found = _of_the_stream(line.rstrip("\n"), "kafka_")
     assert _bytes_said(said, "kafka_key") == key
     assert _headers_said(said) == headers
     assert (said["kafka_offset"], said["kafka_timestamp"]) == (12, "2023-11-14T22:13:20.123Z")
@@ -83,7 +83,8 @@ def test_a_captured_record_is_read_as_it_was_in_the_topic(
 
 
 def test_digits_of_a_captured_value_stay_as_they_were_written() -> None:
-    said, found = _of_the_topic(STREAM._line(Written(b'{"a": 1.50, "b": 1e3}', b"k", [])).decode().rstrip("\n"))  # type: ignore[arg-type]
+    line = STREAM._line(Written(b'{"a": 1.50, "b": 1e3}', b"k", [])).decode()  # type: ignore[arg-type]
+    said, found = _of_the_stream(line.rstrip("\n"), "kafka_")
     assert found == b'{"a": 1.50, "b": 1e3}'
     assert said["kafka_partition"] == 3
 

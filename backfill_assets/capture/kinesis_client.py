@@ -1,0 +1,304 @@
+"""Kinesis client: how a stream is asked, and what the errors of the service mean."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any
+
+from backfill_assets.capture.errors import NoStream, ReadFailed, StreamAway, StreamDenied
+from backfill_assets.capture.kinesis_stream import KinesisService
+from backfill_assets.core.errors import PackageMissing
+
+MOST_AT_ONCE = 10_000
+_PAUSE_S = 0.2
+"""A shard answers five reads a second, shared by all who read it."""
+_BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
+_LONGEST_S = timedelta(days=366) / timedelta(seconds=1)
+"""The longest retention."""
+_TIP_S = 2.0
+"""How far back the last record is first looked for; doubled until there is one."""
+_DENIED = frozenset(
+    [
+        "AccessDeniedException",
+        "ExpiredTokenException",
+        "IncompleteSignatureException",
+        "InvalidClientTokenId",
+        "InvalidSignatureException",
+        "MissingAuthenticationTokenException",
+        "UnrecognizedClientException",
+    ]
+)
+_LATER = frozenset(
+    ["InternalFailure", "LimitExceededException", "ProvisionedThroughputExceededException", "ServiceUnavailable"]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A record of a shard.
+
+    Attributes:
+        sequence: Its sequence number.
+        at: When it arrived.
+        key: Its partition key.
+        value: Its data.
+    """
+
+    sequence: int
+    at: datetime
+    key: str
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """What the service says of a stream.
+
+    Attributes:
+        arn: Its name anywhere.
+        status: Whether it can be used, such as `ACTIVE`.
+        created_at: When it was created.
+        retention: How long it keeps records.
+    """
+
+    arn: str
+    status: str
+    created_at: datetime
+    retention: timedelta
+
+    @property
+    def creation(self) -> str:
+        """The second in which it was created: a stream that was created again has the same name."""
+        return str(int(self.created_at.timestamp()))
+
+    @property
+    def identity(self) -> str:
+        """What tells it from any other."""
+        return f"{self.arn}/{self.creation}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shard:
+    """A part of a stream, in which records are in order.
+
+    Attributes:
+        name: Its id.
+        parents: The shards that it follows: one that was split, or two that were merged.
+        begun: The sequence number at which it begins.
+        closed: The one at which it ends; empty while it is open.
+        hashes: The first and the last hash of the partition keys whose records are in it.
+    """
+
+    name: str
+    parents: tuple[str, ...] = ()
+    begun: str = ""
+    closed: str = ""
+    hashes: tuple[int, int] = (0, 2**128 - 1)
+
+
+class KinesisClient:
+    """The service, asked about one stream.
+
+    Args:
+        declared: How it is reached.
+        stream: The stream.
+        secret: The credentials, by the name of boto3's argument.
+        what: What it is asked for, as a refusal names it that lacks the client.
+    """
+
+    def __init__(self, declared: KinesisService, stream: str, *, secret: Mapping[str, str], what: str) -> None:
+        self._declared, self.stream, self._secret, self._what = declared, stream, secret, what
+
+    @property
+    def name(self) -> str:
+        """What messages call the stream."""
+        return f"the stream {self.stream}"
+
+    @property
+    def seconds(self) -> float:
+        """How long the service may say nothing."""
+        return max(0.1, self._declared.answers_within / timedelta(seconds=1))
+
+    def close(self) -> None:
+        """Ends the connections."""
+        if "_client" in self.__dict__:
+            self._client.close()
+
+    # ------------------------------------------------------------------------------------------------- what it holds
+
+    def summary(self) -> Stream:
+        """What the service says of the stream.
+
+        Raises:
+            NoStream: There is none of its name.
+        """
+        found = self.ask("describe_stream_summary", StreamName=self.stream)["StreamDescriptionSummary"]
+        return Stream(
+            arn=found["StreamARN"],
+            status=found["StreamStatus"],
+            created_at=_in_utc(found["StreamCreationTimestamp"]),
+            retention=timedelta(hours=found["RetentionPeriodHours"]),
+        )
+
+    def shards(self) -> list[Shard]:
+        """All shards that still have records, and those that are open."""
+        found: list[Shard] = []
+        asked: dict[str, Any] = {"StreamName": self.stream}
+        while True:
+            answered = self.ask("list_shards", **asked)
+            found += map(_shard, answered["Shards"])
+            if not answered.get("NextToken"):
+                return found
+            asked = {"NextToken": answered["NextToken"]}
+
+    def records(self, shard: str, *, most: int = MOST_AT_ONCE, **begins: Any) -> Iterator[list[Record]]:
+        """The records of a shard from a position on, some at a time, up to the newest one or its end.
+
+        An iterator that has expired is renewed behind the last record, or where it began.
+        """
+        asked = {"StreamName": self.stream, "ShardId": shard, **begins}
+        iterator = self.ask("get_shard_iterator", **asked)["ShardIterator"]
+        while iterator is not None:
+            begun = time.monotonic()
+            answered = self.ask("get_records", ShardIterator=iterator, Limit=most, expires=True)
+            if answered is None:
+                iterator = self.ask("get_shard_iterator", **asked)["ShardIterator"]
+                continue
+            found = [_record(each) for each in answered["Records"]]
+            if found:
+                behind = begins_at(f"{found[-1].sequence}+")
+                asked = {"StreamName": self.stream, "ShardId": shard, **behind}
+                yield found
+            iterator = answered.get("NextShardIterator")
+            if not found and answered.get("MillisBehindLatest", 0) == 0:
+                return
+            if not self._declared.endpoint:
+                time.sleep(max(0.0, begun + _PAUSE_S - time.monotonic()))
+
+    def first(self, shard: str, **begins: Any) -> Record | None:
+        """The first record of a shard from a position on; None when there is none."""
+        if begins.get("Timestamp", _BEGINNING) >= datetime.now(UTC):
+            return None  # the service refuses to look there
+        return next((batch[0] for batch in self.records(shard, most=1, **begins)), None)
+
+    def last(self, shard: str, now: datetime) -> int | None:
+        """The last record of an open shard: looked for from the newest on, or all of it would be read."""
+        back = _TIP_S
+        while back < _LONGEST_S:
+            at = now - timedelta(seconds=back)
+            found = self._newest(shard, now, ShardIteratorType="AT_TIMESTAMP", Timestamp=at)
+            if found is not None:
+                return found.sequence
+            back *= 4
+        found = self._newest(shard, now, ShardIteratorType="TRIM_HORIZON")
+        return None if found is None else found.sequence
+
+    def _newest(self, shard: str, now: datetime, **begins: Any) -> Record | None:
+        """The last record from a position on; who writes all the time is not followed for ever."""
+        last = None
+        for batch in self.records(shard, **begins):
+            last = batch[-1]
+            if last.at >= now:
+                break
+        return last
+
+    # ------------------------------------------------------------------------------------------------- the connection
+
+    def ask(self, what: str, *, expires: bool = False, **asked: Any) -> Any:
+        """What the service answers; None where an iterator has expired.
+
+        Raises:
+            Retryable: It does not answer, or not any more.
+        """
+        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
+
+        until, pause = time.monotonic() + self.seconds, _PAUSE_S
+        while True:
+            try:
+                return getattr(self._client, what)(**asked)
+            except NoCredentialsError:
+                raise StreamDenied(name=self.name, why="there are none") from None
+            except ClientError as error:
+                code, said = error.response["Error"].get("Code", ""), error.response["Error"].get("Message", "")
+                if expires and code == "ExpiredIteratorException":
+                    return None
+                if code in _LATER and time.monotonic() < until:
+                    time.sleep(pause)
+                    pause = min(2 * pause, 5.0)
+                    continue
+                raise self._failure(code, said) from None
+            except BotoCoreError as error:
+                raise self.away(type(error).__name__) from None
+
+    def away(self, why: str) -> StreamAway:
+        """The service does not answer."""
+        return StreamAway(name=self.name, seconds=self.seconds, why=f" ({why})")
+
+    def _failure(self, code: str, said: str) -> Exception:
+        if code in _DENIED:
+            return StreamDenied(name=self.name, why=code)
+        if code == "ResourceNotFoundException":
+            where = self._declared.endpoint or self._declared.region
+            return NoStream(name=self.name.removeprefix("the "), servers=where)
+        if code in _LATER:
+            return self.away(code)
+        return ReadFailed(name=self.name, why=f"{code}: {said}".rstrip(" .:"))
+
+    @cached_property
+    def _client(self) -> Any:
+        try:
+            import boto3
+            from botocore.config import Config
+        except ImportError:
+            raise PackageMissing(what=self._what, package="boto3", extra="kinesis") from None
+        patience = Config(
+            connect_timeout=self.seconds,
+            read_timeout=self.seconds,
+            retries={"mode": "standard", "total_max_attempts": 2},
+        )
+        return boto3.client(
+            "kinesis",
+            region_name=self._declared.region,
+            endpoint_url=self._declared.endpoint or None,
+            config=patience,
+            **self._secret,
+        )
+
+
+def order_of(position: str) -> tuple[int, int]:
+    """The order of positions: before a record comes before behind it."""
+    return int(position.removesuffix("+")), int(position.endswith("+"))
+
+
+def begins_at(position: str) -> Mapping[str, str]:
+    """What the service is asked for that begins at a position."""
+    kind = "AFTER_SEQUENCE_NUMBER" if position.endswith("+") else "AT_SEQUENCE_NUMBER"
+    return {"ShardIteratorType": kind, "StartingSequenceNumber": position.removesuffix("+")}
+
+
+def _shard(found: Mapping[str, Any]) -> Shard:
+    numbers, hashes = found["SequenceNumberRange"], found["HashKeyRange"]
+    return Shard(
+        name=found["ShardId"],
+        parents=tuple(found[each] for each in ("ParentShardId", "AdjacentParentShardId") if found.get(each)),
+        begun=numbers["StartingSequenceNumber"],
+        closed=numbers.get("EndingSequenceNumber") or "",
+        hashes=(int(hashes["StartingHashKey"]), int(hashes["EndingHashKey"])),
+    )
+
+
+def _record(found: Mapping[str, Any]) -> Record:
+    return Record(
+        sequence=int(found["SequenceNumber"]),
+        at=_in_utc(found["ApproximateArrivalTimestamp"]),
+        key=found["PartitionKey"],
+        value=found["Data"],
+    )
+
+
+def _in_utc(at: datetime) -> datetime:
+    return at.astimezone(UTC)
