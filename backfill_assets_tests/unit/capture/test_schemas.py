@@ -346,3 +346,80 @@ def test_an_event_of_debezium_in_avro_has_its_values_as_texts(tmp_path: Path) ->
         "after": {"order_id": "1", "amount": "1.25", "placed": "2026-07-01T08:30:00.123456"},
         "op": "c",
     }
+
+
+# ---------------------------------------------------------------------------------------------------------- JSON Schema
+
+SOLD = {
+    "type": "object",
+    "properties": {
+        "sale_id": {"type": "string", "pattern": "^s"},
+        "amount": {"type": "number", "minimum": 0, "multipleOf": 0.01},
+        "sold_on": {"type": "string", "format": "date"},
+    },
+    "required": ["sale_id"],
+    "additionalProperties": False,
+}
+
+
+def test_a_value_that_its_json_schema_allows_is_read_digit_by_digit(tmp_path: Path) -> None:
+    reader = folder_of(tmp_path, _9_json=json.dumps(SOLD))
+    assert (
+        reader.read(of_schema(9, b'{"sale_id": "s1",  "amount": 1.50}')).members == b'"sale_id": "s1",  "amount": 1.50'
+    )
+    assert members(reader, of_schema(9, b'{"sale_id": "s1", "sold_on": "never"}'))["sold_on"] == "never"
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (b'{"sale_id": 7}', "properties/sale_id/type"),
+        (b'{"sale_id": "hidden"}', "properties/sale_id/pattern"),
+        (b'{"amount": 1}', "required"),
+        (b'{"sale_id": "s1", "amount": -0.5}', "properties/amount/minimum"),
+        (b'{"sale_id": "s1", "hidden": 1}', "additionalProperties"),
+        (b'["hidden"]', "type"),
+        (b'{"sale_id": "s1", "amount": NaN}', "ValueError"),
+        (b'{"sale_id": "s1"', "JSONDecodeError"),
+        (b"\xff", "UnicodeDecodeError"),
+        (b"[" * 100_000, "RecursionError"),
+    ],
+)
+def test_a_value_that_its_json_schema_does_not_allow_says_where_and_never_the_value(
+    tmp_path: Path, value: bytes, why: str
+) -> None:
+    reader = folder_of(tmp_path, _9_json=json.dumps(SOLD))
+    with pytest.raises(BrokenValue) as broken:
+        reader.read(of_schema(9, value))
+    assert str(broken.value) == f"it is not what schema 9 says: {why}"
+
+
+def test_a_json_schema_is_of_its_draft_and_one_that_is_none_says_so(tmp_path: Path) -> None:
+    later = {"$schema": "https://json-schema.org/draft/2020-12/schema", "prefixItems": [{"type": "string"}]}
+    in_an_object = {**later, "type": "object", "properties": {"a": {"prefixItems": [{"type": "string"}]}}}
+    del in_an_object["prefixItems"]
+    drafts = {"_1_json": json.dumps(in_an_object), "_2_json": json.dumps({**in_an_object, "$schema": None})}
+    reader = folder_of(tmp_path, **drafts, _3_json='{"type": "nothing"}', _4_json="no json", _5_json='{"pattern": "("}')
+    with pytest.raises(BrokenValue, match="properties/a/prefixItems/0/type"):
+        reader.read(of_schema(1, b'{"a": [1]}'))
+    for number, why in ((3, "SchemaError"), (4, "JSONDecodeError"), (5, "SchemaError")):
+        with pytest.raises(BrokenValue, match=f"schema {number} is no JSON Schema: {why}"):
+            reader.read(of_schema(number, b"{}"))
+
+
+def test_a_json_schema_refers_to_what_the_registry_names_and_nothing_is_fetched(registry: Double) -> None:
+    number, other = 1, 2
+    registry.subjects["amount", 1] = {"schema": json.dumps({"type": "number"}), "schemaType": "JSON"}
+    reference = {"name": "amount.json", "subject": "amount", "version": 1}
+    for each, place in ((number, "amount.json"), (other, f"{registry.url}/subjects/amount/versions/1")):
+        sold = json.dumps({"type": "object", "properties": {"amount": {"$ref": place}}})
+        registry.schemas[each] = {"schema": sold, "schemaType": "JSON"}
+    registry.schemas[number] = {**registry.schemas[number], "references": [reference]}
+    reader = value_reader(SchemaRegistry(url=registry.url), {})
+    assert reader.read(of_schema(number, b'{"amount": 1}')).members == b'"amount": 1'
+    with pytest.raises(BrokenValue, match="says: properties/amount/type"):
+        reader.read(of_schema(number, b'{"amount": "1"}'))
+    asked = len(registry.asked)
+    with pytest.raises(BrokenValue, match="it is not what schema 2 says: _WrappedReferencingError"):
+        reader.read(of_schema(other, b'{"amount": 1}'))
+    assert len(registry.asked) == asked + 1
