@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, insert, select, update
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import Refused
@@ -103,12 +103,12 @@ class ImportReads(Queries):
         found = [row for some in on_days for row in self._rows_with(some, import_days.c.import_id, ids)]
         return tuple(map(import_day, sorted(found, key=lambda row: (row.arrival, row.event_date))))
 
-    def first_event_date(self) -> date | None:
-        """The earliest date of an event that has landed; None when nothing has.
+    def event_dates(self) -> tuple[date, date] | None:
+        """The first and the last date of an event that has landed; None when nothing has.
 
         Cost: one pass over the dates of all files.
         """
-        return next((row.first for row in self._rows(select(func.min(import_days.c.event_date).label("first")))), None)
+        return self._ends(import_days.c.event_date)
 
     def open_accounts(self) -> tuple[str, ...]:
         """Sources whose keys do not add up, one sentence each: ever accepted = current + deleted + withdrawn.

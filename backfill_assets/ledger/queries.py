@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from datetime import date
 from typing import Any, TypeVar, cast
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Select, func, select
@@ -43,6 +44,11 @@ class Queries:
         else:
             for batch in batches(values):
                 yield from self._rows(statement.where(column.in_(batch)))
+
+    def _ends(self, column: ColumnElement[date]) -> tuple[date, date] | None:
+        """The least and the greatest value of a column; None of no rows."""
+        (row,) = self._rows(select(func.min(column).label("first"), func.max(column).label("last")))
+        return None if row.first is None else (row.first, row.last)
 
     def _only_row(self, statement: Executable, *, kind: str, name: str) -> Row[Any]:
         """The one row of a statement.

@@ -67,13 +67,12 @@ class VersionReads(_VersionQueries):
         found = self._rows_with(chosen, held.c.partition_date, partitions)
         return dict(sorted((row.partition_date, rows.partition_version(row)) for row in found))
 
-    def first_partition(self) -> date | None:
-        """The earliest partition of any table that was ever accepted; None when none was.
+    def partitions_ever(self) -> tuple[date, date] | None:
+        """The first and the last partition of any table that was ever accepted; None when none was.
 
         Cost: one pass over an index.
         """
-        first = func.min(partition_versions.c.partition_date).label("first")
-        return next((row.first for row in self._rows(select(first))), None)
+        return self._ends(partition_versions.c.partition_date)
 
     def newest(self, table: str) -> date | None:
         """The last partition of a table that ever had a version, accepted or not; None when none had.

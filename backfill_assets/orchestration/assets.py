@@ -12,7 +12,6 @@ validation/<derived> executes GATE; materialized whether the gates pass or fail
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
 from typing import Any
 
 import dagster as dg
@@ -31,7 +30,7 @@ from backfill_assets.orchestration import described
 from backfill_assets.orchestration.captured import before_bronze
 from backfill_assets.orchestration.checks import gate_specs, summaries
 from backfill_assets.orchestration.described import report_link
-from backfill_assets.orchestration.partitions import partitions_definition, published_key, window_mapping
+from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition, published_key, window_mapping
 from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, session_of, table_key
 from backfill_assets.orchestration.runs import (
@@ -77,29 +76,31 @@ def validation_key(table: DerivedTable) -> dg.AssetKey:
     return dg.AssetKey(["validation", table.short_name])
 
 
-def domain_assets(domain: Domain, graph: Graph, *, first_day: date, pool: str | None) -> Sequence[dg.AssetsDefinition]:
+def domain_assets(
+    domain: Domain, graph: Graph, *, days: OfferedDays, pool: str | None
+) -> Sequence[dg.AssetsDefinition]:
     """Every asset of a domain: one per source table, three per derived table.
 
     Args:
         pool: The concurrency pool of the assets that use Spark; None when nothing else can run beside them.
     """
-    found = [_bronze(source, first_day, pool) for source in domain.sources]
+    found = [_bronze(source, days, pool) for source in domain.sources]
     for table in domain.derived:
         found += [
-            _candidate(table, domain, graph, first_day, pool),
-            _validation(table, first_day, pool),
-            _published(table, first_day),
+            _candidate(table, domain, graph, days, pool),
+            _validation(table, days, pool),
+            _published(table, days),
         ]
     return found
 
 
-def _bronze(table: SourceTable, first_day: date, pool: str | None) -> dg.AssetsDefinition:
+def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.AssetsDefinition:
     key = published_key(table)
 
     @dg.asset(
         key=key,
         deps=before_bronze(table),
-        partitions_def=partitions_definition(table.partition.grain, first_day),
+        partitions_def=partitions_definition(table.partition.grain, days),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `recorded.materialized`
         check_specs=gate_specs(key, table.gates, None),
@@ -159,7 +160,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> dg.AssetsD
 
 
 def _candidate(
-    table: DerivedTable, domain: Domain, graph: Graph, first_day: date, pool: str | None
+    table: DerivedTable, domain: Domain, graph: Graph, days: OfferedDays, pool: str | None
 ) -> dg.AssetsDefinition:
     key = candidate_key(table)
     node = graph.table(table.name)
@@ -173,7 +174,7 @@ def _candidate(
             )
             for name in dict.fromkeys(edge.table for edge in node.inputs)
         ],
-        partitions_def=partitions_definition(table.partition.grain, first_day),
+        partitions_def=partitions_definition(table.partition.grain, days),
         backfill_policy=WHOLE_RANGE,
         # Without an output the assets after it are skipped: a publication that was followed already asks for nothing.
         output_required=False,
@@ -204,9 +205,9 @@ def _candidate(
     return stage_candidate
 
 
-def _validation(table: DerivedTable, first_day: date, pool: str | None) -> dg.AssetsDefinition:
+def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.AssetsDefinition:
     key = validation_key(table)
-    partitions = partitions_definition(table.partition.grain, first_day)
+    partitions = partitions_definition(table.partition.grain, days)
 
     @dg.asset(
         key=key,
@@ -248,13 +249,13 @@ def _validation(table: DerivedTable, first_day: date, pool: str | None) -> dg.As
     return measure_gates
 
 
-def _published(table: DerivedTable, first_day: date) -> dg.AssetsDefinition:
+def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
     key = published_key(table)
 
     @dg.asset(
         key=key,
         deps=[validation_key(table)],
-        partitions_def=partitions_definition(table.partition.grain, first_day),
+        partitions_def=partitions_definition(table.partition.grain, days),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `recorded.materialized`
         check_specs=gate_specs(key, table.gates, None),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from datetime import date
 from functools import reduce
 from operator import or_
 
@@ -25,6 +24,7 @@ from backfill_assets.orchestration.launchpad_jobs import acting_jobs
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.sensor_jobs import LIVE, SENSOR_JOBS, dagster_job, live_schedule, sensor_of
 from backfill_assets.orchestration.sensors import follow_sensor, fresh_sensor, propose_sensor
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 ASSETS = reduce(or_, (AssetSelection.tag(PART, part) for part in PARTS))
@@ -63,13 +63,13 @@ def definitions_of(settings: Settings) -> Definitions:
 
 
 def definitions_over(
-    workspace: Workspace, open_session: Callable[[], Session], *, pool: str | None, first_day: date | None = None
+    workspace: Workspace, open_session: Callable[[], Session], *, pool: str | None, over: DayRange | None = None
 ) -> Definitions:
     """The definitions over a workspace; arguments as of `table_definitions`."""
     loads, derived = load_jobs(workspace.domain), derived_jobs(workspace.domain)
     sensor_jobs = (dagster_job(each, pool=pool) for each in (*SENSOR_JOBS, DROP, LIVE))
     return Definitions.merge(
-        table_definitions(workspace, open_session, jobs=[*loads, *derived], pool=pool, first_day=first_day),
+        table_definitions(workspace, open_session, jobs=[*loads, *derived], pool=pool, over=over),
         Definitions(
             jobs=[*acting_jobs(workspace, pool=pool), *sensor_jobs],
             sensors=[

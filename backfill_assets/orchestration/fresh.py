@@ -8,7 +8,6 @@ finds, for tables of which something has changed since its last tick; the check 
 
 import time
 from collections.abc import Iterable
-from datetime import date
 
 from dagster import (
     AssetCheckEvaluation,
@@ -26,7 +25,7 @@ from backfill_assets.application import look
 from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration.checks import targets
 from backfill_assets.orchestration.event_log import BATCH, BatchedEventLog, batches, one_commit
-from backfill_assets.orchestration.partitions import key_of, partitions_definition, published_key
+from backfill_assets.orchestration.partitions import OfferedDays, key_of, partitions_definition, published_key
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import words_of
@@ -43,17 +42,17 @@ def fresh_key(table: DerivedTable) -> AssetCheckKey:
     return AssetCheckKey(published_key(table), FRESH)
 
 
-def fresh_checks(tables: Iterable[DerivedTable], *, first_day: date) -> list[AssetChecksDefinition]:
+def fresh_checks(tables: Iterable[DerivedTable], *, days: OfferedDays) -> list[AssetChecksDefinition]:
     """The check of each table, which reports every partition by itself."""
-    return [_check(table, first_day) for table in tables]
+    return [_check(table, days) for table in tables]
 
 
-def _check(table: DerivedTable, first_day: date) -> AssetChecksDefinition:
+def _check(table: DerivedTable, days: OfferedDays) -> AssetChecksDefinition:
     @asset_check(
         asset=published_key(table),
         name=FRESH,
         description="Whether each partition still follows from its inputs, code, configuration and references.",
-        partitions_def=partitions_definition(table.partition.grain, first_day),
+        partitions_def=partitions_definition(table.partition.grain, days),
         required_resource_keys={SESSION},
     )
     def fresh(context: AssetCheckExecutionContext) -> AssetCheckResult:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date
 
 from dagster import AssetCheckKey, AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
 
@@ -14,9 +13,9 @@ from backfill_assets.orchestration.assets import candidate_key, domain_assets, v
 from backfill_assets.orchestration.captured import captured_assets
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.fresh import fresh_checks, fresh_key
-from backfill_assets.orchestration.partitions import first_day_of_data, published_key, relied_upon
+from backfill_assets.orchestration.partitions import offered_days, published_key, relied_upon
 from backfill_assets.orchestration.resources import Session, run_resources
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.workspace import Workspace
 
 
@@ -89,24 +88,23 @@ def table_definitions(
     *,
     jobs: Sequence[AssetJob],
     pool: str | None,
-    first_day: date | None = None,
+    over: DayRange | None = None,
 ) -> Definitions:
     """The assets and jobs of the tables of a workspace: all that executes a run.
 
     Args:
         jobs: Those of `table_jobs`.
         pool: The concurrency pool of assets that use Spark; None for runs that this process executes itself.
-        first_day: Where the partitions start if it is earlier than the data, for a run of earlier partitions.
+        over: The days of a run, which may be earlier or later than the data.
     """
-    starts = first_day_of_data(workspace)
-    starts = starts if first_day is None else min(starts, first_day)
+    days = offered_days(workspace).with_all(over)
     with relied_upon():
         return Definitions(
             assets=[
                 *captured_assets(workspace.domain),
-                *domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
+                *domain_assets(workspace.domain, workspace.graph, days=days, pool=pool),
             ],
-            asset_checks=fresh_checks(workspace.domain.derived, first_day=starts),
+            asset_checks=fresh_checks(workspace.domain.derived, days=days),
             jobs=jobs,
             resources=run_resources(workspace.settings, workspace.domain, open_session),
         )

@@ -24,7 +24,7 @@ from backfill_assets.orchestration.dagster_internals import origin_of
 from backfill_assets.orchestration.jobs import job_name, keys_of, table_definitions, table_jobs
 from backfill_assets.orchestration.resources import Perform, Session
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import compress
+from backfill_assets.planning.partitions import DayRange, compress
 from backfill_assets.workspace import Workspace
 
 MAX_RETRIES = "dagster/max_retries"
@@ -112,9 +112,9 @@ def _execute(
     only: Sequence[AssetKey] | None = None,
 ) -> tuple[str, bool, Sequence[BackfillError]]:
     session = Session(workspace=workspace, progress=progress, acts_as=run_tags[tags.BY], perform=perform)
-    earliest = date.fromisoformat(run_tags[tags.RANGE_START])
+    ends = (date.fromisoformat(run_tags[name]) for name in (tags.RANGE_START, tags.RANGE_END))
     jobs = table_jobs(workspace.domain)
-    definitions = table_definitions(workspace, lambda: session, jobs=jobs, pool=None, first_day=earliest)
+    definitions = table_definitions(workspace, lambda: session, jobs=jobs, pool=None, over=DayRange.inclusive(*ends))
     dagster_run_id = str(uuid4())
     try:
         with _in_the_code_location(instance, job):

@@ -41,7 +41,7 @@ from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.next_steps import DECIDE, NEXT, PLAN, PLANNED, STALE, in_dagster, linked
-from backfill_assets.orchestration.partitions import first_day_of_data
+from backfill_assets.orchestration.partitions import offered_days
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
@@ -200,7 +200,7 @@ def _job(name: str, description: str, entries: Mapping[str, Entry], *, pool: str
 def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:
     """The job that asks for new rows, and the one that decides what becomes of them."""
     derived = ws.domain.derived
-    days = _days_listed(first_day_of_data(ws), ws.clock().date())
+    days = _days_listed(offered_days(ws).first, ws.clock().date())
     asked = {
         **{table.name: _of_table(table, days) for table in derived},
         STALE: _of_what_is_stale([table.name for table in derived]),

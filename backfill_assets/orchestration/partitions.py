@@ -8,52 +8,98 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date
+from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
+from typing import TypedDict
 
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.planning.graph import TableInput
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of
 from backfill_assets.workspace import Workspace
 
 KEY_FORMAT = "%Y-%m-%d"
+
+
+class _End(TypedDict, total=False):
+    end_offset: int
+    end_date: str
+
+
 CAPTURED = "captured"
 """The group of the assets of captures, and the beginning of their keys."""
 
 
-def first_day_of_data(workspace: Workspace) -> date:
-    """The first of the month in which data starts, so that pages show no decades without any.
+ENDED_AFTER = timedelta(days=62)
+"""Data that is older ended; what is younger goes on, although nothing may have landed lately."""
 
-    Dagster's partitions begin there; what a run may compute begins with the setting BACKFILL_FIRST_DAY, which is also
-    the answer where nothing has landed, or no ledger can be asked. A month, so that a late event seldom moves it.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedDays:
+    """The days whose partitions pages of Dagster show.
+
+    Attributes:
+        first: The first one.
+        last: The last one; None for today, as it comes.
+    """
+
+    first: date
+    last: date | None = None
+
+    def with_all(self, days: DayRange | None) -> OfferedDays:
+        """The same and these: those of a run, which may be none that pages show."""
+        if days is None:
+            return self
+        last = None if self.last is None else max(self.last, days.last)
+        return OfferedDays(first=min(self.first, days.start), last=last)
+
+
+def offered_days(workspace: Workspace) -> OfferedDays:
+    """From the month in which data starts to the one in which it ended, so that pages show no years without any.
+
+    What a run may compute begins with the setting BACKFILL_FIRST_DAY, which is also the first day where nothing has
+    landed, or no ledger can be asked, and it ends today. A month, so that a late event seldom moves it. Data that came
+    later than this was asked is shown when the code location is loaded again.
     """
     first_day = workspace.graph.first_day
     kind, _, file = workspace.settings.ledger_url.partition(":///")
     if kind == "sqlite" and not Path(file).exists():
-        return first_day
+        return OfferedDays(first=first_day)
     try:
         with workspace.ledger.read() as tx:
-            known = [day for day in (tx.imports.first_event_date(), tx.versions.first_partition()) if day]
+            known = [day for ends in (tx.imports.event_dates(), tx.versions.partitions_ever()) if ends for day in ends]
     except BackfillError:
-        return first_day
-    return max(first_day, min(known).replace(day=1)) if known else first_day
+        return OfferedDays(first=first_day)
+    if not known:
+        return OfferedDays(first=first_day)
+    has_ended = max(known) < workspace.clock().date() - ENDED_AFTER
+    last = days_of(Grain.MONTHLY, partition_of(Grain.MONTHLY, max(known))).last if has_ended else None
+    return OfferedDays(first=max(first_day, min(known).replace(day=1)), last=last)
 
 
-def partitions_definition(grain: Grain, first_day: date) -> dg.TimeWindowPartitionsDefinition:
-    """Every partition from the first day to today, named by the first day it covers."""
+def partitions_definition(grain: Grain, days: OfferedDays) -> dg.TimeWindowPartitionsDefinition:
+    """Every partition of the days, named by the first day it covers."""
     match grain:
         case Grain.DAILY:
             return dg.DailyPartitionsDefinition(
-                start_date=first_day.isoformat(), end_offset=1, timezone="UTC", fmt=KEY_FORMAT
+                start_date=days.first.isoformat(), timezone="UTC", fmt=KEY_FORMAT, **_end_of(grain, days.last)
             )
         case Grain.MONTHLY:
             # Dagster begins with the first whole month; ours is the one that the first day falls into.
+            first = days.first.replace(day=1)
             return dg.MonthlyPartitionsDefinition(
-                start_date=first_day.replace(day=1).isoformat(), end_offset=1, timezone="UTC", fmt=KEY_FORMAT
+                start_date=first.isoformat(), timezone="UTC", fmt=KEY_FORMAT, **_end_of(grain, days.last)
             )
+
+
+def _end_of(grain: Grain, last: date | None) -> _End:
+    """Where partitions end, for Dagster: behind the one of a day, or with the one of today."""
+    if last is None:
+        return {"end_offset": 1}
+    return {"end_date": days_of(grain, partition_of(grain, last)).end.isoformat()}
 
 
 def window_mapping(*edges: TableInput) -> dg.TimeWindowPartitionMapping:

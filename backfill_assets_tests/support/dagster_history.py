@@ -24,7 +24,7 @@ from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.orchestration.checks import gate_specs
 from backfill_assets.orchestration.described import Numbers
 from backfill_assets.orchestration.launch import SILENT
-from backfill_assets.orchestration.partitions import partitions_definition, relied_upon
+from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition, relied_upon
 from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain
@@ -91,7 +91,7 @@ def record_run(
 def _assets(
     partitions: Sequence[date], numbers: Numbers, over: Sequence[Gate], found: Sequence[GateResult]
 ) -> list[AssetsDefinition]:
-    daily = partitions_definition(Grain.DAILY, FIRST)
+    daily = partitions_definition(Grain.DAILY, OfferedDays(first=FIRST))
     with relied_upon():
         one_run = BackfillPolicy.single_run()
         checks = gate_specs(GATED, over, daily)
@@ -134,7 +134,7 @@ def latest_check(instance: DagsterInstance, key: AssetCheckKey, partition: str |
 def statuses(instance: DagsterInstance, gate: str) -> dict[str, str]:
     """The status of a gate by partition, as Dagster's pages work it out."""
     key = AssetCheckKey(GATED, gate)
-    daily = partitions_definition(Grain.DAILY, FIRST)
+    daily = partitions_definition(Grain.DAILY, OfferedDays(first=FIRST))
     state = instance.event_log_storage.get_asset_check_state([(key, daily)])[key]
     return {
         partition: status.value

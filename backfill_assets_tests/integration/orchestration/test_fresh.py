@@ -9,7 +9,7 @@ from dagster import AssetCheckKey, AssetKey
 from backfill_assets.application import look
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.fresh import FRESH
-from backfill_assets.orchestration.partitions import partitions_definition
+from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import Grain
 from backfill_assets_tests.support.by_hand import JANUARY, Hand
@@ -22,7 +22,8 @@ GOLD = AssetCheckKey(AssetKey(["gold", "sales_monthly"]), FRESH)
 
 def shown(ticks: Ticks, key: AssetCheckKey, grain: Grain) -> dict[str, str]:
     """The status of a check by partition, as Dagster's pages work it out."""
-    state = ticks.instance.event_log_storage.get_asset_check_state([(key, partitions_definition(grain, JANUARY.start))])
+    partitions = partitions_definition(grain, OfferedDays(first=JANUARY.start))
+    state = ticks.instance.event_log_storage.get_asset_check_state([(key, partitions)])
     return {
         partition: status.value
         for status, subset in state[key].subsets.items()

@@ -19,7 +19,7 @@ from backfill_assets.application.upkeep import vacuum
 from backfill_assets.cli.terminal import view
 from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.launch import SILENT
-from backfill_assets.orchestration.partitions import partitions_definition, relied_upon
+from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition, relied_upon
 from backfill_assets.orchestration.recorder import dagster_recorder, prune, prune_history
 from backfill_assets.orchestration.storage import SqliteEventLog
 from backfill_assets.orchestration.tags import partition_range
@@ -67,7 +67,7 @@ def failed_run(instance: DagsterInstance, count: int) -> str:
 
         @asset(
             key=STAGED,
-            partitions_def=partitions_definition(Grain.DAILY, FIRST),
+            partitions_def=partitions_definition(Grain.DAILY, OfferedDays(first=FIRST)),
             backfill_policy=BackfillPolicy.single_run(),
         )
         def staged() -> None:

@@ -30,7 +30,7 @@ from backfill_assets.orchestration.checks import MOST_FAILED_ROWS
 from backfill_assets.orchestration.event_log import one_commit
 from backfill_assets.orchestration.instance import open_instance
 from backfill_assets.orchestration.launch import SILENT
-from backfill_assets.orchestration.partitions import partitions_definition
+from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition
 from backfill_assets.orchestration.storage import SHOWN_PER_RUN, SqliteEventLog
 from backfill_assets.planning.partitions import Grain
 from backfill_assets_tests.support.dagster_history import (
@@ -116,7 +116,7 @@ def test_what_was_stored_before_an_error_is_not_half_there(instance: DagsterInst
 
 
 def test_a_check_is_planned_for_more_partitions_than_one_statement_takes(instance: DagsterInstance) -> None:
-    daily = partitions_definition(Grain.DAILY, date(2000, 1, 1))
+    daily = partitions_definition(Grain.DAILY, OfferedDays(first=date(2000, 1, 1)))
     many = daily.subset_with_partition_keys(daily.get_partition_keys()[:5_000]).to_serializable_subset()
     ran = record_run(instance, days(1), gates(1))
     (stored,) = instance.all_logs(ran.run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)

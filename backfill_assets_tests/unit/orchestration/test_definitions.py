@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import replace
-from datetime import date
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 import pytest
@@ -28,9 +28,9 @@ from backfill_assets.orchestration.captured import before_bronze, captured_asset
 from backfill_assets.orchestration.checks import evaluations, summaries
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
 from backfill_assets.orchestration.described import REPORT, report_link
-from backfill_assets.orchestration.partitions import first_day_of_data, relied_upon
+from backfill_assets.orchestration.partitions import ENDED_AFTER, OfferedDays, offered_days, relied_upon
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import captured_lake
@@ -318,10 +318,10 @@ def test_keys_of_rows_are_only_announced_where_a_gate_names_rows(observed: dict[
     assert ("rows that fail" in of_day.metadata, REPORT in of_day.metadata) == (named, not named)
 
 
-def test_partitions_start_where_data_starts_and_a_run_of_earlier_ones_extends_them(tmp_path: Path) -> None:
+def test_partitions_are_those_of_the_data_and_a_run_of_others_extends_them(tmp_path: Path) -> None:
     settings = Settings.from_environment({**environment(tmp_path / "home"), "BACKFILL_FIRST_DAY": "1999-01-01"})
     ws = Workspace.open(settings)
-    assert first_day_of_data(ws) == date(1999, 1, 1)
+    assert offered_days(ws) == OfferedDays(first=date(1999, 1, 1))
     assert not (tmp_path / "home" / "ledger.db").exists()
     offered = LandedFile(
         source="bronze.sales",
@@ -345,13 +345,19 @@ def test_partitions_start_where_data_starts_and_a_run_of_earlier_ones_extends_th
             ignored_columns=[],
             actor="ann",
         )
-    assert first_day_of_data(ws) == date(2025, 3, 1)
+    last = date(2025, 3, 9)
+    assert offered_days(ws) == OfferedDays(first=date(2025, 3, 1), last=date(2025, 3, 31))
+    # What goes on ends today, although nothing has landed for a while.
+    on_time = replace(ws, clock=lambda: datetime.combine(last + ENDED_AFTER, time(12), tzinfo=UTC))
+    assert offered_days(on_time) == OfferedDays(first=date(2025, 3, 1))
     key = AssetKey(["bronze", "sales"])
-    for earliest, start in ((None, "2025-03-01"), (date(2024, 5, 2), "2024-05-02")):
-        made = definitions_over(ws, lambda: Session(workspace=ws), pool=None, first_day=earliest)
+    run = DayRange.inclusive(date(2024, 5, 2), date(2025, 4, 1))
+    for over, start, end in ((None, "2025-03-01", "2025-03-31"), (run, "2024-05-02", "2025-04-01")):
+        made = definitions_over(ws, lambda: Session(workspace=ws), pool=None, over=over)
         partitions = made.resolve_asset_graph().get(key).partitions_def
         assert partitions is not None
         assert partitions.get_first_partition_key() == start
+        assert partitions.get_last_partition_key() == end
     ws.close()
 
 

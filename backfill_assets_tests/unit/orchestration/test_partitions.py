@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import date, timedelta
 
 from dagster import PartitionsDefinition, partition_loading_context
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
+from backfill_assets.orchestration.partitions import OfferedDays, key_of, partitions_definition, window_mapping
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
@@ -17,6 +18,7 @@ from backfill_assets.planning.windows import AnyWindow, Months, Window
 from backfill_assets_tests.support.graph_examples import DAYS, graphs
 
 FIRST = date(2020, 1, 1)
+OFFERED = OfferedDays(first=FIRST)
 MIDDLE = st.dates(min_value=date(2022, 1, 1), max_value=date(2023, 12, 31))
 PRESENT_PARTITIONS = {
     grain: frozenset(partition_of(grain, day) for day in DayRange.inclusive(FIRST, date(2025, 12, 31)))
@@ -49,7 +51,10 @@ def test_dagster_maps_a_partition_to_exactly_the_inputs_the_planner_reads(
 ) -> None:
     upstream, downstream, window = declared
     graph, edge, node = graph_of(upstream, downstream, window)
-    above, below = partitions_definition(upstream, FIRST), partitions_definition(downstream, FIRST)
+    above, below = (
+        partitions_definition(upstream, OFFERED),
+        partitions_definition(downstream, OFFERED),
+    )
     partitions = {partition_of(downstream, day) for day in days}
     with partition_loading_context():
         found = window_mapping(edge).get_upstream_mapped_partitions_result_for_partitions(
@@ -67,7 +72,10 @@ def test_dagster_maps_an_input_to_exactly_the_partitions_the_planner_reaches(
 ) -> None:
     upstream, downstream, window = declared
     graph, edge, node = graph_of(upstream, downstream, window)
-    above, below = partitions_definition(upstream, FIRST), partitions_definition(downstream, FIRST)
+    above, below = (
+        partitions_definition(upstream, OFFERED),
+        partitions_definition(downstream, OFFERED),
+    )
     partitions = {partition_of(upstream, day) for day in days}
     with partition_loading_context():
         found = window_mapping(edge).get_downstream_partitions_for_partitions(
@@ -87,9 +95,9 @@ def test_dagster_and_the_planner_agree_for_every_pair_of_tables_of_a_graph(data:
     moved = {name: set[str]() for name in graph.tables} | {source.name: {key_of(day) for day in changed[source.name]}}
     with partition_loading_context():
         for node in graph.tables.values():
-            below = partitions_definition(node.grain, FIRST)
+            below = partitions_definition(node.grain, OFFERED)
             for edge in node.inputs:
-                above = partitions_definition(graph.table(edge.table).grain, FIRST)
+                above = partitions_definition(graph.table(edge.table).grain, OFFERED)
                 if moved[edge.table]:
                     reached = window_mapping(edge).get_downstream_partitions_for_partitions(
                         above.subset_with_partition_keys(moved[edge.table]),
@@ -110,7 +118,10 @@ def test_a_table_that_is_read_by_two_arguments_is_mapped_by_both_of_their_window
     graph, edge, node = graph_of(upstream, downstream, window)
     other = data.draw(WINDOWS if downstream is Grain.DAILY else MONTHS)
     edges = (edge, TableInput(argument="others", table=edge.table, window=other))
-    above, below = partitions_definition(upstream, FIRST), partitions_definition(downstream, FIRST)
+    above, below = (
+        partitions_definition(upstream, OFFERED),
+        partitions_definition(downstream, OFFERED),
+    )
     partitions = {partition_of(downstream, day) for day in days}
     with partition_loading_context():
         found = window_mapping(*edges).get_upstream_mapped_partitions_result_for_partitions(
@@ -124,12 +135,14 @@ def test_a_table_that_is_read_by_two_arguments_is_mapped_by_both_of_their_window
 
 def test_the_days_that_dagster_offers_are_the_days_a_table_can_have() -> None:
     graph, _, node = graph_of(Grain.DAILY, Grain.DAILY, Window())
-    today = date.fromisoformat(partitions_definition(Grain.DAILY, FIRST).get_last_partition_key() or "")
-    offered = partitions_definition(node.grain, FIRST).get_partition_keys()
+    today = date.fromisoformat(partitions_definition(Grain.DAILY, OFFERED).get_last_partition_key() or "")
+    offered = partitions_definition(node.grain, OFFERED).get_partition_keys()
     assert [offered[0], offered[-1]] == [key_of(FIRST), key_of(graph.days(today).last)]
     assert len(offered) == len(graph.days(today))
 
 
 def test_a_first_day_within_a_month_still_gives_that_month() -> None:
-    months = partitions_definition(Grain.MONTHLY, FIRST + timedelta(days=14))
+    months = partitions_definition(Grain.MONTHLY, replace(OFFERED, first=FIRST + timedelta(days=14)))
     assert months.get_first_partition_key() == "2020-01-01"
+    ended = partitions_definition(Grain.MONTHLY, replace(OFFERED, last=date(2020, 3, 14)))
+    assert ended.get_last_partition_key() == "2020-03-01"

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.candidates.inputs import window_digests
 from backfill_assets.core.errors import InvalidDeclaration, MissingInput
-from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
+from backfill_assets.orchestration.partitions import OfferedDays, key_of, partitions_definition, window_mapping
 from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
@@ -164,13 +164,13 @@ def test_dagster_maps_each_input_by_its_own_window(data: st.DataObject) -> None:
     graph = data.draw(tables())
     node = graph.table(TABLE)
     partitions = data.draw(st.sets(st.sampled_from(every_partition(node.grain)), min_size=1, max_size=3))
-    below = partitions_definition(node.grain, date(2020, 1, 1))
+    below = partitions_definition(node.grain, OfferedDays(first=date(2020, 1, 1)))
     with partition_loading_context():
         for edge in node.inputs:
             found = window_mapping(edge).get_upstream_mapped_partitions_result_for_partitions(
                 below.subset_with_partition_keys([key_of(p) for p in partitions]),
                 below,
-                partitions_definition(graph.table(edge.table).grain, date(2020, 1, 1)),
+                partitions_definition(graph.table(edge.table).grain, OfferedDays(first=date(2020, 1, 1))),
             )
             oracle = {key_of(read) for p in partitions for read in inputs_of(graph, edge, node, p)}
             assert set(found.partitions_subset.get_partition_keys()) == oracle
