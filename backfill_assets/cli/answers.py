@@ -225,8 +225,9 @@ def print_error(error: BackfillError) -> None:
     console = terminal(sys.stderr)
     console.print(Text(f"{outcome}: ", style="bold red") + Text(visible(error.message)), highlight=False)
     if advised := next_step_of(error):
-        following = Text("next: ", style="dim") + Text(visible(words_of(advised)), style="not dim")
-        console.print(following, highlight=False, soft_wrap=True)
+        from backfill_assets.cli.terminal import show
+
+        show(console, step("next: ", advised))
 
 
 def answer(console: Console, document: object, *, as_json: bool, following: NextStep | None = None) -> None:

@@ -143,7 +143,7 @@ def _lines(console: Console, silence_s: float) -> Iterator[Listener]:
 
 def _print_line(console: Console, progress: Progress, sentence: str) -> None:
     line = visible(f"{_doing(progress)}: {sentence}")
-    console.print(line, highlight=False, style="dim", soft_wrap=True, markup=False)
+    console.print(line, highlight=False, style="dim", markup=False)
 
 
 def _doing(progress: Progress) -> str:
@@ -204,7 +204,7 @@ def quiet_spark(
         if not settings.spark_remote:
             took = f"Spark took {time.monotonic() - began:,.0f} s to start"
             said = f"{took}: after {words_of(do(Act.UP))} the next command does not wait for it"
-            console.print(said, style="dim", highlight=False, soft_wrap=True)
+            console.print(said, style="dim", highlight=False)
         return session
 
     return opened
@@ -218,7 +218,7 @@ def _say_why_none(settings: Settings, console: Console) -> None:
     found = found_server(settings)
     if found is not None and found.unfit is not None:
         said = f"the Spark server of this home is not used: {UNFIT[found.unfit]}"
-        console.print(said, style="dim", highlight=False, soft_wrap=True)
+        console.print(said, style="dim", highlight=False)
     console.print("starting Spark", style="dim")
 
 

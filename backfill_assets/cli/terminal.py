@@ -327,7 +327,7 @@ def _folded(before: Text, parts: Sequence[_Part], room: int) -> Iterator[Text]:
     line, indent = before.copy(), " " * (before.cell_len if 0 < before.cell_len <= _INDENT + 1 else _INDENT)
     is_new, is_apart = True, False
     for part, is_command in parts:
-        words = [part] if is_command else list(part.split(" "))
+        words = [part] if is_command else list(part.split(" ", allow_blank=True))
         for place, word in enumerate(words):
             is_apart = is_apart or place > 0
             if not word.cell_len:

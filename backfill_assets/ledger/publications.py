@@ -154,6 +154,30 @@ class PublicationReads(Queries):
             for row, until in zip(begun, ends, strict=False)
         )
 
+    def restored_by(self, rollback: str) -> tuple[str, ...]:
+        """The publications whose versions a rollback brought back, in their order.
+
+        Cost: one row per partition that it changed, grouped in the database.
+        """
+        change, version, made = publication_changes, partition_versions, publications
+        of_rollback = made.alias()
+        chosen = (
+            select(made.c.publication_id)
+            .join_from(of_rollback, change, change.c.publication_id == of_rollback.c.publication_id)
+            .join(
+                version,
+                and_(
+                    version.c.table_name == of_rollback.c.table_name,
+                    version.c.partition_date == change.c.partition_date,
+                    version.c.version == change.c.restores,
+                ),
+            )
+            .join(made, made.c.publication_id == version.c.publication_id)
+            .where(of_rollback.c.publication_id == rollback)
+            .group_by(made.c.publication_id, made.c.begun_sequence)
+        )
+        return tuple(row.publication_id for row in self._rows(chosen.order_by(made.c.begun_sequence)))
+
     def last_landed(self, table: str, at: datetime | None = None) -> PublicationHeader | None:
         """The publication or rollback that made the version of a table that readers see: now, or at an instant.
 

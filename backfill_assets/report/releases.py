@@ -29,15 +29,18 @@ _UNDECIDED = frozenset(RunState) - {
 """The states of a run that may yet be published, be it after it has run again."""
 
 
+CODE = "code"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BroughtAlong:
     """A difference between the rows of a run and those that it replaces, besides what made the run necessary.
 
     Attributes:
         table: The table.
-        what: `release`, or the name of a reference.
+        what: `release`, the name of a reference, or `code`: the release is the same and its code is not.
         was: The version of the accepted rows.
-        now: The version of the run; the same where a reference has other content under it.
+        now: The version of the run; the same where a reference or a release has other content under it.
         partitions: In which partitions.
     """
 
@@ -104,6 +107,8 @@ def differences(manifest: Manifest, recorded: Mapping[date, DerivedProvenance]) 
     for partition, was in sorted(recorded.items()):
         if release_order(was.transform_version) < release_order(own):
             found.setdefault(("release", was.transform_version, own), []).append(partition)
+        elif was.transform_version == own and was.code != manifest.code_digest:
+            found.setdefault((CODE, own, own), []).append(partition)
         for now in manifest.references:
             version, sha256 = was.references.get(now.name, ("none", ""))
             if sha256 != now.sha256:

@@ -13,7 +13,7 @@ from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.findings import FailingKey, GateResult, SampledRow
 from backfill_assets.ledger.records import ApprovalGrounds, ChunkRecord, EventRecord, RunRecord
-from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
+from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
@@ -37,8 +37,11 @@ from backfill_assets.report.measured import (
 from backfill_assets.report.publications import PublicationDocument, publication_documents
 from backfill_assets.report.reach import DependentMoves, breakdown_of, dependent_moves, reached_by, unpublished
 from backfill_assets.report.releases import (
+    CODE,
+    BroughtAlong,
     LaterRelease,
     LeftBehind,
+    brought_along,
     in_order,
     inputs_moved_on,
     later_than,
@@ -104,6 +107,7 @@ class RunReport:
         from_versions: The releases whose accepted rows it replaces.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
+        other_code: What its release computed with other code, under the same version; empty once it is published.
         left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
             own.
         to_comment: What the approver has to comment on and no standing approval has; empty when there is nothing.
@@ -142,6 +146,7 @@ class RunReport:
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
     moved_on: tuple[TablePartitions, ...]
+    other_code: tuple[BroughtAlong, ...]
     left_behind: tuple[LeftBehind, ...]
     to_comment: tuple[GateResult, ...]
     comment: str | None
@@ -218,6 +223,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         from_versions=in_order(releases),
         goes_back=later_than(run.manifest, releases),
         moved_on=inputs_moved_on(ws.graph, tx, run),
+        other_code=_other_code(tx, run),
         left_behind=left_behind(ws.graph, tx, run, releases),
         to_comment=tuple(open_comments(tx, run)),
         comment=(approved.payload["note"] or None) if approved else None,
@@ -251,6 +257,12 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     return replace(report, level=level_of(report))
 
 
+def _other_code(tx: ReadTransaction, run: RunRecord) -> tuple[BroughtAlong, ...]:
+    if run.state not in UNPUBLISHED:
+        return ()
+    return tuple(each for each in brought_along(tx, run.manifest) if each.what == CODE)
+
+
 def swapped(kind: Kind, partitions: Iterable[PartitionMoves]) -> Sequence[date]:
     """The partitions in which rows differ, or which are swapped in any case."""
     always = kind in ALWAYS_SWAPPED
@@ -264,7 +276,8 @@ def level_of(report: RunReport) -> Level:
     if report.totals is None:
         return Level.PENDING
     informing = any(gate.failed and not gate.blocking for gate in report.gates)
-    if informing or any((report.goes_back, report.moved_on, report.left_behind, report.to_comment)):
+    read_first = (report.goes_back, report.moved_on, report.other_code, report.left_behind, report.to_comment)
+    if informing or any(read_first):
         return Level.ATTENTION
     is_drift = report.run.record.mode is Mode.RECONCILIATION and report.swapped
     return Level.ATTENTION if is_drift else Level.GOOD

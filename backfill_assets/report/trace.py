@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from itertools import islice
 
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
@@ -12,6 +13,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import Texts, rows_with_key, rows_with_keys
 from backfill_assets.ledger.records import Action, Period
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
 from backfill_assets.report.errors import NothingThen
@@ -41,7 +43,8 @@ class TracedPublication:
         reason: Why the run was planned, or rolled back.
         requested_by: Who asked for it.
         approved_by: Who approved it, or null.
-        follows: The publications that it follows; empty for what a person asked for.
+        follows: The publications that it follows, those of the same set whose rows it was computed from, or those whose
+            versions a rollback brought back.
     """
 
     publication_id: str
@@ -227,7 +230,7 @@ def _publications(tx: ReadTransaction, publication_id: str) -> Iterator[TracedPu
         header = tx.publications.header(name)
         run = tx.runs.get(header.run_id)
         manifest, is_undone = run.manifest, header.action is Action.ROLLBACK
-        follows = manifest.cause.publications if manifest.cause.kind is CauseKind.FOLLOW_UP and not is_undone else ()
+        follows = tx.publications.restored_by(name) if is_undone else tuple(_came_from(tx, manifest))
         waiting += follows
         yield TracedPublication(
             publication_id=name,
@@ -241,6 +244,16 @@ def _publications(tx: ReadTransaction, publication_id: str) -> Iterator[TracedPu
             approved_by=None if is_undone else approver_of(tx, run),
             follows=follows,
         )
+
+
+def _came_from(tx: ReadTransaction, manifest: Manifest) -> Iterator[str]:
+    """The publications that a run follows, and those of the runs of its set whose rows it read."""
+    if manifest.cause.kind is CauseKind.FOLLOW_UP:
+        yield from manifest.cause.publications
+    read = {pin.from_run: None for pinned in manifest.inputs for pin in pinned.partitions if pin.from_run}
+    for run_id in read:
+        made = (each for each in tx.publications.headers(run_id=run_id) if each.action is Action.PUBLISH)
+        yield from (each.publication_id for each in islice(made, 1))
 
 
 def _inputs(

@@ -148,6 +148,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         from_versions=("1.0.0",),
         goes_back=(),
         moved_on=(),
+        other_code=(),
         left_behind=(),
         to_comment=(),
         comment=said,

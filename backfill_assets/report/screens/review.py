@@ -14,7 +14,13 @@ from backfill_assets.report.report import RunReport
 from backfill_assets.report.set_report import SetReport, TableTotals
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.values import as_sentence
-from backfill_assets.report.words.plans import goes_back_words, left_behind_words, moved_on_words, references_described
+from backfill_assets.report.words.plans import (
+    brought_along_words,
+    goes_back_words,
+    left_behind_words,
+    moved_on_words,
+    references_described,
+)
 from backfill_assets.report.words.states import MEANING, meaning_of_set
 from backfill_assets.report.words.verdicts import said_of
 
@@ -66,6 +72,7 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
     return (
         *(as_sentence(goes_back_words(each)) for each in found.goes_back),
         *(as_sentence(moved_on_words(each)) for each in found.moved_on),
+        *(as_sentence(brought_along_words(each)) for each in found.other_code),
         *(as_sentence(left_behind_words(each)) for each in found.left_behind),
         *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
         *([f"The approval needs a written comment: {said_of(found.to_comment)}."] if found.to_comment else []),
@@ -205,8 +212,13 @@ def _is_it_right(gates: Sequence[GateSummary]) -> str:
             f"All {count_of(len(measured), 'gate')} passed: the rows keep the declared rules.{proof} "
             "Whether the reason is right, and these days are all that it concerns, no gate can know."
         )
-    words = [f"{gate.gate} ({'blocks' if gate.blocking else 'informs'}): {gate.first_failure}" for gate in failed]
+    words = [_failure(gate) for gate in failed]
     return as_sentence(f"{len(failed):,} of {count_of(len(measured), 'gate')} failed. {'; '.join(words)}")
+
+
+def _failure(gate: GateSummary) -> str:
+    many = f" fails in {len(gate.failed):,} partitions, the first of them" if len(gate.failed) > 1 else ""
+    return f"{gate.gate} ({'blocks' if gate.blocking else 'informs'}){many}: {gate.first_failure}"
 
 
 def _on_yes(found: RunReport) -> str:

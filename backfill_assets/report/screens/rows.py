@@ -87,7 +87,7 @@ def row_page(row: RowHistory, trace: str) -> Page:
         trace: The address of what its present values were computed from.
     """
     others = partition_ref(row.table, row.partition, "Other keys of this partition")
-    legend = "The newest version is on the left. A value that differs from the version before is marked with \u2260. "
+    legend = "The newest version comes first. A value that differs from the version before is marked with \u2260. "
     return page(
         f"{row.table} {row.described}{f': {key_text(row.key)}' if row.key else ''}",
         Note(text=words(legend, others), tone=Tone.SOFT),

@@ -114,6 +114,7 @@ def set_page(report: SetReport) -> Page:
     return page(
         words("Set ", found.record.manifest.name),
         *_review(review_of_set(report), report.level, None if all_change_nothing(report) else found.next_step),
+        *(each for of_run in report.reports for each in _borders(of_run)),
         section("Totals by table", _totals_by_table(report)),
         *(
             _breakdown(each.breakdown, of=report.title_of(each))
@@ -133,7 +134,7 @@ def set_page(report: SetReport) -> Page:
 
 def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
     # Its measures and its rows before and after are beside those of the other runs.
-    rest = replace(report, breakdown=None, sample=(), samples_erased=None)
+    rest = replace(report, breakdown=None, sample=(), samples_erased=None, left_behind=())
     return present([*_review(review, report.level, None), *_details(rest)])
 
 
@@ -170,7 +171,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
             _sample(report),
         ]
     return [
-        *(Note(text=words(f"To restate {each.partitions} too: ", each.next_step)) for each in report.left_behind),
+        *_borders(report),
         *figures,
         _reach(report),
         section("Gates", *_gates(report), long=True),
@@ -181,6 +182,10 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         section("Who and when", table(["when", "who", "what", ""], moments, whole=["when"]), folded=True),
         section("Cost and origin", _origin(report), folded=True),
     ]
+
+
+def _borders(report: RunReport) -> Iterable[Note]:
+    return (Note(text=words(f"To restate {each.partitions} too: ", each.next_step)) for each in report.left_behind)
 
 
 def _counts(moves: Moves) -> tuple[int, ...]:
@@ -335,7 +340,7 @@ def _gates(report: RunReport) -> Iterable[Block | None]:
         )
         for gate in report.gates
     ]
-    yield table(["gate", "result", "on failure", "demands, or the first failure"], rows)
+    yield table(["gate", "result", "on failure", "finding"], rows)
 
 
 def _gate_tone(gate: GateSummary) -> Tone:

@@ -8,7 +8,7 @@ from backfill_assets.core.errors import Problem
 from backfill_assets.ledger.records import ApprovalGrounds
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.page import (
     Block,
@@ -54,7 +54,10 @@ _SPECIAL_MODES = {
     Mode.RECONCILIATION: "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
 }
 _NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.CANCELLED)
-_PASSED = (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED, RunState.VERIFIED)
+EVER_VISIBLE = (RunState.PUBLISHED, RunState.SUPERSEDED)
+"""Runs whose rows readers see, or saw until a later publication replaced them."""
+
+_PASSED = (RunState.PASSED, RunState.PUBLISHING, *EVER_VISIBLE, RunState.VERIFIED)
 _NOT_NEEDED = "not needed: nothing changes"
 _NOT_AGREED = "DRAFT: no other person has agreed yet"
 _MOST_FILES = 40
@@ -186,6 +189,8 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
 def _approval_of_set(found: SetDocument) -> str:
     if found.record.state is SetState.VERIFIED:
         return _NOT_NEEDED
+    if found.record.state is SetState.ROLLED_BACK:
+        return "DRAFT: its rollback withdrew the approval"
     return f"APPROVED by {found.approved_by}" if found.approved_by else _NOT_AGREED
 
 
@@ -194,8 +199,8 @@ def progress_words(found: SetDocument) -> str:
     states = found.states
     staged = sum(each not in _NOT_STAGED for each in states)
     passed = sum(each in _PASSED for each in states)
-    published = sum(each is RunState.PUBLISHED for each in states)
-    return f"of {len(states)} runs {staged} are staged, {passed} have passed, {published} are published"
+    published = sum(each in EVER_VISIBLE for each in states)
+    return f"{count_of(len(states), 'run')}: {staged} staged, {passed} passed, {published} published"
 
 
 def set_summary_page(found: SetDocument) -> Page:

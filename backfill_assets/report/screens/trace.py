@@ -93,11 +93,15 @@ def _said(found: ContributingRows) -> Iterator[str]:
     if found.problem:
         yield f"Its rows cannot be named: {found.problem}."
     elif found.count is not None:
-        more = f"; the first {len(found.rows):,} are followed" if found.count > len(found.rows) else ""
+        more = f"; followed: the first {count_of(len(found.rows), 'row')}" if found.count > len(found.rows) else ""
         same = f" with the same {', '.join(found.by)}" if found.by else ", all that was read"
         yield f"{count_of(found.count, 'row')}{same}{more}."
 
 
 def _records(found: Trace) -> Table:
-    rows = [(each.import_id, each.file, each.record, each.landed_by, each.landed_at) for each in found.records]
+    # A record has the number of its line, as an editor writes it.
+    rows = [
+        (each.import_id, each.file, None if each.record is None else str(each.record), each.landed_by, each.landed_at)
+        for each in found.records
+    ]
     return table(["import", "file", "record", "landed by", "landed"], rows, numbers=["record"])

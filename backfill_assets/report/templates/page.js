@@ -20,8 +20,8 @@ const replaceTexts = (table, parts) => {
     if (!text.parentElement.closest(".whole")) text.replaceWith(...parts(text.data));
   }
 };
-// A range of dates is not broken at its dashes.
-const RANGE = /(\b\d{4}-\d\d(?:-\d\d)?\.\.\d{4}-\d\d(?:-\d\d)?\b)/, DIVIDED = /(?<=[._:@/-])(?=[^\s._:@/-]{3})/;
+// Dates, and ranges of them, are not broken at their dashes.
+const RANGE = /(\b\d{4}-\d\d(?:-\d\d)?(?:\.\.\d{4}-\d\d(?:-\d\d)?)?\b)/, DIVIDED = /(?<=[._:@/-])(?=[^\s._:@/-]{3})/;
 const keep = (text) => text.split(RANGE).map((part, at) => at % 2 ? Object.assign(made("span", part), { className: "whole" }) : part);
 document.querySelectorAll("table").forEach((table) => replaceTexts(table, keep));
 // Words break only where a table would be wider than the page: after a dot, an underscore or a dash, or else anywhere.

@@ -12,7 +12,7 @@ from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.report.alternatives import Alternative, Instead
-from backfill_assets.report.releases import BroughtAlong, LaterRelease, LeftBehind
+from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words
 
@@ -67,7 +67,12 @@ def alternative_words(found: Alternative) -> NextStep:
 
 
 def brought_along_words(found: BroughtAlong) -> str:
-    """Which newer release or other reference a run brings."""
+    """Which newer release, other reference or changed code a run brings."""
+    if found.what == CODE:
+        return (
+            f"the code of {found.table} {found.now} is not what computed {found.partitions} under this version: give "
+            "the transform a new version, so that a number names its code"
+        )
     edited = " with other content" if found.was == found.now else ""
     return f"{found.table} also gets {found.what} {found.now}{edited} in place of {found.was}: {found.partitions}"
 

@@ -21,8 +21,15 @@ _IN_PART = "those of its phases that were published are what readers see; the ot
 
 
 def meaning_of_set(state: SetState, runs: Iterable[RunState]) -> str:
-    """What the state of a set means; the rest of a partly published one may have been cancelled."""
-    return _IN_PART if state is SetState.PUBLISHED and RunState.CANCELLED in runs else MEANING[state]
+    """What the state of a set means, with how far its runs are."""
+    states = set(runs)
+    if state is SetState.PUBLISHED and RunState.CANCELLED in states:
+        return _IN_PART
+    if state is SetState.PLANNED and RunState.BLOCKED in states:
+        return "a blocking gate of one of its runs failed; nothing of it is published"
+    if state is SetState.PLANNED and states == {RunState.PASSED}:
+        return "every blocking gate of its runs passed; nothing of it is published"
+    return MEANING[state]
 
 
 MEANING: Mapping[State, str] = {

@@ -48,6 +48,14 @@ def test_a_monthly_number_leads_to_its_request_and_to_every_record_behind_it(mon
     assert len({record.record for record in found.records}) == MOST_ROWS
 
 
+def test_a_number_of_a_set_leads_to_the_publication_of_the_set_that_it_was_computed_from(late: Shop) -> None:
+    set_id = restated(late)
+    monthly, daily = traced(late, TOTALS, FEBRUARY.start).publications
+    assert (monthly.table, daily.table, monthly.follows) == (TOTALS, RECENT, (daily.publication_id,))
+    with late.ws.ledger.read() as tx:
+        assert {monthly.run_id, daily.run_id} <= {each.run_id for each in tx.sets.get(set_id).manifest.members}
+
+
 def test_more_rows_are_followed_where_more_are_asked_for(month: Shop) -> None:
     few = shown_of(traced(month, TOTALS, FEBRUARY.start))
     assert "28 rows, all that was read; the first 20 are followed" in few
@@ -122,6 +130,10 @@ def test_a_number_that_followed_a_rollback_leads_to_who_rolled_back_and_why(tmp_
     assert (undone.undoes, undone.requested_by, undone.approved_by) == (published, "ben", None)
     assert undone.reason == "was right before"
     assert f"rolled {undone.release} back" in shown_of(found)
+    # And on to who published the rows that it brought back.
+    brought_back = found.publications[found.publications.index(undone) + 1]
+    assert undone.follows == (brought_back.publication_id,)
+    assert brought_back.run_id != undone.run_id and brought_back.undoes is None and brought_back.approved_by
     hand.ws.close()
 
 

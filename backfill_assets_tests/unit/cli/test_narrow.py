@@ -53,6 +53,12 @@ def test_text_goes_on_in_the_next_line_and_its_words_stay_whole() -> None:
     assert whole == [said]
 
 
+def test_the_space_before_a_command_stays_where_a_line_is_folded() -> None:
+    until = step(f"{WHY}; commands use it until ", do(Act.DOWN), "; ", do(Act.UP), " starts it")
+    for block in (Note(text=until), Steps(steps=(until,))):
+        assert "it until backfill down; backfill up starts it" in " ".join(" ".join(lines(block)).split())
+
+
 def test_a_word_that_is_longer_than_a_line_is_broken_and_complete() -> None:
     path = "/srv/" + "a_long_folder/" * 12
     shown = lines(Note(text=words("it is in ", path)))

@@ -6,7 +6,7 @@ import html
 import json
 import re
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from decimal import Decimal
 from html.parser import HTMLParser
 from io import StringIO
@@ -38,6 +38,7 @@ from backfill_assets.report.measured import (
 from backfill_assets.report.page import page as table_page
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.reach import DependentMoves
+from backfill_assets.report.releases import CODE, BroughtAlong
 from backfill_assets.report.report import Level, RunReport, level_of
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
@@ -193,6 +194,26 @@ def test_a_review_warns_of_gates_that_only_inform() -> None:
         "10.0% of the accepted rows change or disappear, with 1 warning"
     )
     assert review.warnings == ("Gate wary is not met: 2006-07-01: too many.",)
+
+
+def test_a_review_warns_of_changed_code_under_the_same_version() -> None:
+    brought = BroughtAlong(
+        table="silver.orders",
+        what=CODE,
+        was="1.0.0",
+        now="1.0.0",
+        partitions=Partitions(Grain.DAILY, (FIRST,)),
+    )
+    found = replace(reviewed(parts(3), gate("unique_key", 3)), other_code=(brought,))
+    assert level_of(found) is Level.ATTENTION
+    assert review_of(found).warnings[0].startswith("The code of silver.orders 1.0.0 is not what computed 2006-07-01")
+
+
+def test_a_gate_that_fails_in_several_partitions_says_in_how_many() -> None:
+    found = reviewed(parts(3), gate("unique_key", 1, (FIRST, FIRST + timedelta(days=1)), said="two rows"))
+    assert "unique_key (blocks) fails in 2 partitions, the first of them: 2006-07-01: two rows" in (
+        review_of(found).is_it_right
+    )
 
 
 def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:

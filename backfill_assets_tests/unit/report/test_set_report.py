@@ -14,7 +14,7 @@ from backfill_assets.report.requests import Act, do, read_first, step
 from backfill_assets.report.screens.review import review_of_set
 from backfill_assets.report.screens.run_report import set_page
 from backfill_assets.report.set_report import SetReport, totals_by_table
-from backfill_assets.report.words.states import MEANING
+from backfill_assets.report.words.states import MEANING, meaning_of_set
 from backfill_assets_tests.support.report_examples import report, restatement, summary
 
 PASSED = "Every blocking gate of every run passed: ready to publish"
@@ -77,3 +77,15 @@ def test_the_rows_of_each_run_stand_once_on_the_page_of_a_set_and_an_approval_is
     assert str(read_first(approve)) == "report set.1, and then approve set.1 by=ANOTHER_PERSON"
     again = step("to publish the same rows again: ", approve)
     assert read_first(again) == again and read_first(None) is None
+
+
+@pytest.mark.parametrize(
+    ("states", "means"),
+    [
+        ((RunState.PASSED, RunState.PASSED), "every blocking gate of its runs passed; nothing of it is published"),
+        ((RunState.PASSED, RunState.BLOCKED), "a blocking gate of one of its runs failed; nothing of it is published"),
+        ((RunState.PASSED, RunState.PLANNED), MEANING[SetState.PLANNED]),
+    ],
+)
+def test_the_state_of_a_planned_set_says_how_far_its_runs_are(states: tuple[RunState, ...], means: str) -> None:
+    assert meaning_of_set(SetState.PLANNED, states) == means

@@ -45,3 +45,15 @@ def test_other_content_of_the_same_version_counts_and_a_later_release_is_no_newe
     )
     (first,) = differences(MANIFEST, {FIRST: replace(SAME, references={})})
     assert (first.what, first.was, first.now) == ("sla_policy", "none", "1")
+
+
+def test_changed_code_under_the_same_version_is_named_and_under_another_one_it_is_expected() -> None:
+    edited = replace(SAME, code="0" * 64)
+    (only,) = differences(MANIFEST, {FIRST: edited, SECOND: SAME})
+    assert brought_along_words(only) == (
+        "the code of silver.case_sla_daily 3.1.0 is not what computed 2006-07-01, 1 day under this version: "
+        "give the transform a new version, so that a number names its code"
+    )
+    assert [each.what for each in differences(MANIFEST, {FIRST: replace(edited, transform_version="3.0.0")})] == [
+        "release"
+    ]
