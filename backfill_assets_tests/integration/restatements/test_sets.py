@@ -252,7 +252,7 @@ def test_the_runs_of_a_set_are_reproduced_one_by_one(late: Shop) -> None:
 def test_a_cancelled_set_has_staged_nothing_and_stages_nothing(late: Shop) -> None:
     set_id = planned_set(late).manifest.set_id
     operations.cancel(late.ws, set_id, by="ana", reason="not now")
-    assert progress_words(set_document(late.ws, set_id)) == "of 2 runs 0 are staged, 0 have passed, 0 are published"
+    assert progress_words(set_document(late.ws, set_id)) == "2 runs: 0 staged, 0 passed, 0 published"
     with pytest.raises(IllegalTransition, match=f"set {set_id} is CANCELLED; it cannot be staged") as refusal:
         subject_of(late.ws, set_id).stage(ANA)
     assert advised(refusal.value) == f"backfill status {set_id}"
