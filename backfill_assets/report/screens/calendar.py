@@ -35,8 +35,10 @@ from backfill_assets.report.words.staleness import stale_words
 _CELL = 13
 """The width and height of a day, with the gap between two."""
 
-_WIDTH, _HEAD, _FOOT = 760, 26, 4
-"""The room for the names of the months and the last weekday, whose letters are larger on a narrow screen."""
+_LEFT, _HEAD, _FOOT = 54, 26, 4
+"""The room for the names of weekdays and of months, whose letters are larger on a narrow screen."""
+
+_WIDTH = _LEFT + 54 * _CELL + 4
 
 _AGES = ((1, "within a day"), (7, "within a week"), (31, "within a month"), (366, "within a year"))
 _MOST_RELEASES = 8
@@ -167,14 +169,15 @@ def _drawn(table: TableCalendar, calendar: Calendar, colours: _Colours, linked: 
 
     def place(day: date) -> tuple[int, int]:
         weeks = (day - monday).days // 7
-        return (weeks * _CELL, _HEAD + day.weekday() * _CELL) if is_daily else ((day.month - 1) * _CELL * 4, _HEAD)
+        column, row = (weeks, day.weekday()) if is_daily else ((day.month - 1) * 4, 0)
+        return _LEFT + column * _CELL, _HEAD + row * _CELL
 
     width, stale = (_CELL if is_daily else _CELL * 4) - 2, table.stale_partitions
     months = (date(calendar.year, month, 1) for month in range(1, 13))
     shapes = [_text(place(month)[0], _HEAD - 6, f"{month:%b}") for month in months]
     if is_daily:
         names = ((0, "Mon"), (3, "Thu"), (6, "Sun"))
-        shapes += [_text(54 * _CELL + 4, _HEAD + 9 + row * _CELL, name) for row, name in names]
+        shapes += [_text(0, _HEAD + 9 + row * _CELL, name) for row, name in names]
     for day in table.partitions:
         x, y = place(day)
         label = _label(table, day, calendar.as_of, is_stale=day in stale)
