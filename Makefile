@@ -129,7 +129,7 @@ test-s3: setup
 	$(RUN) BACKFILL_TEST_LAKE=s3 $(PYTEST) $(ON_A_STORE)
 
 test-s3-faults: setup
-	@cd "$(ROOT)" && tools/setup.sh eatmydata s3
+	@cd "$(ROOT)" && tools/setup.sh eatmydata s3 kafka kinesis
 	$(RUN) BACKFILL_TEST_LAKE=s3 $(TRIED) backfill_assets_tests.faults.crashes --workers $(WORKERS) \
 		--how "$(HOW)" --part $(PART)
 	$(RUN) BACKFILL_TEST_LAKE=s3 $(TRIED) backfill_assets_tests.faults.interleavings --count 2000 --workers $(WORKERS)
@@ -144,7 +144,7 @@ test-cluster: setup
 		backfill_assets_tests/integration/test_clusters.py
 
 test-faults: setup
-	@cd "$(ROOT)" && tools/setup.sh eatmydata
+	@cd "$(ROOT)" && tools/setup.sh eatmydata kafka kinesis
 	$(RUN) $(PYTEST) --hypothesis-profile=thorough --timeout 3600 backfill_assets_tests/unit $(LONGER)
 	$(RUN) $(TRIED) backfill_assets_tests.faults.crashes --workers $(WORKERS)
 	$(RUN) $(TRIED) backfill_assets_tests.faults.interleavings --count $(RACES) --workers $(WORKERS)

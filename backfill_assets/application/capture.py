@@ -22,6 +22,7 @@ from backfill_assets.capture.errors import NoGroups, NotCaptured
 from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
 from backfill_assets.capture.streams import Captured, HasGroups, Pace, Period, Resolution, Span, Stream, Written
+from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing
@@ -235,6 +236,7 @@ def _begun(
             policy=table.policy,
             waits=capture_demand(table, is_live=is_live).policy is None,
         )
+    ws.reached(Point.CAPTURE_BEGUN)
     return begun, found
 
 
@@ -266,11 +268,13 @@ def _captured(
 ) -> tuple[CapturedFile, ...]:
     """The files of a period, one after the other, each with its row in the ledger."""
     pieces = deque(piece for span in found.resolution.spans for piece in found.left[span.partition])
+    if pieces:
+        _remove_unrecorded(ws, work, table, found, pieces[0])
     files: list[CapturedFile] = []
     done = 0
     while pieces:
         piece = pieces.popleft()
-        kept, written = capture_piece(found.stream, found.resolution, piece, work.place, pace)
+        kept, written = capture_piece(found.stream, found.resolution, piece, work.place, pace, ws.reached)
         if written.goes_on and written.range_to is not None:
             pieces.appendleft(replace(piece, range_from=written.range_to))
         if not kept:
@@ -281,10 +285,20 @@ def _captured(
             tx.turns.require(table.name, work.lease)
             for file, each in zip(kept, held, strict=True):
                 files.append(tx.captures.add(begun.capture_id, piece.partition, file, each, by=acting.by))
+        ws.reached(Point.CAPTURE_RECORDED)
         found.stream.recorded(replace(piece, range_to=kept[0].range_to))
         done += 1
         acting.listener(Progress(step="capture", done=done, total=done + len(pieces), line=kept[0].original_path))
     return tuple(files)
+
+
+def _remove_unrecorded(ws: Workspace, work: Landing, table: SourceTable, found: _Resolved, piece: Span) -> None:
+    """Removes files that a killed capture wrote without a row: by now a stream may give others for these positions."""
+    with ws.ledger.write() as tx:
+        tx.turns.require(table.name, work.lease)
+        recorded = {each.stored_path for each in tx.captures.files(table.name)}
+    folder = work.place.stored_path(found.stream.file_name(found.resolution, piece)).rpartition("/")[0]
+    work.landing.remove([each.path for each in work.landing.listed(folder) if each.path not in recorded])
 
 
 def _not_landed(tx: ReadTransaction, table: SourceTable) -> list[CapturedFile]:

@@ -131,11 +131,19 @@ class LandingPlace:
         """
         if name.rpartition("/")[2].startswith(("_", ".")):
             raise ValueError(f"Spark reads no records of the hidden file {name}")
-        stored_path = f"{self._folder}/{name}"
+        stored_path = self.stored_path(name)
         if self.files.stat(stored_path) is None:
             copy.chmod(copy.stat().st_mode & 0o444)
             self.files.put(stored_path, copy)
         return stored_path
+
+    def stored_path(self, name: str) -> str:
+        """Where a file is kept, relative to the landing place.
+
+        Args:
+            name: Relative to the folder of the source.
+        """
+        return f"{self._folder}/{name}"
 
     def remove_incoming(self) -> int:
         """Removes the copies that killed processes of this machine left, and returns their number.

@@ -1,7 +1,7 @@
 """Stream files: pieces of a stream as files of the landing place, and the landing of them.
 
-A file has the name of its positions and is put there whole, unless one of this name is there: then a capture was
-stopped between the file and its row in the ledger, and its bytes have to be the same.
+A file has the name of its positions and is put there whole. One of this name that is there has to have the same bytes:
+what a capture left that was stopped between the file and its row in the ledger, the next one removes.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 from backfill_assets.capture.errors import NotAsCaptured, OtherBytes
 from backfill_assets.capture.landed_files import Checked, FileKind, LandedFile, LandingPlace
 from backfill_assets.capture.streams import Pace, Resolution, Span, Stream, Written
+from backfill_assets.core.crash_points import Point, Reached
 from backfill_assets.files.local import sha256_of_file
 
 _GZIPPED = 8
@@ -23,9 +24,12 @@ ANSWER = ".answer.gz"
 
 
 def capture_piece(
-    stream: Stream, resolution: Resolution, piece: Span, place: LandingPlace, pace: Pace
+    stream: Stream, resolution: Resolution, piece: Span, place: LandingPlace, pace: Pace, reached: Reached
 ) -> tuple[tuple[LandedFile, ...], Written]:
     """Writes a piece, or as much of it as the stream gives at once, as a landed file.
+
+    Args:
+        reached: Called behind every file that is kept.
 
     Returns:
         The file of its records and, where that is kept, the one of the answer; none where there was nothing to read.
@@ -42,8 +46,12 @@ def capture_piece(
         piece = replace(piece, range_to=written.range_to or piece.range_to)
         suffix = stream.kind.suffix
         name = stream.file_name(resolution, piece).removesuffix(suffix) + (f"-{written.mark}" if written.mark else "")
-        answers = (_kept(place, resolution, piece, beside, f"{name}{ANSWER}"),) if written.answer else ()
+        answers: tuple[LandedFile, ...] = ()
+        if written.answer:
+            answers = (_kept(place, resolution, piece, beside, f"{name}{ANSWER}"),)
+            reached(Point.CAPTURE_KEPT)
         records = _kept(place, resolution, piece, copy, f"{name}{suffix}", kind=stream.kind)
+        reached(Point.CAPTURE_KEPT)
     return (records, *answers), written
 
 

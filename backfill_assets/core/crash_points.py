@@ -13,6 +13,9 @@ from enum import StrEnum
 class Point(StrEnum):
     """A place between one durable step and the next one."""
 
+    CAPTURE_BEGUN = "capture: the positions are in the ledger, nothing is read"
+    CAPTURE_KEPT = "capture: a file of a piece is in the landing place, and not in the ledger"
+    CAPTURE_RECORDED = "capture: the files of a piece are in the ledger, and the stream does not know of it"
     LAND_ARCHIVED = "land: the file is in the archive and not in the ledger"
     LAND_BEGUN = "land: the import is LANDING"
     LAND_CONFORMED = "land: its records are written beside the archive"

@@ -9,21 +9,24 @@ from __future__ import annotations
 import base64
 import csv
 import gzip
+import hashlib
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, cast
 from zoneinfo import ZoneInfo
 
+from backfill_assets.capture.errors import NotAsCaptured
 from backfill_assets.capture.kafka import TOMBSTONE
 from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.capture.kinesis import PREFIX
 from backfill_assets.capture.kinesis_stream import KinesisReplay
 from backfill_assets.capture.landed_files import FileKind, Format, landing_place
-from backfill_assets.capture.stream_files import copied
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.deliver.sinks import Headers, Outgoing
 from backfill_assets.domain import DerivedTable, Operation, SourceTable
@@ -112,16 +115,34 @@ class OutgoingRecords:
             )
 
     def _lines(self, part: ReplayPart) -> Iterator[str]:
-        place = landing_place(self.ws.settings, self.table.name)
-        with copied(place, part.name, part.digest) as copy, gzip.open(copy, "rt", encoding="utf-8", newline="\n") as f:
-            yield from (line.rstrip("\n") for line in f)
+        with self._copied(part) as copy, gzip.open(copy, "rt", encoding="utf-8", newline="\n") as lines:
+            yield from (line.rstrip("\n") for line in lines)
+
+    @contextmanager
+    def _copied(self, part: ReplayPart) -> Iterator[IO[bytes]]:
+        """A copy of a landed file on this machine while the block lasts.
+
+        It has no name: the copies of landings are removed by the next landing, and this one is gone with its process.
+
+        Raises:
+            Refused: It is not what landed.
+        """
+        files, digest = landing_place(self.ws.settings, self.table.name).files, hashlib.sha256()
+        with TemporaryFile(dir=self.ws.settings.home) as copy:
+            with files.open(part.name) as stored:
+                while some := stored.read(1 << 20):
+                    digest.update(some)
+                    copy.write(some)
+            if digest.hexdigest() != part.digest:
+                raise NotAsCaptured(path=part.name)
+            copy.seek(0)
+            yield copy
 
     def _landed(self, part: ReplayPart) -> Iterator[Outgoing]:
         """The records of a file of a person; those without key or time are left out."""
         table = cast(SourceTable, self.table)
         headers = self._of_file(part)
-        place = landing_place(self.ws.settings, table.name)
-        with copied(place, part.name, part.digest) as copy:
+        with self._copied(part) as copy:
             for number, (value, record) in enumerate(_records_of(copy, _kind_of(part.name)), 1):
                 at = None if record is None else _instant(record.get(table.event_time), table.timezone)
                 key = None if record is None else _key(record, table.key, self._declared)
@@ -230,7 +251,7 @@ def _kind_of(path: str) -> FileKind:
     return FileKind(format=Format(name.rpartition(".")[2]), compression="gzip" if name != path else "")
 
 
-def _records_of(copy: Path, kind: FileKind) -> Iterator[tuple[bytes, Mapping[str, Any] | None]]:
+def _records_of(copy: IO[bytes], kind: FileKind) -> Iterator[tuple[bytes, Mapping[str, Any] | None]]:
     """The records of a landed file: each as it was written or, of a format with columns, as JSON; and what it holds."""
     match kind.format:
         case Format.PARQUET:
@@ -242,8 +263,8 @@ def _records_of(copy: Path, kind: FileKind) -> Iterator[tuple[bytes, Mapping[str
                 yield from ((line.strip(), _object(line)) for line in file if line.strip())
 
 
-def _opened(copy: Path, kind: FileKind) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(copy) if kind.compression else copy.open("rb"))
+def _opened(copy: IO[bytes], kind: FileKind) -> IO[bytes]:
+    return cast(IO[bytes], gzip.open(copy)) if kind.compression else copy
 
 
 def _object(line: bytes) -> Mapping[str, Any] | None:
@@ -263,7 +284,7 @@ def _of_csv(file: IO[bytes]) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
             yield json.dumps(record, ensure_ascii=False).encode(), record
 
 
-def _of_parquet(copy: Path) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
+def _of_parquet(copy: IO[bytes]) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
     from pyarrow.parquet import ParquetFile
 
     with ParquetFile(copy) as file:

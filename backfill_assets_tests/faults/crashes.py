@@ -45,6 +45,7 @@ from backfill_assets.ledger.states import ImportState, PublicationState, RunStat
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.dying import RECOVER, Victims
 from backfill_assets_tests.faults.homes import copied, opened, stock
+from backfill_assets_tests.faults.outside import outside
 from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 from backfill_assets_tests.support import operations
@@ -281,7 +282,7 @@ def cases(names: Sequence[str], hows: Sequence[str], places: Mapping[str, int]) 
 
 def _worker(waiting: Queue[str], hows: Sequence[str]) -> list[Outcome]:
     """Takes scenarios from the queue until there are no more."""
-    with tempfile.TemporaryDirectory(prefix="crashes-", dir=memory()) as folder, Victims() as victims:
+    with tempfile.TemporaryDirectory(prefix="crashes-", dir=memory()) as folder, Victims() as victims, outside():
         environment = {**shop_environment(Path(folder) / "spark"), "BACKFILL_SPARK_MEMORY": "1g"}
         spark = open_spark(Settings.from_environment(environment))
         bench = Bench(Path(folder), spark, victims)

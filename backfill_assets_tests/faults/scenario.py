@@ -86,7 +86,8 @@ def seen(shop: Shop) -> Mapping[str, Any]:
 
 def held(shop: Shop) -> Mapping[str, Any]:
     """What the ledger holds as accepted: content checksums, which do not depend on attempts, file names or times; and
-    what became of the records and keys of all that landed, and of the days that they touch."""
+    what became of the records and keys of all that landed, and of the days that they touch, of what was captured, and
+    of what was replayed."""
     with shop.ws.ledger.read() as reader:
         accepted = {
             table: [
@@ -95,9 +96,13 @@ def held(shop: Shop) -> Mapping[str, Any]:
             for table in TABLES
         }
         landed = reader.imports.records(SALES, LIVE)
+        captured = [(f.partition, f.range_from, f.range_to, f.sha256, f.records) for f in reader.captures.files(SALES)]
+        replayed = [(each.subject, each.state, each.sent) for each in reader.replays.records()]
         days = {r.import_id: [replace(day, import_id="") for day in reader.imports.days([r.import_id])] for r in landed}
     return {
         **accepted,
         "landed": [(Path(r.original_path).name, r.state, r.counts, r.keys, days[r.import_id]) for r in landed],
         "keys": sum((r.keys for r in landed), KeyCounts()),
+        "captured": captured,
+        "replayed": replayed,
     }

@@ -23,6 +23,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.jobs import jobs
 from backfill_assets_tests.faults.modes import MODES
+from backfill_assets_tests.faults.moving import moving
 from backfill_assets_tests.faults.phasing import PHASING
 from backfill_assets_tests.faults.proposing import PROPOSING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
@@ -357,6 +358,7 @@ SCENARIOS = {
         ),
         *FOLLOWING,
         *MODES,
+        *moving(_built),
         *PHASING,
         *PROPOSING,
         *TAKING_BACK,

@@ -119,11 +119,13 @@ def test_records_of_landed_files_are_read_whatever_they_are_written_in(tmp_path:
     lines.write_bytes(b'{"sale_id":"s1", "amount": "1.50"}\n\nno json\n{"sale_id": "s2", "amount": null}')
     columns.write_text('\ufeffsale_id,amount\r\ns1,1.50\r\n"s2",\r\n', encoding="utf-8")
     parquet.write_table(pa.table({name: [row[name] for row in rows] for name in rows[0]}), table)
-    found = list(_records_of(lines, FileKind(format=Format.JSONL, compression="")))
+    with lines.open("rb") as copy:
+        found = list(_records_of(copy, FileKind(format=Format.JSONL, compression="")))
     assert [value for value, _ in found][:2] == [b'{"sale_id":"s1", "amount": "1.50"}', b"no json"]
     assert [record for _, record in found if record is not None] == rows
     for path, kind in ((columns, Format.CSV), (table, Format.PARQUET)):
-        read = list(_records_of(path, FileKind(format=kind, compression="")))
+        with path.open("rb") as copy:
+            read = list(_records_of(copy, FileKind(format=kind, compression="")))
         assert [record for _, record in read] == [json.loads(value) for value, _ in read] == rows
 
 
