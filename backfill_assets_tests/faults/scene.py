@@ -318,9 +318,10 @@ def _add_set(ws: Workspace, set_id: str, manifests: Iterable[Manifest]) -> None:
 
 def open_home(home: Path, ledger_url: str | None = None) -> Workspace:
     """A workspace of the example domain whose ledger and lake stop for the baton."""
-    elsewhere = {"BACKFILL_LEDGER_URL": ledger_url} if ledger_url else {}
+    # A copy of the home is the history as it was, so that its ledger is in it, whatever other tests use.
+    kept_in = {"BACKFILL_LEDGER_URL": ledger_url or f"sqlite:///{home / 'ledger.db'}"}
     kept = {"BACKFILL_ROLLBACK_DAYS": "30", "BACKFILL_REPRODUCTION_DAYS": "30"}
-    environment = {**shop_environment(home), **elsewhere, **kept, "BACKFILL_FIRST_DAY": DECEMBER.isoformat()}
+    environment = {**shop_environment(home), **kept_in, **kept, "BACKFILL_FIRST_DAY": DECEMBER.isoformat()}
     settings = Settings.from_environment(environment)
     clock = ticking(NOON)
     ws = Workspace(settings=settings, domain=example_domain.DOMAIN, clock=clock, reached=reached)
