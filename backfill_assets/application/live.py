@@ -170,7 +170,7 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
             state=LedgerState(tx),
             as_of=ws.clock(),
             cause=WHAT_LANDED,
-            past=own_past(ws, tx, table),
+            past=own_past(ws, tx, table, newest[0]),
         )
     require_inputs(plan, first_day=ws.graph.first_day)
     with ws.ledger.write() as tx:

@@ -98,7 +98,7 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
             graph=chosen.graph,
             state=state,
             as_of=as_of,
-            past=own_past(ws, tx, table),
+            past=own_past(ws, tx, table, (ready or asked)[0]),
         )
         if ready and waiting:
             lacks = lacking(chosen.graph, node, waiting, state.accepted)

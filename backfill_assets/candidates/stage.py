@@ -43,7 +43,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import checksum_of, hash_columns, sums_of
 from backfill_assets.lake.staging import write_staged
-from backfill_assets.lake.tables import missing_files
+from backfill_assets.lake.tables import missing_files, problem_of
 from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, SourceProvenance
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import ChunkState, RunState, may_follow
@@ -387,7 +387,7 @@ def _kept_snapshot(work: Staging, chunk: Chunk) -> CandidatePartition | None:
     present, earlier, staged = accepted.get(partition), accepted.get(before[-1]), chunks.get(chunk.number - 1)
     if present is None or present.version != pin.version or earlier is None or staged is None:
         return None
-    if staged.checksum != earlier.checksum or missing_files(work.ws.lake, manifest.table, [present.files]):
+    if staged.checksum != earlier.checksum or problem_of(work.ws.lake, manifest.table, present.files):
         return None
     provenance = _provenance(work.ws, manifest, chunk, work.inputs)[partition]
     return CandidatePartition(

@@ -260,6 +260,12 @@ def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple
         return tuple(problem for problem in askers.map(says, wanted) if problem)
 
 
+def problem_of(lake: Lake, table: str, files: FileSet) -> str | None:
+    """Why files are not as they were staged: gone, of another size, or of other bytes; None if they are."""
+    problems = missing_files(lake, table, [files]) or changed_files(lake, table, [files], trust_stamps=True)
+    return problems[0] if problems else None
+
+
 def schema_of(handle: DeltaTable) -> StructType:
     """The columns of a Delta table."""
     return StructType.fromJson(json.loads(handle.schema().to_json()))

@@ -196,7 +196,8 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
     with ws.ledger.read() as tx:
         if not _is_wanted(ws, tx, follow_up):
             return None
-        past = own_past(ws, tx, ws.domain.derived_table(follow_up.table))
+        table = ws.domain.derived_table(follow_up.table)
+        past = own_past(ws, tx, table, partition_of(table.partition.grain, follow_up.days.start))
         proposed = propose(
             request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=cause, past=past
         )

@@ -167,7 +167,7 @@ def _plans(
             for chosen in chooser.each(tx, ws.domain.derived_table(rebuild.table), rebuild.partitions):
                 asked = _run_of(request, rebuild, chosen.partitions, set_id)
                 terms = replace(terms_of(rebuild.table), references=chosen.references)
-                past = own_past(ws, tx, ws.domain.derived_table(rebuild.table))
+                past = own_past(ws, tx, ws.domain.derived_table(rebuild.table), chosen.partitions[0])
                 plan = propose(asked, terms, graph=chosen.graph, state=state, as_of=as_of, upstream=staged, past=past)
                 require_inputs(plan, first_day=ws.graph.first_day)
                 plans.append(plan)

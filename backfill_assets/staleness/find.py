@@ -17,6 +17,7 @@ from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DayRange, DerivedTable, Domain, SourceTable, Table, Window
 from backfill_assets.files.port import Files
+from backfill_assets.lake.tables import problem_of
 from backfill_assets.landing.contract_versions import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate
@@ -24,7 +25,7 @@ from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.own_past import NO_PAST, OwnPast
+from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
 from backfill_assets.planning.partitions import Grain, compress, days_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.request import configuration_of
@@ -120,11 +121,14 @@ def stale_before(ws: Workspace, tx: ReadTransaction, table: DerivedTable, other:
     return found - frozenset(stale_partitions(ws, tx, other, tx.versions.claims(other.name, sorted(found))).partitions)
 
 
-def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> OwnPast:
+def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: date) -> OwnPast:
     """What is known of the accepted snapshots of a table that keeps state.
 
     A snapshot is settled if its inputs since the snapshot before it are what is accepted now, both were computed from
     the same earlier days, and nothing else has changed: from an equal snapshot before it, it is equal.
+
+    Args:
+        first: The first partition of the run. Only of the snapshots that it would begin with are the files examined.
     """
     if table.state is None:
         return NO_PAST
@@ -147,12 +151,34 @@ def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> OwnPast
         and _same_since(basis_of[partition], known.digests, node.grain, before, partition)
     }
     names = {p: ", ".join(sorted(causes)) for p, causes in reasons.items() if causes != {Cause.NEVER_BUILT}}
+    stale = {p: why for p, why in names.items() if p in basis_of}
     return OwnPast(
-        stale={p: why for p, why in names.items() if p in basis_of},
+        stale=stale | _broken(ws, tx, table, first, in_order, stale),
         settled=frozenset(settled),
         code_digest=ws.code.of(table, table.version).digest,
         references=tuple(ws.references[name].pinned for name in table.references),
     )
+
+
+def _broken(
+    ws: Workspace,
+    tx: ReadTransaction,
+    table: DerivedTable,
+    first: date,
+    snapshots: Sequence[date],
+    stale: Mapping[date, str],
+) -> dict[date, str]:
+    """Why the snapshots that a run would begin with cannot be read as they were published, until one can."""
+    found: dict[date, str] = {}
+    while True:
+        begins = begins_with(first, snapshots, OwnPast(stale={**stale, **found}))
+        accepted = tx.versions.accepted(table.name, begins.snapshots) if begins.snapshots else {}
+        broken = {
+            p: problem for p, held in accepted.items() if (problem := problem_of(ws.lake, table.name, held.files))
+        }
+        if not broken:
+            return found
+        found |= broken
 
 
 def _same_before(earlier: Basis, later: Basis, end: date) -> bool:

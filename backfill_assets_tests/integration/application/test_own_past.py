@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,10 +10,10 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
@@ -31,6 +28,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.states import due, open_cases
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.lakes import folder_of
 from backfill_assets_tests.support.shop import shop_environment, ticking_clock
 
 CASES, DUE = "silver.open_cases", "gold.due"
@@ -247,71 +245,24 @@ def test_a_run_that_stopped_goes_on_at_its_first_unfinished_snapshot(office: Off
     assert [row for row in office.rows() if row[0] == APRIL] == [(APRIL, "a", 16, 3), (APRIL, "c", 7, 1)]
 
 
-TWO_YEARS = DayRange.inclusive(date(2006, 1, 1), date(2007, 12, 31))
-ONE_IN = 20
-"""Of so many cases of the log one is taken."""
-
-
-def fines(log: Path) -> list[Mapping[str, Any]]:
-    """A part of the traffic fines: what is added to a fine, and what closes it."""
-    first, end = datetime(2006, 1, 1, tzinfo=UTC), datetime(2008, 1, 1, tzinfo=UTC)
-    between = [("event_time", ">=", first), ("event_time", "<", end)]
-    events = pq.read_table(log, filters=between).to_pylist()
-    edges = [move(day, "edge", closes=True) for day in (TWO_YEARS.start, TWO_YEARS.last)]
-    return edges + [
-        {
-            "move_id": each["event_id"],
-            "at": each["event_time"].isoformat(),
-            "case_id": each["case_id"],
-            "amount": round(float(json.loads(each["attributes"]).get("amount", 1)) * 100),
-            "closes": int(each["event_type"] in ("Payment", "Send for Credit Collection")),
-        }
-        for each in events
-        if zlib.crc32(each["case_id"].encode()) % ONE_IN == 0
-    ]
-
-
 @pytest.mark.long
-def test_of_the_traffic_fines_a_late_event_gives_what_a_cold_start_gives(
-    traffic_fines: Path, tmp_path: Path, spark: SparkSession
-) -> None:
-    moves = fines(traffic_fines / "events.parquet")
-    # A case that begins in May 2006 and is closed within the year: from then on the late event makes no difference.
-    opened = {each["case_id"]: each["at"] for each in reversed(moves) if not each["closes"]}
-    closed = {each["case_id"]: each["at"] for each in moves if each["closes"]}
-    case = min(c for c, at in opened.items() if at[:7] == "2006-05" and "2006-07" <= closed.get(c, "")[:7] <= "2006-10")
-    late = move(date(2006, 5, 31), case, 1_000, name="late")
-
-    office = open_office(tmp_path / "office", spark, first_day=TWO_YEARS.start)
-    office.land("log", moves)
-    began = time.monotonic()
-    office.through(office.planned(TWO_YEARS.start, TWO_YEARS.last))
-    cold_s = time.monotonic() - began
-    office.land("late", [late])
-    began = time.monotonic()
-    planned, (published, *_) = office.restated()
-    late_s = time.monotonic() - began
-    (manifest,) = [plan.manifest for plan in planned.plans if plan.manifest.table == CASES]
-    assert manifest.base is not None
-    assert manifest.base.partitions[-1].partition == date(2006, 4, 1)
-    assert len(manifest.partitions) == 20
-    last = date.fromisoformat(closed[case][:7] + "-01")
-    assert [change.partition for change in published.intent.changes] == [
-        month for month in manifest.partitions if month < last
-    ]
+@pytest.mark.parametrize("how", ["removed", "tampered with"])
+def test_a_snapshot_whose_files_are_not_what_was_published_is_not_begun_with(office: Office, how: str) -> None:
+    office.through(office.planned(JANUARY, date(2026, 3, 31)))
     with office.ws.ledger.read() as tx:
-        staged, accepted = tx.candidates.of_run(manifest.run_id), tx.versions.accepted(CASES)
-    # The month in which the case is closed is computed and found equal; those after it are not computed.
-    assert staged[last].files != accepted[last].files
-    assert all(staged[month].files == accepted[month].files for month in manifest.partitions if month > last)
-
-    fresh = open_office(tmp_path / "fresh", spark, first_day=TWO_YEARS.start)
-    fresh.land("all", [*moves, late])
-    fresh.through(fresh.planned(TWO_YEARS.start, TWO_YEARS.last))
-    assert fresh.checksums() == office.checksums()
-    assert fresh.rows() == office.rows()
-    measured = f"cold {cold_s:.1f} s, restated {late_s:.1f} s, {len(moves)} events, {len(office.rows())} rows"
-    assert late_s < cold_s, measured
-    sys.stderr.write(f"{measured}\n")
-    fresh.ws.close()
-    office.ws.close()
+        (file,) = tx.versions.accepted(CASES)[MARCH].files.files
+    path = folder_of(office.ws.lake, CASES) / file.path
+    content = path.read_bytes()
+    path.unlink()
+    if how == "tampered with":
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    planned = office.planned(APRIL, LAST)
+    assert planned.manifest.base is not None
+    assert [pin.partition for pin in planned.manifest.base.partitions] == [JANUARY, FEBRUARY]
+    said = f"{file.path} is gone" if how == "removed" else f"the bytes of {file.path} are not those that were staged"
+    assert planned.skipped == ((MARCH, said),)
+    assert office.gated(planned.manifest.run_id) is RunState.PASSED
+    with office.ws.ledger.read() as tx:
+        staged = tx.candidates.of_run(planned.manifest.run_id)[APRIL]
+    rows = rows_of(office.ws, office.ws.domain.derived_table(CASES), [staged.files]).collect()
+    assert sorted(tuple(row) for row in rows) == [(APRIL, "a", 16, 3), (APRIL, "c", 7, 1)]
