@@ -117,8 +117,9 @@ def check_resumes_after_death(kit: DomainKit, table: str, days: Days) -> None:
     clean = _staged(kit, kit.planned(table, days, mode=Mode.DRY_RUN))
     half = math.ceil(len(partitions) / 2)
     run_id = kit.planned(table, days, mode=Mode.DRY_RUN, chunk_partitions=half)
-    # A run of a table whose keys move is one chunk.
-    chunks = 1 if kit.ws.domain.derived_table(table).publish.keys_move else 2
+    derived = kit.ws.domain.derived_table(table)
+    # A run of a table whose keys move is one chunk, and snapshots after an equal one are not computed again.
+    chunks = 1 if derived.publish.keys_move or derived.state is not None else 2
     dying = replace(kit, ws=replace(kit.ws, reached=_Deaths(Point.STAGE_FILES_WRITTEN, at=chunks)))
     try:
         dying.stage(run_id)

@@ -72,6 +72,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "reference documents, as the parsers of a domain return them": (
         "domain/context.py TransformContext.references",
         "domain/tables.py References",
+        "examples/enforcement_sla/open_cases.py days_whose_facts_last",
         "examples/enforcement_sla/reference_changes.py days_whose_facts_count",
         "examples/enforcement_sla/references.py DeadlineRules.from_references",
         "examples/enforcement_sla/sla_clocks.py days_that_a_row_needs",

@@ -8,6 +8,8 @@ From the landed file to the monthly figures:
 - `sla_clocks`: where every clock of every case stands each day (`silver.case_sla_daily`), in the present release
   and in the defective one before it.
 - `sla_breaches`: what a regulator reports (`gold.sla_breach_monthly`).
+- `open_cases`: the clocks that are open at the end of a day (`silver.open_cases`), a table that keeps state.
+- `clock_moves`: what both tables of clocks share: events on their local dates, and days by how many count.
 - `case_histories`, `generator`, `demo.md`: made-up events, the files they come in, and the story of `backfill demo`; no
   table depends on them. `from_topic` is the same domain over a topic, and `demo_kafka.md` its story.
 - `reference`: the present files of the references.
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 from backfill_assets.domain import Domain, Reference
 
+from .open_cases import open_cases
 from .reference_changes import days_a_calendar_changes, days_a_policy_changes
 from .references import parse_jurisdiction_calendar, parse_sla_policy
 from .sla_breaches import sla_breach_monthly
@@ -29,7 +32,7 @@ DOMAIN = Domain(
     name="enforcement_sla",
     package=__name__,
     sources=(case_events,),
-    derived=(case_sla_daily, sla_breach_monthly),
+    derived=(case_sla_daily, sla_breach_monthly, open_cases),
     references=(
         Reference(
             name="jurisdiction_calendar", parse=parse_jurisdiction_calendar, changed_days=days_a_calendar_changes

@@ -10,6 +10,7 @@ from backfill_assets.domain import KafkaTopic
 
 from . import DOMAIN as FROM_FILES
 from .generator import SERVERS, TOPIC
+from .open_cases import open_cases
 from .sla_breaches import sla_breach_monthly
 from .sla_clocks import case_sla_daily
 from .sources import case_events
@@ -25,5 +26,9 @@ case_sla_from_topic = replace(case_sla_daily, inputs={"events": captured_events}
 DOMAIN = replace(
     FROM_FILES,
     sources=(captured_events,),
-    derived=(case_sla_from_topic, replace(sla_breach_monthly, inputs={"case_sla": case_sla_from_topic})),
+    derived=(
+        case_sla_from_topic,
+        replace(sla_breach_monthly, inputs={"case_sla": case_sla_from_topic}),
+        replace(open_cases, inputs={"events": captured_events}),
+    ),
 )

@@ -7,7 +7,7 @@ numbers in a calendar that numbers its countable days.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -17,6 +17,16 @@ from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, St
 
 from backfill_assets.domain import Breakdown, TransformContext, Window, accepted, daily, derived_table, expression
 
+from .clock_moves import (
+    CASE_CLOCK,
+    EVENT_ORDER,
+    LocalDate,
+    clock_moves,
+    date_in_the_jurisdiction,
+    numbered_days,
+    with_day_of,
+    with_number_of,
+)
 from .reference_changes import days_whose_facts_count
 from .references import DeadlineRules
 from .sources import case_events
@@ -58,12 +68,6 @@ CASE_SLA_DAILY = StructType(
     ]
 )
 
-LocalDate = Callable[[Column, Column], Column]
-"""From an instant and a time zone to the date that an event belongs to."""
-
-CASE_CLOCK = ("case_id", "jurisdiction", "clock")
-EVENT_ORDER = ("event_time", "event_id")
-
 
 def days_that_a_row_needs(references: Mapping[str, Any]) -> Window:
     """The window: as far back as the longest clock is tracked, and a day more on both sides for time zones.
@@ -73,11 +77,6 @@ def days_that_a_row_needs(references: Mapping[str, Any]) -> Window:
     """
     rules = DeadlineRules.from_references(references)
     return Window(days_back=rules.policy.tracked_days + 1, days_ahead=1)
-
-
-def date_in_the_jurisdiction(event_time: Column, timezone: Column) -> Column:
-    """The date on the wall of the authority: what the law means."""
-    return sf.to_date(sf.from_utc_timestamp(event_time, timezone))
 
 
 def date_in_utc(event_time: Column, _timezone: Column) -> Column:
@@ -163,58 +162,8 @@ def _moves(events: DataFrame, rules: DeadlineRules, ctx: TransformContext, local
     its future. Leaving both out here is what makes the result independent of any extra input days.
     """
     last_tracked = sf.date_sub(sf.lit(ctx.output.start), sf.col("tracked_days"))
-    return (
-        events.select("event_id", "case_id", "jurisdiction", "event_type", "event_time")
-        .withColumn("timezone", _timezone(rules))
-        # Asked for by 2.4.1 as well, which does not use it: an unknown jurisdiction is an error in any release.
-        .where(sf.col("timezone").isNotNull())
-        .withColumn("local_on", local_date(sf.col("event_time"), sf.col("timezone")))
-        .join(sf.broadcast(_roles(ctx, rules)), ["jurisdiction", "event_type"])
-        .where(sf.col("local_on").between(last_tracked, sf.lit(ctx.output.last)))
-    )
-
-
-def _timezone(rules: DeadlineRules) -> Column:
-    """The time zone of an event's jurisdiction; evaluating it fails for a jurisdiction that the calendar lacks.
-
-    An expression and not a join: joined, the optimizer would be free to drop the events it should complain about.
-    """
-    zones = [sf.lit(text) for entry in rules.calendar.jurisdictions for text in (entry.name, entry.timezone)]
-    unknown = sf.concat(
-        sf.lit("event "),
-        sf.col("event_id"),
-        sf.lit(" is of jurisdiction "),
-        sf.col("jurisdiction"),
-        sf.lit(
-            f", which jurisdiction_calendar {rules.calendar.version} does not list: add the jurisdiction there, or "
-            "land a correction of the event"
-        ),
-    )
-    return sf.coalesce(sf.create_map(*zones)[sf.col("jurisdiction")], sf.raise_error(unknown))
-
-
-def _roles(ctx: TransformContext, rules: DeadlineRules) -> DataFrame:
-    """What each event type does to each clock. `pauses` is false for an event that resumes, and null for neither."""
-    roles = [
-        (
-            clock.jurisdiction,
-            event_type,
-            clock.name,
-            clock.day_kind.value,
-            clock.limit_days,
-            clock.tracked_days,
-            event_type in clock.starts_on,
-            event_type in clock.stops_on,
-            event_type in clock.pauses_on if event_type in clock.pauses_on | clock.resumes_on else None,
-        )
-        for clock in rules.policy.clocks
-        for event_type in sorted(clock.event_types)
-    ]
-    return ctx.frame(
-        roles,
-        "jurisdiction string, event_type string, clock string, day_kind string, limit_days int, tracked_days int, "
-        "starts boolean, stops boolean, pauses boolean",
-    )
+    within = sf.col("local_on").between(last_tracked, sf.lit(ctx.output.last))
+    return clock_moves(events, rules, ctx, local_date).where(within)
 
 
 # ------------------------------------------------------------------------------------------------------ calendar
@@ -223,25 +172,7 @@ def _roles(ctx: TransformContext, rules: DeadlineRules) -> DataFrame:
 def _calendar(rules: DeadlineRules, ctx: TransformContext) -> DataFrame:
     """Every day that can matter, numbered by how many days counted up to it, per jurisdiction and kind of day."""
     first = days_that_a_row_needs(ctx.references).around(ctx.output).start
-    numbered = [
-        (day.jurisdiction, day.day_kind.value, day.day, day.is_countable, day.days_counted)
-        for day in rules.countable_days(first, ctx.output.last)
-    ]
-    return ctx.frame(numbered, "jurisdiction string, day_kind string, day date, is_countable boolean, days_counted int")
-
-
-def _with_number_of(rows: DataFrame, days: DataFrame, day: str) -> DataFrame:
-    """Adds `days_counted` and `is_countable` of a day."""
-    return rows.join(sf.broadcast(days.withColumnRenamed("day", day)), ["jurisdiction", "day_kind", day])
-
-
-def _with_day_of(rows: DataFrame, days: DataFrame, *, number: Column, name: str) -> DataFrame:
-    """Adds the day on which a jurisdiction's countable days reach a number; null where the number is null."""
-    countable = days.where("is_countable").select(
-        "jurisdiction", "day_kind", sf.col("days_counted").alias("_number"), sf.col("day").alias(name)
-    )
-    numbered = rows.withColumn("_number", number)
-    return numbered.join(sf.broadcast(countable), ["jurisdiction", "day_kind", "_number"], "left").drop("_number")
+    return numbered_days(rules, ctx, first)
 
 
 # ------------------------------------------------------------------------------------------------------ segments
@@ -258,7 +189,7 @@ def _segments(moves: DataFrame, days: DataFrame) -> DataFrame:
     of_case = Over.partitionBy(*CASE_CLOCK).orderBy(*(sf.desc(column) for column in EVENT_ORDER))
     later = of_case.rowsBetween(Over.unboundedPreceding, -1)
     ended = (
-        _with_number_of(moves, days, "local_on")
+        with_number_of(moves, days, "local_on")
         .withColumn("counted_before", sf.col("days_counted") - sf.col("is_countable").cast("int"))
         .withColumns(
             {
@@ -325,8 +256,8 @@ def _with_deadlines(segments: DataFrame, days: DataFrame, ctx: TransformContext)
     so_far = of_start.rowsBetween(Over.unboundedPreceding, Over.currentRow)
     runs = ~sf.col("paused")
     at_limit = sf.when(runs, sf.col("limit_days") + sf.col("uncounted"))
-    due = _with_day_of(segments, days, number=at_limit, name="limit_on")
-    both = _with_day_of(due, days, number=at_limit + 1, name="exceeded_on")
+    due = with_day_of(segments, days, number=at_limit, name="limit_on")
+    both = with_day_of(due, days, number=at_limit + 1, name="exceeded_on")
     # A limit of no days is reached on the day of the start, whatever its number and whether or not it is paused.
     due_if_running = sf.when(runs, sf.greatest("limit_on", "started_on"))
     is_reached = sf.col("due_if_running") <= sf.greatest("last_on", "started_on")
@@ -355,11 +286,11 @@ def _rows(segments: DataFrame, days: DataFrame, ctx: TransformContext) -> DataFr
     elapsed = sf.when(sf.col("paused"), sf.col("elapsed_before")).otherwise(
         sf.col("days_counted") - sf.col("uncounted")
     )
-    counted = _with_number_of(daily_rows, days, "business_date").withColumn("elapsed_days", elapsed)
+    counted = with_number_of(daily_rows, days, "business_date").withColumn("elapsed_days", elapsed)
     # Rule 8, while paused: the day on which the limit would be reached if every countable day from tomorrow counted.
     is_projected = sf.col("paused") & sf.col("reached_on").isNull()
     number = sf.when(is_projected, sf.col("days_counted") + sf.col("limit_days") - sf.col("elapsed_days"))
-    projected = _with_day_of(counted, days, number=number, name="due_if_resumed")
+    projected = with_day_of(counted, days, number=number, name="due_if_resumed")
     is_breached = sf.col("elapsed_days") > sf.col("limit_days")
     is_stopped = sf.col("stopped_on") <= sf.col("business_date")
     # Rule 7.

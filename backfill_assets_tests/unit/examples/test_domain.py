@@ -11,6 +11,7 @@ def test_the_tables_are_declared_inputs_first_with_their_keys_and_partitions() -
     assert list(declared.items()) == [
         ("bronze.case_events", (("event_id",), "event_date")),
         ("silver.case_sla_daily", (("case_id", "clock", "business_date"), "business_date")),
+        ("silver.open_cases", (("case_id", "clock", "as_of_date"), "as_of_date")),
         ("gold.sla_breach_monthly", (("month", "jurisdiction", "clock"), "month")),
     ]
     assert DOMAIN.table("gold.sla_breach_monthly").partition.grain is Grain.MONTHLY
