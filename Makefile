@@ -20,7 +20,7 @@ TRIED = $$(command -v eatmydata) .venv/bin/python -m
 PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 $(PYTEST_ARGS)
 
 # Tests that are about more data, orders and surroundings at length.
-LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py traffic_fines_extract.py) \
+LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py traffic_fines_extract.py traffic_fines_state.py) \
 	$(addprefix backfill_assets_tests/integration/, \
 	application/test_restated_by_an_extract.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
 	examples/test_sla_traffic_fines.py landing/test_changes.py landing/test_many_changes.py \
