@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.settings import Settings
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.faults.keeping_state import stock_peaks
 from backfill_assets_tests.faults.taking_back import feed
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.month import IN_MARCH, stock_month
@@ -22,12 +23,15 @@ KEPT_FOR_NOTHING = {
 """Vacuum keeps what is visible or open, and nothing else: then whatever is left beyond that has leaked."""
 
 
-FEED = {"BACKFILL_DOMAIN": "backfill_assets_tests.domains.feed"}
+DOMAINS = ("feed", "peaks")
+"""The homes whose domain is not that of the shop; a file in each of them names it."""
 
 
 def opened(home: Path, *, hours: int = 0, spark: SparkSession | None = None) -> Shop:
     """The shop in a home, some hours after it was stocked."""
-    environment = {**shop_environment(home), **KEPT_FOR_NOTHING, **(FEED if (home / "feed").exists() else {})}
+    of_home = next((name for name in DOMAINS if (home / name).exists()), None)
+    other = {"BACKFILL_DOMAIN": f"backfill_assets_tests.domains.{of_home}"} if of_home else {}
+    environment = {**shop_environment(home), **KEPT_FOR_NOTHING, **other}
     settings = Settings.from_environment(environment)
     ws = Workspace.open(
         settings,
@@ -53,6 +57,12 @@ def stock(kind: str, home: Path, spark: SparkSession) -> None:
             shop = opened(home, hours=-5, spark=spark)
             shop.land("feed.jsonl", feed(DAYS))
             shop.published()
+            shop.ws.close()
+        case "peaks":
+            home.mkdir(parents=True)
+            (home / "peaks").touch()
+            shop = opened(home, hours=-5, spark=spark)
+            stock_peaks(shop)
             shop.ws.close()
         case "month":
             stock_month(home, spark)

@@ -28,8 +28,8 @@ class Scenario:
     """One operation that is killed.
 
     Attributes:
-        home: The home it begins from: `published` (January, in silver), `month` (February, in silver and gold)
-            or `feed` (January from a change feed, in silver).
+        home: The home it begins from: `published` (January, in silver), `month` (February, in silver and gold),
+            `feed` (January from a change feed, in silver) or `peaks` (snapshots of January, in silver).
         prepare: Brings the home to where the operation begins.
         act: The operation; it runs in a process that is killed.
         finish: Does what is still to be done, whatever was done before; it can be called at any time.

@@ -22,6 +22,7 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.jobs import jobs
+from backfill_assets_tests.faults.keeping_state import KEEPING_STATE
 from backfill_assets_tests.faults.modes import MODES
 from backfill_assets_tests.faults.moving import moving
 from backfill_assets_tests.faults.phasing import PHASING
@@ -357,6 +358,7 @@ SCENARIOS = {
             commit=_stopped_publication(Point.SWAP_COMMITTED),
         ),
         *FOLLOWING,
+        *KEEPING_STATE,
         *MODES,
         *moving(_built),
         *PHASING,

@@ -32,6 +32,8 @@ SOMEWHERE = (
     ("land late deletes", Point.LAND_CONFORMED),
     ("job publishes a run", Point.SWAP_COMMITTED),
     ("job recovers commit", Point.RECOVER_FENCED),
+    ("restate a chain of snapshots", Point.STAGE_CHUNK_FINISHED),
+    ("restate a chain of snapshots", Point.SWAP_COMMITTED),
     ("stage a merge", Point.STAGE_FILES_WRITTEN),
     ("publish a merge", Point.SWAP_COMMITTED),
     ("publish what only adds", Point.SWAP_COMMITTED),
