@@ -68,8 +68,10 @@ class AskedAct(Asked):
         """Shows readers the table again that they were shown before."""
         return act_document(table_acts.undo(self.ws, self.name, by=acting.by, reason=reason))
 
-    def cancel(self, *, by: str, reason: str) -> ActDocument:
+    def cancel(self, *, by: str, reason: str, leave: bool = False) -> ActDocument:
         """Gives up an act that is not done."""
+        if leave:
+            raise NotDoneWith(name=self.name, deed="declined for a difference that is accepted")
         with self.ws.ledger.write() as tx:
             return act_document(tx.acts.cancel(self.name, by=by, reason=reason))
 

@@ -19,7 +19,7 @@ from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, RunState, SetState
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication.authority import approve_run, approve_set
+from backfill_assets.publication.authority import approve_run, approve_set, grounds_to_leave
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.captured import CaptureDocument
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
@@ -71,10 +71,15 @@ class Run:
         approve_run(self.ws, self.run_id, by=by, note=note, place=place)
         return self.document()
 
-    def cancel(self, *, by: str, reason: str) -> RunSummary:
-        """Cancels the run, which is not visible to readers, permanently; its process stops at its next step."""
+    def cancel(self, *, by: str, reason: str, leave: bool = False) -> RunSummary:
+        """Cancels the run, which is not visible to readers, permanently; its process stops at its next step.
+
+        Args:
+            leave: An owner accepts the difference that the run has found: the accepted rows count as up to date.
+        """
         with self.ws.ledger.write() as tx:
-            tx.runs.cancel(self.run_id, by=by, reason=reason)
+            leaves = grounds_to_leave(self.ws, tx, [tx.runs.get(self.run_id)], by) if leave else None
+            tx.runs.cancel(self.run_id, by=by, reason=reason, leaves=leaves)
         return self.document()
 
     def stage(self, acting: Acting) -> RunReport:
@@ -218,10 +223,15 @@ class RestatementSet:
         approve_set(self.ws, self.set_id, by=by, note=note, place=place)
         return self.document()
 
-    def cancel(self, *, by: str, reason: str) -> SetDocument:
-        """Cancels the set, which is not visible to readers, permanently."""
+    def cancel(self, *, by: str, reason: str, leave: bool = False) -> SetDocument:
+        """Cancels the set, which is not visible to readers, permanently.
+
+        Args:
+            leave: As for a run, of every run that has found other rows.
+        """
         with self.ws.ledger.write() as tx:
-            tx.sets.cancel(self.set_id, by=by, reason=reason)
+            leaves = grounds_to_leave(self.ws, tx, members_of(tx.runs, tx.sets.get(self.set_id)), by) if leave else None
+            tx.sets.cancel(self.set_id, by=by, reason=reason, leaves=leaves)
         return self.document()
 
     def stage(self, acting: Acting) -> SetDocument:

@@ -98,6 +98,14 @@ def rollback(
 def cancel(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why it is not wanted.")] = "",
+    leave: Annotated[
+        bool,
+        typer.Option(
+            "--leave",
+            help="As an owner of the table, accept the difference that it has found, which is within the tolerance of "
+            "the table: the rows that readers have stay, and are not stale until their inputs change again.",
+        ),
+    ] = False,
     by: By = "",
     as_json: Json = False,
 ) -> None:
@@ -105,7 +113,7 @@ def cancel(
     with answering(as_json) as console:
         why = given_reason(reason, by)
         with opened() as session:
-            document = session.subject(run).cancel(by=person(by), reason=why)
+            document = session.subject(run).cancel(by=person(by), reason=why, leave=leave)
         answer(console, document, as_json=as_json)
 
 

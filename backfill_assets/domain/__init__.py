@@ -16,7 +16,7 @@ from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
 from backfill_assets.core.errors import InvalidReference
-from backfill_assets.domain.breakdown import Breakdown
+from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
 from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
 from backfill_assets.domain.debezium import DEBEZIUM_COLUMNS, DEBEZIUM_OPERATIONS
@@ -118,6 +118,7 @@ __all__ = [
     "Table",
     "TimeWindow",
     "Token",
+    "Tolerance",
     "Transform",
     "TransformContext",
     "UniqueKey",
@@ -140,6 +141,7 @@ __all__ = [
     "reads_self",
     "replace",
     "row_count",
+    "tolerance",
     "unique_key",
     "versioned",
     "warm_up_proof",

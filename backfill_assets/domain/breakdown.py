@@ -35,6 +35,41 @@ class Breakdown:
         return (ROWS, *self.measures)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """How far a measure of accepted rows may be off before they have to be restated. Written with `tolerance(...)`.
+
+    Attributes:
+        within: How far it may move, month by month.
+        owner: A group of `approvers.yaml`: a member of it may leave the accepted rows as they are.
+    """
+
+    within: Moved
+    owner: str
+
+
+def tolerance(measure: str, *, by: tuple[str, ...] = (), percent: int = 0, at_least: int = 0, owner: str) -> Tolerance:
+    """Accepted rows may be left as they are where a restatement would move the measure no further than this.
+
+    Args:
+        measure: A measure of the table's breakdown, or `rows`.
+        by: Dimensions of the breakdown by which it is compared; none for the whole month.
+        percent: How far it may be off, in percent of its accepted value.
+        at_least: Moves below this amount do not count, whatever their percentage.
+        owner: The group of `approvers.yaml` whose members may decide so. It is never decided without one.
+    """
+    return Tolerance(within=Moved(measure=measure, by=by, percent=percent, at_least=at_least), owner=owner)
+
+
+def check_tolerance(table: Declared, found: Tolerance, breakdown: Breakdown | None) -> None:
+    """Refuses a tolerance that is none, has no owner, or is of a measure that cannot be."""
+    if not isinstance(found.owner, str) or not found.owner.strip():
+        raise wrong(table, f"its tolerance is the word of {found.owner!r:.60}, which is no group of approvers")
+    _check_moved(table, found.within, breakdown, "its tolerance")
+    if not (found.within.percent or found.within.at_least):
+        raise wrong(table, "it tolerates 0 % from 0, which is no difference at all")
+
+
 def check_breakdown(table: Declared, breakdown: Breakdown | None, *, partition: str) -> None:
     """Refuses dimensions and measures that cannot be, and gates on others than these."""
     for gate in table.gates:
@@ -64,14 +99,14 @@ def check_measures(table: Declared, breakdown: Breakdown | None) -> None:
         require_columns(table, columns_in(measured, f"measure {name}"), f"measure {name}: column")
 
 
-def _check_moved(table: Declared, gate: Moved, breakdown: Breakdown | None) -> None:
+def _check_moved(table: Declared, gate: Moved, breakdown: Breakdown | None, named: str = "") -> None:
+    """Of a gate, or of a tolerance, which is on a measure as well."""
+    named = named or f"gate {gate.name}"
     if breakdown is None:
-        raise wrong(table, f"gate {gate.name} needs a breakdown, which only a derived table can declare")
+        raise wrong(table, f"{named} needs a breakdown, which only a derived table can declare")
     if gate.measure not in breakdown.names:
-        raise wrong(
-            table, f"gate {gate.name} is on {gate.measure!r}, and the measures are {', '.join(breakdown.names)}"
-        )
+        raise wrong(table, f"{named} is on {gate.measure!r}, and the measures are {', '.join(breakdown.names)}")
     if foreign := [column for column in gate.by if column not in breakdown.by]:
-        raise wrong(table, f"gate {gate.name} is by {foreign[0]!r}, which is not a dimension of its breakdown")
+        raise wrong(table, f"{named} is by {foreign[0]!r}, which is not a dimension of its breakdown")
     if not 0 <= gate.percent <= 1_000_000 or gate.at_least < 0:
-        raise wrong(table, f"gate {gate.name} allows {gate.percent} % from {gate.at_least}, which cannot be")
+        raise wrong(table, f"{named} allows {gate.percent} % from {gate.at_least}, which cannot be")

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BooleanType, DateType, StructField, StructType
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.domain.breakdown import Breakdown, check_breakdown
+from backfill_assets.domain.breakdown import Breakdown, Tolerance, check_breakdown, check_tolerance
 from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
@@ -170,6 +170,10 @@ OF_A_DERIVED_TABLE = {
         words="phases(...), such as phases(hold_hours=24)",
         test=lambda value: value is None or isinstance(value, AskedPhases),
     ),
+    "tolerance": Kind(
+        words="tolerance(...), such as tolerance('amount', percent=1, owner='finance')",
+        test=lambda value: value is None or isinstance(value, Tolerance),
+    ),
     "breakdown": Kind(
         words="a Breakdown, such as Breakdown(by=('country',))",
         test=lambda value: value is None or isinstance(value, Breakdown),
@@ -200,6 +204,7 @@ class DerivedTable:
         state: The argument that is given the earlier state of the table itself; None for a table without state.
         replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: In which phases it is published when a person plans enough of it; None for as a whole.
+        tolerance: How far accepted rows may be off before they have to be restated; None for not at all.
     """
 
     name: str
@@ -222,6 +227,7 @@ class DerivedTable:
     state: str | None = None
     replay: DeclaredReplay | None = None
     phases: AskedPhases | None = None
+    tolerance: Tolerance | None = None
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -268,6 +274,10 @@ class DerivedTable:
             self, "gates", complete_gates(self, self.gates, proves=proves, publish=self.publish, state=self.state)
         )
         check_breakdown(self, self.breakdown, partition=self.partition.column)
+        if self.tolerance is not None:
+            if self.state is not None or self.publish.merges:
+                raise wrong(self, "its rows follow from its accepted rows, so that none of these may be off")
+            check_tolerance(self, self.tolerance, self.breakdown)
 
     def _merged_by_key(self) -> PublishMode:
         """The publish mode, which knows whether keys can move between partitions.
@@ -428,6 +438,7 @@ def derived_table(
     lineage: Lineage = "run",
     replay: DeclaredReplay | None = None,
     phases: AskedPhases | None = None,
+    tolerance: Tolerance | None = None,
     earlier: Mapping[str, Transform] | None = None,
 ) -> Callable[[Transform], DerivedTable]:
     """Turns a function of input DataFrames and a TransformContext into a derived table.
@@ -455,6 +466,7 @@ def derived_table(
             `full` all of it, for readers who cannot join, which makes writing the rows dearer.
         replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: `phases(...)` publishes what a person plans in parts, one after the other; `plan --phases 1` does not.
+        tolerance: `tolerance(...)` lets its owner leave accepted rows as they are where a restatement moves little.
         earlier: Earlier releases that can still be run, by version.
 
     Raises:
@@ -498,6 +510,7 @@ def derived_table(
             lineage=lineage,
             replay=replay,
             phases=phases,
+            tolerance=tolerance,
             state=states[0] if states else None,
             description=inspect.getdoc(function) or "",
         )

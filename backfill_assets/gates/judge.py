@@ -21,6 +21,7 @@ from backfill_assets.domain import (
     RowExpression,
     SameState,
     SchemaMatches,
+    Tolerance,
     UniqueKey,
     WarmUpProof,
 )
@@ -320,6 +321,18 @@ def moved_verdict(gate: Moved, partition: date, cells: Iterable[BreakdownCell], 
     passed = not far and not incomparable
     observed |= {} if passed else {NEEDS_COMMENT: True}
     return Verdict(passed=passed, finding=Finding.MOVED, observed=observed)
+
+
+def is_tolerated(tolerance: Tolerance, cells: Sequence[BreakdownCell]) -> bool:
+    """Whether every month of a restatement moves the measure no further than its owner may leave it.
+
+    Args:
+        tolerance: What the table declares.
+        cells: The breakdown of the run. What is new replaces no accepted rows, and cannot be left.
+    """
+    months = {cell.month for cell in cells}
+    moves = (moved_verdict(tolerance.within, month, cells, is_new=False) for month in months)
+    return bool(months) and not any(cell.is_new for cell in cells) and all(each.passed for each in moves)
 
 
 def _groups(gate: Moved, cells: Sequence[BreakdownCell]) -> Mapping[tuple[str | None, ...], tuple[Decimal, Decimal]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
 from itertools import accumulate, islice
@@ -25,9 +25,11 @@ from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.schema import (
     IS_FOUND_EQUAL,
     approvals,
+    candidate_partitions,
     manifests,
     partition_versions,
     publications,
+    runs,
     verifications,
 )
 from backfill_assets.ledger.states import ApprovalState, PublicationState, VersionState
@@ -161,8 +163,9 @@ class BasisReads(Queries):
     ) -> ProvenanceIndex:
         """The bases of the accepted partitions of tables, and what is accepted of them and of their inputs.
 
-        The bases of a version are the run that made it, and every later run that recomputed it, found it equal and
-        whose publication stands. The last of them is read at once, the others when they are asked for.
+        The bases of a version are the run that made it, every later run that recomputed it, found it equal and whose
+        publication stands, and every run whose difference an owner accepted. The last of them is read at once, the
+        others when they are asked for.
 
         Cost: one short row per accepted partition of the tables, and the manifest of every run that stands for one.
 
@@ -170,7 +173,8 @@ class BasisReads(Queries):
             tables: The tables whose bases are wanted.
             inputs: Tables whose digests are wanted as well; those that a basis has read are added to them.
             partitions: Only the bases of these partitions are wanted.
-            agreed: Without the bases of runs that no person has approved, because their rows were found equal.
+            agreed: Without the bases of runs that no person has approved, because their rows were found equal, or were
+                left as they are.
         """
         named = list(tables)
         accepted = {table: self._accepted_now(table) for table in dict.fromkeys([*named, *inputs])}
@@ -179,12 +183,17 @@ class BasisReads(Queries):
         for table in named:
             made_by = accepted[table].made_by
             stands[table] = {p: run for p, run in made_by.items() if partitions is None or p in partitions}
-        for run_id, table, partition in self._found_equal(named, agreed=agreed):
+        left = [] if agreed else self._left(named)
+        others = sorted([*self._found_equal(named, agreed=agreed), *left])
+        for _, run_id, table, partition in others:
             if partition in stands[table]:
                 before[table].setdefault(partition, []).append(stands[table][partition])
                 stands[table][partition] = run_id
         last = {table: _by_run(its.items()) for table, its in stands.items()}
-        drawn_up = self._drawn_up({run: some for by_run in last.values() for run, some in by_run.items()}, accepted)
+        accept = {run_id for _, run_id, *_ in left}
+        drawn_up = self._drawn_up(
+            {run: some for by_run in last.values() for run, some in by_run.items()}, accepted, accept
+        )
         by_id = {basis.run_id: basis for basis in drawn_up}
         bases = {table: tuple(by_id[run_id] for run_id in by_run) for table, by_run in last.items()}
         digests = {table: now.digests for table, now in accepted.items()}
@@ -194,7 +203,7 @@ class BasisReads(Queries):
         def earlier(table: str, partitions: Collection[date]) -> Iterator[Basis]:
             others = before.get(table, {})
             pairs = [(partition, run) for partition in sorted(partitions) for run in others.get(partition, ())]
-            yield from self._drawn_up(_by_run(pairs), accepted)
+            yield from self._drawn_up(_by_run(pairs), accepted, accept)
 
         return ProvenanceIndex(bases=bases, earlier=earlier, digests=digests)
 
@@ -207,7 +216,7 @@ class BasisReads(Queries):
             UnknownName: There is no such run.
             Refused: Its manifest was edited in the database.
         """
-        for basis in self._drawn_up({run_id: partitions}, {}):
+        for basis in self._drawn_up({run_id: partitions}, {}, ()):
             return basis
         raise NotInLedger(kind="run", name=run_id)
 
@@ -225,24 +234,46 @@ class BasisReads(Queries):
                 accepted.add(partition, version, digest, run_id)
         return accepted
 
-    def _found_equal(self, tables: Sequence[str], *, agreed: bool) -> list[RunPartition]:
+    def _left(self, tables: Sequence[str]) -> list[tuple[int, str, str, date]]:
+        """Accepted versions that an owner left as they are, and the runs that found other rows, in that order."""
+        held, found = partition_versions, candidate_partitions
+        same = and_(
+            held.c.table_name == runs.c.table_name,
+            held.c.partition_date == found.c.partition_date,
+            held.c.version == found.c.compared_version,
+        )
+        chosen = (
+            select(runs.c.left_sequence, runs.c.run_id, held.c.table_name, held.c.partition_date)
+            .join_from(runs, found, found.c.run_id == runs.c.run_id)
+            .join(held, same)
+            .where(runs.c.table_name.in_(tables), runs.c.left_sequence.is_not(None))
+            .where(held.c.state == VersionState.ACCEPTED)
+        )
+        return [(at, run_id, table, partition) for at, run_id, table, partition in self._columns(chosen)]
+
+    def _found_equal(self, tables: Sequence[str], *, agreed: bool) -> list[tuple[int, str, str, date]]:
         """Accepted versions and the runs whose standing publications found them equal, the last begun last."""
         held, found, made = partition_versions, verifications, publications
         chosen = (
-            select(made.c.run_id, held.c.table_name, held.c.partition_date)
+            select(made.c.begun_sequence, made.c.run_id, held.c.table_name, held.c.partition_date)
             .join_from(made, found, made.c.publication_id == found.c.publication_id)
             .join(held, IS_FOUND_EQUAL)
             .where(made.c.table_name.in_(tables), made.c.state == PublicationState.PUBLISHED)
             .where(held.c.state == VersionState.ACCEPTED)
-            .order_by(made.c.begun_sequence)
         )
         if agreed:
             chosen = chosen.join(approvals, approvals.c.run_id == made.c.run_id)
             chosen = chosen.where(approvals.c.state == ApprovalState.APPROVED)
-        return [(run_id, table, partition) for run_id, table, partition in self._columns(chosen)]
+        return [(at, run_id, table, partition) for at, run_id, table, partition in self._columns(chosen)]
 
-    def _drawn_up(self, stands_for: Mapping[str, Sequence[date]], accepted: Mapping[str, Accepted]) -> Iterator[Basis]:
-        """The bases of some runs."""
+    def _drawn_up(
+        self, stands_for: Mapping[str, Sequence[date]], accepted: Mapping[str, Accepted], left: Collection[str]
+    ) -> Iterator[Basis]:
+        """The bases of some runs.
+
+        Args:
+            left: The runs that found other rows, and whose owner left the accepted ones as they are.
+        """
         for batch in batches(stands_for, PAGE):
             chosen = select(manifests.c.run_id, manifests.c.digest, manifests.c.body)
             bases: list[Basis] = []
@@ -252,7 +283,7 @@ class BasisReads(Queries):
                     raise Edited(what=f"the manifest of run {run_id}", of={"run_id": run_id})
                 # No `Manifest` of it: thousands of pins are cheap to read and dear to keep.
                 basis, read = _basis(body, tuple(stands_for[run_id]), accepted)
-                bases.append(basis)
+                bases.append(replace(basis, difference_accepted=True) if run_id in left else basis)
                 staged += read
             self._fill_in(staged)
             yield from bases

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Row, Select, exists, func, insert, or_, select
 
+from backfill_assets.core.identity import plain
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors, rows
@@ -21,7 +22,7 @@ from backfill_assets.ledger.events import EXPECTED_MS, Event, EventLog, Step
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text, storable_text
-from backfill_assets.ledger.records import RunHeader, RunRecord
+from backfill_assets.ledger.records import ApprovalGrounds, RunHeader, RunRecord
 from backfill_assets.ledger.schema import (
     approvals,
     candidate_partitions,
@@ -192,7 +193,7 @@ class RunReads(Queries):
             raise errors.LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
 
 
-_NOT_IN_HEADERS = ("attempt",)
+_NOT_IN_HEADERS = ("attempt", "left_sequence")
 
 
 def _headers() -> Select[*tuple[object, ...]]:
@@ -316,35 +317,51 @@ class RunSteps(Queries):
         note: str,
         payload: Mapping[str, Any],
         attempt: str = NO_ATTEMPT,
+        leaves: bool = False,
     ) -> None:
-        """Takes a step of a run; without an attempt, its lease ends with it."""
+        """Takes a step of a run; without an attempt, its lease ends with it.
+
+        Args:
+            leaves: Its owner leaves the accepted rows as they are.
+        """
+        left = {"left_sequence": self._log.next_sequence} if leaves else {}
         self._log.change(
             Step(table=runs, key={"run_id": run_id}, name=f"run {run_id}", begins=begins, ends=ends),
             Event("run", run_id, "moved", actor=actor, payload={**payload, "note": note} if note else payload),
-            also={"note": storable_text("the note", note), "updated_at": self._log.now, "attempt": attempt},
+            also={"note": storable_text("the note", note), "updated_at": self._log.now, "attempt": attempt, **left},
         )
         if attempt == NO_ATTEMPT:
             self._leases.drop(run_id)
 
 
+Leaves = Mapping[str, ApprovalGrounds]
+"""Why a person may leave the accepted rows as they are, by the run that found others."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cancellation:
-    """A person's decision against a run or a set."""
+    """A person's decision against a run or a set.
+
+    Attributes:
+        leaves: By run, on which grounds the person may leave the accepted rows as they are, although it found others.
+    """
 
     by: str
     reason: str
+    leaves: Leaves = field(default_factory=dict)
 
     @staticmethod
-    def of(by: str, reason: str) -> Cancellation:
+    def of(by: str, reason: str, leaves: Leaves | None = None) -> Cancellation:
         """The decision, checked."""
         who = one_line("the name", by)
         require_person("the one who cancels", who)
-        return Cancellation(by=who, reason=one_line("the reason", reason))
+        return Cancellation(by=who, reason=one_line("the reason", reason), leaves=leaves or {})
 
     @property
     def note(self) -> str:
         """What the run or the set says about its state from then on."""
-        return f"cancelled by {self.by}: {self.reason}"
+        what = "the difference was accepted" if self.leaves else "cancelled"
+        return f"{what} by {self.by}: {self.reason}"
 
 
 def cancel_run(steps: RunSteps, run_id: str, state: RunState, decision: Cancellation) -> None:
@@ -355,8 +372,17 @@ def cancel_run(steps: RunSteps, run_id: str, state: RunState, decision: Cancella
     """
     if not may_follow(state, RunState.CANCELLED):
         raise errors.NotCancellable(name=run_id, state=state)
-    payload = {"reason": decision.reason}
-    steps.move(run_id, state, RunState.CANCELLED, actor=decision.by, note=decision.note, payload=payload)
+    grounds = decision.leaves.get(run_id)
+    payload = {"reason": decision.reason, **({} if grounds is None else plain(grounds))}
+    steps.move(
+        run_id,
+        state,
+        RunState.CANCELLED,
+        actor=decision.by,
+        note=decision.note,
+        payload=payload,
+        leaves=grounds is not None,
+    )
 
 
 MOVED_BY_ITS_PROCESS = frozenset({RunState.STAGED, RunState.PASSED, RunState.BLOCKED, RunState.FAILED})
@@ -460,10 +486,13 @@ class RunWrites(RunReads):
             self._require_staged(run_id)
         self._steps.move(run_id, found, to, actor=actor, note=note, payload=payload or {})
 
-    def cancel(self, run_id: str, *, by: str, reason: str) -> None:
+    def cancel(self, run_id: str, *, by: str, reason: str, leaves: Leaves | None = None) -> None:
         """Cancels a run that is not visible to readers. Its process is refused its next step.
 
         Cost: two index lookups, the rows of the run and its lease, and one event.
+
+        Args:
+            leaves: With the run: its person leaves the accepted rows as they are, although it found others.
 
         Raises:
             Refused: The name is missing or no person's, or there is no reason.
@@ -473,7 +502,7 @@ class RunWrites(RunReads):
         for set_id in self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id)):
             why = f"belongs to set {set_id}, whose runs are cancelled together"
             raise errors.PartOfSet(run_id=run_id, set_id=set_id, act="cancel", why=why)
-        cancel_run(self._steps, run_id, state, Cancellation.of(by, reason))
+        cancel_run(self._steps, run_id, state, Cancellation.of(by, reason, leaves))
 
     def _require_staged(self, run_id: str) -> None:
         """Refuses to end a staging before every chunk of the manifest is done and every partition has a candidate."""

@@ -15,7 +15,7 @@ from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import Queries, Unreadable, readable
 from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
-from backfill_assets.ledger.runs import Cancellation, RunReads, RunSteps, cancel_run
+from backfill_assets.ledger.runs import Cancellation, Leaves, RunReads, RunSteps, cancel_run
 from backfill_assets.ledger.schema import events, manifests, restatement_sets, runs, set_members
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState, may_follow
 from backfill_assets.planning.sets import SetManifest
@@ -263,17 +263,20 @@ class SetWrites(SetReads):
             cancel_run(self._run_steps, run.run_id, run.state, decision)
         self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
 
-    def cancel(self, set_id: str, *, by: str, reason: str) -> None:
+    def cancel(self, set_id: str, *, by: str, reason: str, leaves: Leaves | None = None) -> None:
         """Ends a set of which readers see nothing, and every run of it; of a partly published one the other phases.
 
         Cost: as `move`; one row and one event per run.
+
+        Args:
+            leaves: The runs whose accepted rows their person leaves as they are, although they found others.
 
         Raises:
             Refused: The name is missing or no person's, or there is no reason.
             IllegalTransition: Some of it is published or being published.
         """
         found = self.get(set_id)
-        decision = Cancellation.of(by, reason)
+        decision = Cancellation.of(by, reason, leaves)
         if found.state is SetState.PARTLY_PUBLISHED:
             # What readers see of its phases stays; those that are left are decided against.
             for member in found.manifest.members:

@@ -37,6 +37,7 @@ class Basis:
     Attributes:
         partitions: The accepted partitions that it still applies to, in order.
         imports: For a source table, the landed files that they were built from.
+        difference_accepted: Whether the run found other rows, and the owner of the table left the accepted ones.
     """
 
     run_id: str
@@ -50,6 +51,7 @@ class Basis:
     imports: frozenset[str]
     requested_at: datetime
     session_digest: str
+    difference_accepted: bool = False
 
     @property
     def has_chosen_references(self) -> bool:

@@ -1,4 +1,4 @@
-"""Authority: who may approve a run, and who may roll one back.
+"""Authority: who may approve a run, roll one back, or leave accepted rows in place of one.
 
 An approval is checked when it is given, and again in the transaction that publishes. The stricter of two policies
 applies: the one that the manifest pinned and the one that is declared now. The groups of approvers are read from
@@ -13,7 +13,8 @@ from typing import Any, cast
 
 from backfill_assets.core.errors import InvalidReference, MissingInput, NotApproved, Refused
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name, spellings
-from backfill_assets.domain import DerivedTable, Reference, Table
+from backfill_assets.domain import DerivedTable, Reference, Table, Tolerance
+from backfill_assets.gates.judge import is_tolerated
 from backfill_assets.ledger.candidates import gates_of
 from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.findings import GateResult
@@ -21,16 +22,18 @@ from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.manifest_parts import CauseKind
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
     CommentMissing,
     Groups,
+    MayNotLeave,
     MayNotRollBack,
     NoListOfApprovers,
     NotAgreed,
     NotAmongApprovers,
+    NotTolerated,
 )
 from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_reference
 from backfill_assets.workspace import Workspace
@@ -204,6 +207,50 @@ def _rollback_grounds(ws: Workspace, run: RunRecord, by: str) -> ApprovalGrounds
     if not asked.groups:
         return None
     return _grounds(ws, _require_member_of(ws, run, asked, by, MayNotRollBack), asked, by)
+
+
+def tolerance_met(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Tolerance | None:
+    """The tolerance of a table within which a gated run moves the accepted rows; None where it declares none, or the
+    run moves them further, or adds partitions."""
+    table = ws.domain.tables.get(run.manifest.table)
+    tolerance = table.tolerance if isinstance(table, DerivedTable) else None
+    is_pilot = run.manifest.publish.scope is not None
+    if tolerance is None or is_pilot or run.state is not RunState.PASSED or run.manifest.mode in NEVER_PUBLISHED:
+        return None
+    cells = tx.samples.breakdown(run.run_id)
+    return tolerance if cells and is_tolerated(tolerance, cells) else None
+
+
+def grounds_to_leave(
+    ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord], by: str
+) -> Mapping[str, ApprovalGrounds]:
+    """Why a person may leave the accepted rows as they are, by the runs that found others.
+
+    Raises:
+        Refused: A run moves rows further than its table tolerates, or was compared with other rows.
+        NotApproved: The person is no member of the group that owns a table.
+    """
+    require_person("the one who accepts the difference", by)
+    found: dict[str, ApprovalGrounds] = {}
+    for run in runs:
+        staged = tx.candidates.of_run(run.run_id)
+        if staged and all(each.compared_checksum == each.checksum for each in staged.values()):
+            continue
+        tolerance, table = tolerance_met(ws, tx, run), run.manifest.table
+        if tolerance is None:
+            why = (
+                "it declares no tolerance, or the run has not passed its gates, adds partitions, or moves rows further"
+            )
+            raise NotTolerated(run_id=run.run_id, table=table, why=why)
+        accepted = tx.versions.accepted(table, staged)
+        if moved := [
+            p for p, each in staged.items() if p not in accepted or accepted[p].version != each.compared_version
+        ]:
+            why = f"{moved[0]} was compared with rows that are not accepted any more"
+            raise NotTolerated(run_id=run.run_id, table=table, why=why)
+        asked = Demand(groups=((tolerance.owner,),))
+        found[run.run_id] = _grounds(ws, _require_member_of(ws, run, asked, by, MayNotLeave), asked, by)
+    return found
 
 
 def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:

@@ -243,6 +243,21 @@ class MayNotRollBack(NotAmongApprovers):
 
 
 @sentence
+class MayNotLeave(NotAmongApprovers):
+    """the difference of {what} may only be accepted by a member {whom}, which owns {table}, and {person} is none:
+    {file} (version {version})."""
+
+
+@sentence
+class NotTolerated(errors.Refused):
+    """the rows of {table} cannot be left as they are in place of run {run_id}: {why}."""
+
+    run_id: str
+    table: str
+    why: str
+
+
+@sentence
 class MayNotApproveMove(NotAmongApprovers):
     """{what} of {table} is approved by a member {whom}, and {person} is none: {file} (version {version})."""
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.tariff import Cost
 from backfill_assets.domain import DerivedTable
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
+from backfill_assets.publication.authority import tolerance_met
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
@@ -31,6 +33,26 @@ class Instead(StrEnum):
     ONLY_STALE = "ONLY_STALE"
     FORWARD = "FORWARD"
     TOGETHER = "TOGETHER"
+    LEAVE = "LEAVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToleratedMove:
+    """How far a measure may be off before accepted rows have to be restated.
+
+    Attributes:
+        measure: The measure of the breakdown.
+        by: The dimensions by which it is compared, month by month.
+        percent: How far it may be off, in percent of its accepted value.
+        at_least: Moves below this amount do not count.
+        owner: The group of approvers whose members may leave the rows as they are.
+    """
+
+    measure: str
+    by: tuple[str, ...]
+    percent: int
+    at_least: int
+    owner: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +63,14 @@ class Alternative:
         instead: NOTHING: none of the partitions is stale, so that every row is expected to be equal; ONLY_STALE: the
             part of them that is stale or was never published; FORWARD: they stay as an earlier release has computed
             them, and the newer one computes the days after the last published one in any case; TOGETHER: all of them
-            in one set with what depends on them, so that its figures are seen before anybody approves.
+            in one set with what depends on them, so that its figures are seen before anybody approves; LEAVE: what the
+            run has found moves rows no further than the table tolerates, and its owner may leave them as they are.
         partitions: What is computed of those that are planned.
         stays: What is left as it is.
         cost: What it is expected to cost; null where no earlier run of the table tells.
         next_step: What does it; null where nothing has to be done.
         dependents: With TOGETHER: what depends on them and has accepted rows.
+        tolerated: With LEAVE: what is tolerated, and whose word it takes; null otherwise.
     """
 
     instead: Instead
@@ -55,6 +79,32 @@ class Alternative:
     cost: Cost | None
     next_step: NextStep | None
     dependents: tuple[TablePartitions, ...] = ()
+    tolerated: ToleratedMove | None = None
+
+
+def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[Alternative, ...]:
+    """What could be done instead of publishing a run that is gated."""
+    found = tolerance_met(ws, tx, run)
+    if found is None:
+        return ()
+    grain, within = run.manifest.grain, found.within
+    named = run.manifest.member_of or run.run_id
+    return (
+        Alternative(
+            instead=Instead.LEAVE,
+            partitions=Partitions(grain, ()),
+            stays=Partitions(grain, run.manifest.partitions),
+            cost=ws.settings.tariff.spent(0),
+            next_step=step(do(Act.CANCEL, named, leave=True, reason=WHY, by=NAME)),
+            tolerated=ToleratedMove(
+                measure=within.measure,
+                by=within.by,
+                percent=within.percent,
+                at_least=within.at_least,
+                owner=found.owner,
+            ),
+        ),
+    )
 
 
 def alternatives(

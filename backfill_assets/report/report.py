@@ -19,6 +19,7 @@ from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
+from backfill_assets.report.alternatives import Alternative, instead_of_gated
 from backfill_assets.report.breakdown import BreakdownDocument, breakdown_document
 from backfill_assets.report.cost import CostDocument, bytes_read, cost_of
 from backfill_assets.report.documents import INLINE
@@ -110,6 +111,7 @@ class RunReport:
         other_code: What its release computed with other code, under the same version; empty once it is published.
         left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
             own.
+        instead: What could be done instead of publishing it; empty before its gates, and once it is decided.
         to_comment: What the approver has to comment on and no standing approval has; empty when there is nothing.
         comment: What the standing approval says in writing; null without one.
         approved_for: Why the approver may approve; null without an approval, and where any person but the requester
@@ -148,6 +150,7 @@ class RunReport:
     moved_on: tuple[TablePartitions, ...]
     other_code: tuple[BroughtAlong, ...]
     left_behind: tuple[LeftBehind, ...]
+    instead: tuple[Alternative, ...]
     to_comment: tuple[GateResult, ...]
     comment: str | None
     approved_for: ApprovalGrounds | None
@@ -225,6 +228,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         moved_on=inputs_moved_on(ws.graph, tx, run),
         other_code=_other_code(tx, run),
         left_behind=left_behind(ws.graph, tx, run, releases),
+        instead=instead_of_gated(ws, tx, run) if changed else (),
         to_comment=tuple(open_comments(tx, run)),
         comment=(approved.payload["note"] or None) if approved else None,
         approved_for=ApprovalGrounds.parse(approved.payload) if approved else None,

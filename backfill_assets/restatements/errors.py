@@ -189,6 +189,7 @@ _WHY: Mapping[WhyLeftOut, str] = {
     WhyLeftOut.NO_VERSION: "named as changed, and has no accepted version",
     WhyLeftOut.CODE_CHANGED: "only the code changed, and the version is the same",
     WhyLeftOut.CHOSEN_REFERENCES: "its references were chosen on purpose",
+    WhyLeftOut.DIFFERENCE_ACCEPTED: "its owner accepted the difference",
     WhyLeftOut.BLOCKED: "an input has no accepted version any more",
     WhyLeftOut.ONLY_ADDS: "the table only adds partitions, and these have an accepted version",
     WhyLeftOut.INCOMPLETE: "never built",

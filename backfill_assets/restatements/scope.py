@@ -77,7 +77,7 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
         left_out += _on_purpose(found, found.kept)
         excepted = {*found.blocked, *found.on_purpose}
         for stretch in found.ranges:
-            causes = {reason.cause for reason in stretch.reasons}
+            causes = {reason.cause for reason in stretch.reasons} - {Cause.DIFFERENCE_ACCEPTED}
             if causes == {Cause.NEVER_BUILT}:
                 waiting += stretch.partitions if request.days else ()
             elif causes == {Cause.CODE_CHANGED} and not request.changed_code:
@@ -222,14 +222,22 @@ def _stale_besides(graph: Graph, stale: Iterable[Staleness]) -> Iterator[LeftOut
 
 
 def _on_purpose(found: Staleness, also: Iterable[StaleRange] = ()) -> Iterator[LeftOut]:
-    """What was computed with references that a person chose, and only a person chooses others for.
+    """What was computed with references that a person chose, and only a person chooses others for; and what an owner
+    left as it is.
 
-    Stale partitions were asked for; those that differ in nothing but such a reference are not stale.
+    Stale partitions were asked for; those that differ in nothing but such a reference, or in what an owner accepted,
+    are not stale.
     """
-    kept = sorted(partition for stretch in also for partition in stretch.partitions)
-    for partitions, is_asked in ((sorted(found.on_purpose), True), (kept, False)):
+    kept: dict[WhyLeftOut, list[date]] = {WhyLeftOut.CHOSEN_REFERENCES: [], WhyLeftOut.DIFFERENCE_ACCEPTED: []}
+    for stretch in also:
+        accepted = any(reason.cause is Cause.DIFFERENCE_ACCEPTED for reason in stretch.reasons)
+        why = WhyLeftOut.DIFFERENCE_ACCEPTED if accepted else WhyLeftOut.CHOSEN_REFERENCES
+        kept[why] += stretch.partitions
+    if found.on_purpose:
+        yield _left_out(found, sorted(found.on_purpose), WhyLeftOut.CHOSEN_REFERENCES)
+    for why, partitions in kept.items():
         if partitions:
-            yield _left_out(found, partitions, WhyLeftOut.CHOSEN_REFERENCES, is_asked=is_asked)
+            yield _left_out(found, sorted(partitions), why, is_asked=False)
 
 
 def _left_out(

@@ -166,7 +166,7 @@ def find_stale(
 
 
 def _is_kept(found: StaleRange) -> bool:
-    return all(reason.cause is Cause.REFERENCE_KEPT for reason in found.reasons)
+    return all(reason.cause in (Cause.REFERENCE_KEPT, Cause.DIFFERENCE_ACCEPTED) for reason in found.reasons)
 
 
 # ------------------------------------------------------------------------------------------------- what was found
@@ -190,6 +190,9 @@ def _marks_of(
     node: TableNode, graph: Graph, basis: Basis, present: Present, here: AbstractSet[date]
 ) -> Iterator[_Mark]:
     yield from _how_it_is_computed(node, basis, present, here)
+    if basis.difference_accepted:
+        # Its earlier bases clear it where their inputs are the present ones again.
+        yield _Mark(Reason(cause=Cause.DIFFERENCE_ACCEPTED, run_id=basis.run_id), here)
     if node.is_source:
         lacking = {day: present.landed[day] - basis.imports for day in here & present.landed.keys()}
         yield _without_files(node, {day: files for day, files in lacking.items() if files})

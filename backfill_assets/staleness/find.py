@@ -208,7 +208,7 @@ def _same_since(
 
 def changed_otherwise(found: Staleness) -> frozenset[date]:
     """The accepted partitions that would change whatever their inputs are: by references, code, release or settings."""
-    by_inputs = (Cause.INPUT_CHANGED, Cause.NEVER_BUILT)
+    by_inputs = (Cause.INPUT_CHANGED, Cause.NEVER_BUILT, Cause.DIFFERENCE_ACCEPTED)
     ranges = (r for r in (*found.ranges, *found.kept) if any(why.cause not in by_inputs for why in r.reasons))
     return frozenset(p for r in ranges for p in r.partitions)
 

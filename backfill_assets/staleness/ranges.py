@@ -21,6 +21,7 @@ class Cause(StrEnum):
     PILOTED = "PILOTED"
     REFERENCE_CHANGED = "REFERENCE_CHANGED"
     REFERENCE_KEPT = "REFERENCE_KEPT"
+    DIFFERENCE_ACCEPTED = "DIFFERENCE_ACCEPTED"
     INPUT_CHANGED = "INPUT_CHANGED"
     NEVER_BUILT = "NEVER_BUILT"
 
@@ -32,7 +33,8 @@ class Reason:
     Attributes:
         cause: What changed. CODE_CHANGED: the code, while the version is the same, an error to be confirmed;
             SESSION_CHANGED: the Spark settings that a later release fixes; PILOTED: the last run computed only some of
-            the rows; REFERENCE_KEPT: a person chose the version of a reference.
+            the rows; REFERENCE_KEPT: a person chose the version of a reference; DIFFERENCE_ACCEPTED: an owner
+            left the rows as they are, although a run found others.
         name: The input table, the reference, the version whose code changed, or the rows of a pilot; empty for the
             other causes.
         was: The version, digest or setting then.
@@ -41,7 +43,7 @@ class Reason:
             has no days, or any day may be affected.
         files: For a source table, the landed files that the range was built without.
         semantics: Of a reference whose version was chosen: which truth it gives.
-        run_id: The run for which it was chosen, or the pilot.
+        run_id: The run for which it was chosen, the pilot, or the run whose difference was accepted.
     """
 
     cause: Cause
@@ -81,8 +83,8 @@ class Staleness:
         waiting: Partitions that were never built and cannot be built yet, because an input does not exist.
         waits_for: The input partitions that these read and that do not exist, by input.
         blocked: Stale partitions that cannot be rebuilt, because an input has no accepted version any more.
-        kept: Partitions that differ from the present in nothing but references whose version a person chose. They are
-            not stale.
+        kept: Partitions that differ from the present in nothing but references whose version a person chose, or in
+            what an owner accepted. They are not stale.
         on_purpose: Stale partitions that were computed with such a reference: only a person decides with which one they
             are computed again.
     """

@@ -150,6 +150,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         moved_on=(),
         other_code=(),
         left_behind=(),
+        instead=(),
         to_comment=(),
         comment=said,
         approved_for=None,

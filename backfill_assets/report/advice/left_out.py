@@ -28,6 +28,8 @@ def how_to_include(left: LeftOut) -> NextStep:
             present = joined(plans(table, grain, partitions))
             again = joined(as_recorded(table, grain, partitions))
             return step("with the present references: ", present, "; with the same again: ", again)
+        case WhyLeftOut.DIFFERENCE_ACCEPTED:
+            return joined(plans(table, grain, partitions))
         case WhyLeftOut.BLOCKED:
             return step("build the input first, or roll back what depends on it: ", do(Act.STALE, table))
         case WhyLeftOut.ONLY_ADDS:

@@ -68,7 +68,7 @@ from backfill_assets.report.screens.review import (
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import cost_words, mebibytes, number_text
-from backfill_assets.report.words.plans import publish_words, references_described
+from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
@@ -172,6 +172,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         ]
     return [
         *_borders(report),
+        section("Instead", Items(items=tuple(map(alternative_words, report.instead)))),
         *figures,
         _reach(report),
         section("Gates", *_gates(report), long=True),

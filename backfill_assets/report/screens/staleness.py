@@ -12,7 +12,7 @@ from backfill_assets.report.page import Block, Note, Page, Section, Steps, Tone,
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.staleness.ranges import Staleness, StaleRange
+from backfill_assets.staleness.ranges import Cause, Staleness, StaleRange
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.check import CheckedTable, CheckReport
@@ -48,11 +48,14 @@ def _of_table(found: Staleness) -> Iterator[Block | None]:
         waiting = f"{name} {describe(found.grain, found.waiting)}: {lacks(found.waits_for)}"
         yield Note(text=f"never built, and waiting for inputs: {waiting}")
     if found.on_purpose:
-        chosen = f"{name} {describe(found.grain, found.on_purpose)}"
-        yield Note(text=f"left to a person, because its references were chosen on purpose: {chosen}")
-    kept = [partition for each in found.kept for partition in each.partitions]
-    yield _ranges(found, f"{len(kept):,} not stale, their references were chosen on purpose", found.kept)
-    if chosen_for := (*found.on_purpose, *kept):
+        left = f"{name} {describe(found.grain, found.on_purpose)}"
+        yield Note(text=f"left to a person, because its references were chosen on purpose: {left}")
+    accepted = [each for each in found.kept if any(why.cause is Cause.DIFFERENCE_ACCEPTED for why in each.reasons)]
+    of_references = [each for each in found.kept if each not in accepted]
+    for kept, why in ((of_references, "their references were chosen on purpose"), (accepted, "accepted difference")):
+        yield _ranges(found, f"{sum(len(each.partitions) for each in kept):,} not stale, {why}", kept)
+    chosen = [partition for each in of_references for partition in each.partitions]
+    if chosen_for := (*found.on_purpose, *chosen):
         yield Note(text=words("with the present references: ", joined(plans(name, found.grain, chosen_for))))
 
 

@@ -11,7 +11,7 @@ from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSe
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
-from backfill_assets.report.alternatives import Alternative, Instead
+from backfill_assets.report.alternatives import Alternative, Instead, ToleratedMove
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words
@@ -63,7 +63,21 @@ def alternative_words(found: Alternative) -> NextStep:
         case Instead.TOGETHER:
             what = f"with {'; '.join(map(str, found.dependents))}, to see what becomes of it before anybody approves: "
             return step(what, *([found.next_step] if found.next_step else []))
+        case Instead.LEAVE:
+            assert found.tolerated is not None, "what is left is tolerated"
+            what = f"leave {found.stays} as it is{cost}: {tolerated_words(found.tolerated)}. An owner accepts it: "
+            return step(what, *([found.next_step] if found.next_step else []))
     assert_never(found.instead)
+
+
+def tolerated_words(found: ToleratedMove) -> str:
+    """Within what a run stays, and whose word it takes to leave it."""
+    by = f" by {' and '.join(found.by)}" if found.by else ""
+    small = f", or by less than {found.at_least:,}" if found.at_least else ""
+    return (
+        f"{found.measure} of each month{by} moves by at most {found.percent} %{small}, which the table tolerates "
+        f"by the word of {found.owner}"
+    )
 
 
 def brought_along_words(found: BroughtAlong) -> str:

@@ -40,6 +40,8 @@ def stale_words(table: str, reason: Reason) -> str:
                 f"computed with {reason.name} {reason.was} ({how}) on purpose, by run {reason.run_id}; "
                 f"now {reason.now}: {which}"
             )
+        case Cause.DIFFERENCE_ACCEPTED:
+            return f"run {reason.run_id} found other rows, and an owner accepted the difference: they stay as they are"
         case Cause.INPUT_CHANGED if reason.name == table:
             return f"has yet to be built {_from_files(reason.files)}"
         case Cause.INPUT_CHANGED:

@@ -6,7 +6,9 @@ import pytest
 
 from backfill_assets.domain import (
     Breakdown,
+    merge,
     moved,
+    tolerance,
 )
 from backfill_assets.domain.breakdown import check_measures
 from backfill_assets_tests.support.declared import (
@@ -64,6 +66,27 @@ MISTAKES: Mistakes = {
     "an expectation below nothing": (
         lambda: derived(source(), breakdown=Breakdown(), gates=(moved("rows", percent=-1),)),
         "silver.daily: gate moved_rows allows -1 % from 0, which cannot be",
+    ),
+    "a tolerance without a breakdown": (
+        lambda: derived(source(), tolerance=tolerance("rows", percent=5, owner="finance")),
+        "silver.daily: its tolerance needs a breakdown, which only a derived table can declare",
+    ),
+    "a tolerance of nobody": (
+        lambda: derived(source(), breakdown=Breakdown(), tolerance=tolerance("rows", percent=5, owner=" ")),
+        "silver.daily: its tolerance is the word of ' ', which is no group of approvers",
+    ),
+    "a tolerance of no difference": (
+        lambda: derived(source(), breakdown=Breakdown(), tolerance=tolerance("rows", owner="finance")),
+        "silver.daily: it tolerates 0 % from 0, which is no difference at all",
+    ),
+    "a tolerance of a table that adds changes": (
+        lambda: derived(
+            source(),
+            breakdown=Breakdown(),
+            tolerance=tolerance("rows", percent=5, owner="finance"),
+            publish=merge(on=("day",)),
+        ),
+        "silver.daily: its rows follow from its accepted rows, so that none of these may be off",
     ),
     "a measure that is not SQL": (
         lambda: check_measures(derived(source()), Breakdown(measures={"many": "count >"})),

@@ -322,6 +322,20 @@ def test_the_window_of_a_chosen_reference_is_no_other_configuration() -> None:
     assert find_stale(WEEKLY, GRAPH, [BASIS], replace(present, configured_with=configured_with)).on_purpose == ()
 
 
+def test_rows_whose_difference_was_accepted_are_not_stale_until_their_inputs_change_again() -> None:
+    left = replace(BASIS, run_id="weekly-2", difference_accepted=True)
+    accepted = find_stale(WEEKLY, GRAPH, [left], PRESENT)
+    (kept,) = accepted.kept
+    assert (accepted.partitions, kept.partitions) == ((), tuple(BUILT))
+    assert kept.reasons == (Reason(cause=Cause.DIFFERENCE_ACCEPTED, run_id="weekly-2"),)
+    changed = replace(PRESENT, digests={"bronze.events": {**DIGESTS, day(10): "again"}})
+    again = find_stale(WEEKLY, GRAPH, [left], changed)
+    assert again.partitions == tuple(DayRange.inclusive(day(9), day(16)))
+    # The rows follow from the inputs of before: there is no difference once these are back.
+    back = find_stale(WEEKLY, GRAPH, [left], PRESENT, earlier=lambda _partitions: [BASIS])
+    assert (back.partitions, back.kept) == ((), ())
+
+
 def test_a_later_run_that_found_the_same_rows_with_the_present_reference_clears_them() -> None:
     present = replace(PRESENT, references=(NEWER,))
     again = replace(BASIS, run_id="weekly-2", references=(NEWER,))
