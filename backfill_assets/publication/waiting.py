@@ -31,7 +31,12 @@ def waits_for(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | 
     if freeze := tx.freezes.stopping(manifest, at=at):
         return freeze
     others = tx.runs.records(
-        table=manifest.table, states=_CAN_BE_PUBLISHED, modes=EVER_PUBLISHED, over=manifest.partitions
+        table=manifest.table,
+        states=_CAN_BE_PUBLISHED,
+        modes=EVER_PUBLISHED,
+        over=manifest.partitions,
+        # A run whose manifest cannot be read cannot be published either, so nothing waits for it.
+        unreadable=lambda _table, _error: None,
     )
     higher = [
         other

@@ -6,9 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import document_digest
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import days_of
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.find import stale_within
+from backfill_assets.staleness.ranges import Reason
 from backfill_assets.workspace import Workspace
 
 
@@ -47,3 +51,14 @@ def freshness(ws: Workspace, table: str | None) -> Iterator[Freshness]:
             yield Freshness(
                 table=found.table, accepted=tuple(sorted(accepted)), stale=stale, mark=document_digest(seen)
             )
+
+
+def reasons_of(ws: Workspace, tx: ReadTransaction, table: str, partition: date) -> tuple[Reason, ...]:
+    """Why the present rows of a partition are stale; empty where they are not, or that cannot be found out."""
+    grain = ws.domain.table(table).partition.grain
+    try:
+        (found,) = stale_within(ws, tx, table=table, days=days_of(grain, partition))
+    except BackfillError:
+        # A reference that cannot be read, or a day behind today: `status` names that.
+        return ()
+    return tuple(reason for each in found.ranges if partition in each.partitions for reason in each.reasons)

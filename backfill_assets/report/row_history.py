@@ -15,8 +15,10 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest import lineage as lineage_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.errors import NotGiven, NotOfKey
+from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
+from backfill_assets.staleness.ranges import Reason
 from backfill_assets.workspace import Workspace
 
 MOST_KEYS = 25
@@ -63,6 +65,7 @@ class RowHistory:
         partition: The first day of its partition.
         described: The partition as a person reads it.
         key: By column, the value that was asked for.
+        stale: Why the present version does not follow from the present any more; empty where it does.
         columns: The columns of values, in the order of the table.
         versions: The newest first.
     """
@@ -71,6 +74,7 @@ class RowHistory:
     partition: date
     described: str
     key: Mapping[str, str]
+    stale: tuple[Reason, ...]
     columns: tuple[str, ...]
     versions: tuple[RowVersion, ...]
 
@@ -150,6 +154,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
         versions = tx.versions.history(history.table, history.partition)
         behind = LandedBehind(ws=ws, tx=tx)
         landed = [_landed(tx, behind, version) for version in versions]
+        stale = reasons_of(ws, tx, history.table, history.partition)
     read = [_read(ws, version, chosen) for version in versions]
     before = [values for values, _, _ in read[1:]] + [None]
     documents = {each.claim.version: each for each in history.versions}
@@ -158,6 +163,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
         partition=history.partition,
         described=history.described,
         key=chosen,
+        stale=stale,
         columns=_columns(ws, history.table, [values for values, _, _ in read]),
         versions=tuple(
             RowVersion(

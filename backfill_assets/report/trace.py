@@ -17,9 +17,11 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
 from backfill_assets.report.errors import NothingThen
+from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.partition import approver_of
 from backfill_assets.report.row_history import chosen_key, key_columns
+from backfill_assets.staleness.ranges import Reason
 from backfill_assets.workspace import Workspace
 
 MOST_ROWS = 20
@@ -125,6 +127,7 @@ class Trace:
         key: By column, the value that was asked for.
         at: The time for which it was asked; null for now.
         seen: During which time readers saw the version.
+        stale: Why it does not follow from the present any more; empty where it does, or of an earlier time.
         values: The values of the row by column, as text or null; empty when they cannot be read.
         problem: Why they cannot be read, or null.
         periods: Every version that readers saw of the partition, in order; one that was restored is there twice.
@@ -138,6 +141,7 @@ class Trace:
     key: Mapping[str, str]
     at: datetime | None
     seen: Period
+    stale: tuple[Reason, ...]
     values: Mapping[str, str | None]
     problem: str | None
     periods: tuple[Period, ...]
@@ -204,6 +208,7 @@ def trace_of(
             key=given,
             at=at,
             seen=seen,
+            stale=reasons_of(ws, tx, declared.name, partition) if at is None else (),
             values=_business(rows[0][2]) if rows else {},
             problem=problem,
             periods=periods,

@@ -28,6 +28,7 @@ from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
 from backfill_assets.report.screens.history import seen_text, undone_text
 from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.screens.runs import state_of
+from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
@@ -90,6 +91,7 @@ def row_page(row: RowHistory, trace: str) -> Page:
     legend = "The newest version comes first. A value that differs from the version before is marked with \u2260. "
     return page(
         f"{row.table} {row.described}{f': {key_text(row.key)}' if row.key else ''}",
+        stale_note(row.table, row.stale),
         Note(text=words(legend, others), tone=Tone.SOFT),
         Note(text=place_ref(trace, "From this number to its request, the rows of its inputs, and landed records")),
         _values(row),

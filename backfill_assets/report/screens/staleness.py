@@ -12,12 +12,18 @@ from backfill_assets.report.page import Block, Note, Page, Section, Steps, Tone,
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.staleness.ranges import Cause, Staleness, StaleRange
+from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.check import CheckedTable, CheckReport
 
 _READ = {True: "as they are", False: "have to be built again"}
+
+
+def stale_note(table: str, reasons: Iterable[Reason]) -> Note | None:
+    """That what is shown does not follow from the present any more; None where it does."""
+    why = "; ".join(stale_words(table, each) for each in reasons)
+    return Note(text=f"Stale: {why}.", tone=Tone.ATTENTION) if why else None
 
 
 def stale_page(document: StaleDocument) -> Page:

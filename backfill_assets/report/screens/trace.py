@@ -23,6 +23,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import Option, step
 from backfill_assets.report.screens.run_report import key_text
+from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.trace import ContributingRows, Trace
 
 _MORE = words("To follow more of them: ", step(Option("rows", "N")), ".")
@@ -38,6 +39,7 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
     periods = [(each.version or "none", each.since, each.until or "now", each.publication_id) for each in found.periods]
     return page(
         f"{found.table} {found.partition}{f': {key_text(found.key)}' if found.key else ''}",
+        stale_note(found.table, found.stale),
         facts(
             ("at", found.at),
             ("version", seen.version),

@@ -14,6 +14,7 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import MissingInput, Refused
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
+from backfill_assets.report.screens.rows import row_page
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import MOST_ROWS, Trace
 from backfill_assets_tests.support import operations
@@ -58,7 +59,7 @@ def test_a_number_of_a_set_leads_to_the_publication_of_the_set_that_it_was_compu
 
 def test_more_rows_are_followed_where_more_are_asked_for(month: Shop) -> None:
     few = shown_of(traced(month, TOTALS, FEBRUARY.start))
-    assert "28 rows, all that was read; the first 20 are followed" in few
+    assert "28 rows, all that was read; followed: the first 20 rows" in few
     assert "To follow more of them: --rows N." in few
     found = look.trace(month.ws, TOTALS, FEBRUARY.start, {}, None, most=500)
     assert len(found.inputs[0].rows) == 28
@@ -66,6 +67,19 @@ def test_more_rows_are_followed_where_more_are_asked_for(month: Shop) -> None:
 
 
 @pytest.mark.long
+def test_a_stale_number_says_so_and_why_and_one_of_an_earlier_time_does_not(late: Shop) -> None:
+    found = traced(late, RECENT, CARNIVAL, SHOP)
+    assert [reason.name for reason in found.stale] == [SALES]
+    assert "Stale: bronze.sales changed: " in shown_of(found)
+    earlier = look.trace(late.ws, RECENT, CARNIVAL, SHOP, late.ws.clock())
+    assert earlier.stale == () and "Stale" not in shown_of(earlier)
+    row = look.row(late.ws, RECENT, CARNIVAL, SHOP)
+    assert row.stale == found.stale
+    assert "Stale: bronze.sales changed: " in html_file(row_page(row, "/trace"))
+    restated(late)
+    assert traced(late, RECENT, CARNIVAL, SHOP).stale == ()
+
+
 def test_a_row_of_a_source_leads_to_its_file_and_record(late: Shop) -> None:
     found = traced(late, SALES, CARNIVAL, {"sale_id": "late"})
     (record,) = found.records
