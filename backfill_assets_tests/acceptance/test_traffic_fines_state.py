@@ -136,7 +136,7 @@ def checksums(ws: Workspace) -> Mapping[date, tuple[str, int]]:
 def rows_of_month(ws: Workspace, month: date) -> pa.Table:
     """The rows that readers see of a month, in one order."""
     columns = BY_MONTH.schema.fieldNames()
-    rows = ws.lake.open(TABLE).to_pyarrow_table([("as_of_date", "=", str(month))], columns=columns)
+    rows = ws.lake.open(TABLE).to_pyarrow_table(columns=columns, filters=[("as_of_date", "=", month)])
     return rows.sort_by([("case_id", "ascending"), ("clock", "ascending")])
 
 
