@@ -166,8 +166,10 @@ class _Grid:
         least = [self._least(column, texts, room) for column, texts in zip(self.columns, self._texts(), strict=True)]
         numbers = [width for width, column in zip(least, self.columns, strict=True) if column.number]
         labels = [width for width, column in zip(least, self.columns, strict=True) if not column.number]
-        # Every other number may begin a table of its own, beside the same labels.
-        return _together([*labels, *([max(numbers)] if numbers else [])]) <= room
+        # Every other number may begin a table of its own, beside the same labels; not each of them beside long ones.
+        is_long = _together(labels) > room // 2
+        beside = numbers if is_long else [max(numbers)] if numbers else []
+        return _together([*labels, *beside]) <= room
 
     def _listed(self, room: int) -> Iterator[Text]:
         """Every row as its first value and, below it, the names and values of the others."""

@@ -89,6 +89,13 @@ def test_a_number_before_and_after_stays_on_its_line_and_other_columns_follow_in
     assert sum("14,708 \u2192 14,707 (-1, under 0.1%)" in line for line in shown) == 3
 
 
+def test_numbers_beside_long_labels_stand_below_them_instead_of_in_a_table_each() -> None:
+    heads = ["table", "input range", "of these warm-up", "rows", "files", "size"]
+    days = "2025-03-01..2025-06-01, 93 days"
+    shown = lines(table(heads, [("bronze.case_events", days, days, 6_078, 93, "0.5 MiB")], numbers=heads[3:]))
+    assert shown[0] == "table bronze.case_events" and shown[-1].split() == "rows 6,078 files 93 size 0.5 MiB".split()
+
+
 @pytest.mark.parametrize(("columns", "width"), [("80", 80), ("200", 200), ("20", 60)])
 def test_a_terminal_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch, columns: str, width: int) -> None:
     class Terminal(StringIO):
