@@ -93,7 +93,7 @@ def test_numbers_beside_long_labels_stand_below_them_instead_of_in_a_table_each(
     heads = ["table", "input range", "of these warm-up", "rows", "files", "size"]
     days = "2025-03-01..2025-06-01, 93 days"
     shown = lines(table(heads, [("bronze.case_events", days, days, 6_078, 93, "0.5 MiB")], numbers=heads[3:]))
-    assert shown[0] == "table bronze.case_events" and shown[-1].split() == "rows 6,078 files 93 size 0.5 MiB".split()
+    assert (shown[0], shown[-1]) == ("table bronze.case_events", "  size 0.5 MiB")
 
 
 @pytest.mark.parametrize(("columns", "width"), [("80", 80), ("200", 200), ("20", 60)])
