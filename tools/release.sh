@@ -21,7 +21,7 @@ git tag --points-at HEAD | grep -Fxq "v$version" ||
     refuse "the commit has no tag v$version, which is the version of the package." "git tag v$version"
 grep -Eq "^## $version( |\$)" CHANGELOG.md || refuse "CHANGELOG.md has no section $version." "write it"
 
-news=$(find news -name '*.md' ! -name README.md 2>/dev/null | sort | tr '\n' ' ')
+news=$(find . -path './news/*.md' ! -name README.md | sort | tr '\n' ' ')
 [ -z "$news" ] || refuse "CHANGELOG.md lacks $news" "make news, and commit"
 
 command -v sha256sum >/dev/null || sha256sum() { shasum -a 256 "$@"; }

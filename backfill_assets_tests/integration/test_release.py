@@ -76,7 +76,7 @@ def test_what_is_not_the_tagged_version_is_not_released(checkout: Path) -> None:
     git(checkout, "add", ".")
     git(checkout, "commit", "--quiet", "-m", "news")
     git(checkout, "tag", "--force", f"v{__version__}")
-    assert "CHANGELOG.md lacks news/faster.changed.md" in released(checkout).stderr
+    assert "CHANGELOG.md lacks ./news/faster.changed.md" in released(checkout).stderr
     git(checkout, "rm", "--quiet", "news/faster.changed.md")
     changes = checkout / "CHANGELOG.md"
     changes.write_text(changes.read_text().replace(f"## {__version__}", "## 9.9.9"))
