@@ -101,6 +101,8 @@ def cut_off(page: Page, width: int) -> Sequence[str]:
     """What is wider than its place on the page that is shown, or beside it, in a window of some width."""
     page.set_viewport_size({"width": width, "height": 800})
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    # The page answers a change of its width before the next frame is drawn.
+    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(1))))")
     found = (_CUT_OFF, _CUT_LABELS, _CUT_TEXTS, _PLOTS, *([_BROKEN_WORDS] if width >= WIDE else []))
     return [each for checked in found for each in page.evaluate(checked)]
 
