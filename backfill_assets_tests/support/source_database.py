@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,10 +38,15 @@ class SourceDatabase:
         return psycopg.connect(self.url, autocommit=True, dbname=database)
 
     def kill(self) -> None:
-        """Ends the server and its children at once, as a crash does."""
+        """Ends the server and its children at once, as a crash does, and returns when it is gone."""
         with self.connect() as connection:
             (folder,) = connection.execute("SHOW data_directory").fetchone() or ()
-        os.kill(int(Path(folder, "postmaster.pid").read_text().split()[0]), signal.SIGQUIT)
+        its_file = Path(folder, "postmaster.pid")
+        os.kill(int(its_file.read_text().split()[0]), signal.SIGQUIT)
+        ends_by = time.monotonic() + 30
+        while its_file.exists():  # removed as the last thing it does; who stops a cluster must not meet it half-ended
+            assert time.monotonic() < ends_by, "the server that was killed does not end"
+            time.sleep(0.02)
 
     def create_database(self, *, encoding: str = "UTF8") -> str:
         """A new database in which the user of captures owns what is made in it."""
