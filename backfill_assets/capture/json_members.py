@@ -12,6 +12,8 @@ from typing import Any
 quoted = json.JSONEncoder(ensure_ascii=False).encode
 """A value as JSON on one line."""
 
+_SPACE = b" \t\r\n"
+"""What JSON allows between its tokens."""
 
 PROBLEM = "kafka_problem"
 """The member that says why the value of a landed record could not be read."""
@@ -45,12 +47,14 @@ def members_of(value: bytes, prefix: str) -> bytes | None:
         text = value.decode()
     except UnicodeDecodeError:
         return None
-    value = value.strip(b" \t\r\n")
-    if not (value.startswith(b"{") and value.endswith(b"}")):
+    inner = value.strip(_SPACE)
+    if not (inner.startswith(b"{") and inner.endswith(b"}")):
         return None
-    members = value[1:-1].strip(b" \t\r\n")
-    # Otherwise what is no object does not become one by our own members: then landing says of the record what is wrong.
-    if f'"{prefix}'.encode() in members or b"\n" in members or b"\r" in members or not members:
+    members = inner[1:-1].strip(_SPACE)
+    # Otherwise what is no object does not become one by our own members, and no byte of it is lost: then landing says of
+    # the record what is wrong.
+    is_changed = len(members) + len(b"{}") < len(value) or b"\n" in members or b"\r" in members
+    if is_changed or not members or f'"{prefix}'.encode() in members:
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):

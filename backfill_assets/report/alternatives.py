@@ -136,7 +136,7 @@ def _alternatives(
     manifest, grain = plan.manifest, plan.grain
     accepted = tx.versions.claims(manifest.table, manifest.partitions).keys()
     found = stale_partitions(ws, tx, ws.domain.derived_table(manifest.table), manifest.partitions)
-    stale = {day for some in found.ranges for day in some.partitions} | set(found.blocked)
+    stale = {*found.partitions, *found.blocked}
     needed = tuple(day for day in manifest.partitions if day in stale or day not in accepted)
     fresh = Partitions.of(grain, set(manifest.partitions).difference(needed))
     nothing, whole = Partitions(grain, ()), Partitions(grain, manifest.partitions)

@@ -42,9 +42,8 @@ def freshness(ws: Workspace, table: str | None) -> Iterator[Freshness]:
                 continue
             accepted = {day: claim.version for day, claim in tx.versions.claims(found.table).items()}
             stale = {
-                partition: "; ".join(stale_words(found.table, reason) for reason in each.reasons)
-                for each in found.ranges
-                for partition in each.partitions
+                partition: "; ".join(stale_words(found.table, reason) for reason in reasons)
+                for partition, reasons in found.reasons.items()
                 if partition in accepted
             }
             seen = [[str(day), version, stale.get(day, "")] for day, version in sorted(accepted.items())]
@@ -61,4 +60,4 @@ def reasons_of(ws: Workspace, tx: ReadTransaction, table: str, partition: date) 
     except BackfillError:
         # A reference that cannot be read, or a day behind today: `status` names that.
         return ()
-    return tuple(reason for each in found.ranges if partition in each.partitions for reason in each.reasons)
+    return found.reasons.get(partition, ())

@@ -102,3 +102,8 @@ class Staleness:
     @property
     def partitions(self) -> tuple[date, ...]:
         return tuple(partition for stale in self.ranges for partition in stale.partitions)
+
+    @property
+    def reasons(self) -> dict[date, tuple[Reason, ...]]:
+        """Why each stale partition is."""
+        return {partition: stale.reasons for stale in self.ranges for partition in stale.partitions}

@@ -1,18 +1,20 @@
-"""Clock moves: what every event does to the clocks of its case, on its local date, and days by how many count.
+"""What the tables of clocks share: columns, gates, moves of clocks, and days by how many count.
 
-Shared by the tables of clocks. A move starts a clock, stops it, or pauses or resumes it. How many days count between
-two dates is the difference of two numbers of a calendar that numbers its countable days.
+A move is what an event does to a clock of its case, on its local date: it starts the clock, stops it, or pauses or
+resumes it. How many days count between two dates is the difference of two numbers of a calendar that numbers its
+countable days.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
+from pyspark.sql.types import DataType, DateType, IntegerType, StringType, StructField
 
-from backfill_assets.domain import TransformContext
+from backfill_assets.domain import Breakdown, Gate, TransformContext, accepted, expression
 
 from .references import DeadlineRules
 
@@ -21,6 +23,46 @@ LocalDate = Callable[[Column, Column], Column]
 
 CASE_CLOCK = ("case_id", "jurisdiction", "clock")
 EVENT_ORDER = ("event_time", "event_id")
+
+
+def _column(name: str, comment: str, *, of: DataType | None = None, nullable: bool = False) -> StructField:
+    return StructField(name, of or DateType(), nullable=nullable, metadata={"comment": comment})
+
+
+WHICH_CLOCK = (
+    _column("case_id", "The case.", of=StringType()),
+    _column("clock", "The deadline that is counted, as the policy names it.", of=StringType()),
+)
+SINCE_WHEN = (
+    _column("jurisdiction", "Whose time zone, holidays and deadlines apply.", of=StringType()),
+    _column("started_on", "The day that started the clock."),
+)
+HOW_FAR = (
+    _column("elapsed_days", "Days that count since the start.", of=IntegerType()),
+    _column("limit_days", "Days that the law allows.", of=IntegerType()),
+    _column("due_on", "The last day within the limit."),
+)
+BREACHED_ON = _column("breached_on", "The first day past the limit; null while within it.", nullable=True)
+
+
+def clock_gates(states: Sequence[str], day: str) -> tuple[Gate, ...]:
+    """What holds for every row of a clock whose days are counted until the day of a column."""
+    return (
+        accepted("sla_state", states),
+        expression("breached_past_the_limit", "(sla_state = 'BREACHED') = (elapsed_days > limit_days)"),
+        expression("breached_since_a_day", "(sla_state = 'BREACHED') = (breached_on is not null)"),
+        expression("breached_after_due", f"breached_on is null or (breached_on > due_on and breached_on <= {day})"),
+        expression("due_after_the_start", "due_on >= started_on"),
+    )
+
+
+def clock_breakdown(states: Sequence[str]) -> Breakdown:
+    """Rows by jurisdiction and clock, counted by state; those that change to or from a breach first."""
+    return Breakdown(
+        by=("jurisdiction", "clock"),
+        measures={state.lower(): f"sla_state = '{state}'" for state in states},
+        rank_rows_by="breached",
+    )
 
 
 def date_in_the_jurisdiction(event_time: Column, timezone: Column) -> Column:

@@ -16,7 +16,6 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import (
     BooleanType,
     DateType,
-    IntegerType,
     StringType,
     StructField,
     StructType,
@@ -24,10 +23,8 @@ from pyspark.sql.types import (
 )
 
 from backfill_assets.domain import (
-    Breakdown,
     TransformContext,
     Window,
-    accepted,
     daily,
     derived_table,
     expression,
@@ -35,8 +32,14 @@ from backfill_assets.domain import (
 )
 
 from .clock_moves import (
+    BREACHED_ON,
     CASE_CLOCK,
     EVENT_ORDER,
+    HOW_FAR,
+    SINCE_WHEN,
+    WHICH_CLOCK,
+    clock_breakdown,
+    clock_gates,
     clock_moves,
     date_in_the_jurisdiction,
     numbered_days,
@@ -56,20 +59,8 @@ OPEN_CASES = StructType(
         StructField(
             "as_of_date", DateType(), nullable=False, metadata={"comment": "The UTC day at whose end it is so."}
         ),
-        StructField("case_id", StringType(), nullable=False, metadata={"comment": "The case."}),
-        StructField(
-            "clock",
-            StringType(),
-            nullable=False,
-            metadata={"comment": "The deadline that is counted, as the policy names it."},
-        ),
-        StructField(
-            "jurisdiction",
-            StringType(),
-            nullable=False,
-            metadata={"comment": "Whose time zone, holidays and deadlines apply."},
-        ),
-        StructField("started_on", DateType(), nullable=False, metadata={"comment": "The day that started the clock."}),
+        *WHICH_CLOCK,
+        *SINCE_WHEN,
         StructField(
             "last_event_id", StringType(), nullable=False, metadata={"comment": "The last event that moved the clock."}
         ),
@@ -84,15 +75,9 @@ OPEN_CASES = StructType(
             nullable=False,
             metadata={"comment": "The last day that was over where the case is: days are counted until then."},
         ),
-        StructField(
-            "elapsed_days", IntegerType(), nullable=False, metadata={"comment": "Days that count since the start."}
-        ),
-        StructField("limit_days", IntegerType(), nullable=False, metadata={"comment": "Days that the law allows."}),
-        StructField("due_on", DateType(), nullable=False, metadata={"comment": "The last day within the limit."}),
+        *HOW_FAR,
         StructField("sla_state", StringType(), nullable=False, metadata={"comment": "BREACHED, PAUSED or RUNNING."}),
-        StructField(
-            "breached_on", DateType(), metadata={"comment": "The first day past the limit; null while within it."}
-        ),
+        BREACHED_ON,
     ]
 )
 
@@ -111,24 +96,16 @@ def days_whose_facts_last(references: Mapping[str, Any]) -> Window:
     references=("jurisdiction_calendar", "sla_policy"),
     reference_window=days_whose_facts_last,
     gates=(
-        accepted("sla_state", OPEN_STATES),
+        *clock_gates(OPEN_STATES, "counted_on"),
         expression("counted_until_the_day", "counted_on between date_sub(as_of_date, 1) and as_of_date"),
         expression("started_by_the_end_of_the_day", "started_on <= date_add(counted_on, 1)"),
         expression(
             "counts_no_more_days_than_passed",
             "elapsed_days between 0 and greatest(datediff(counted_on, started_on), 0)",
         ),
-        expression("breached_past_the_limit", "(sla_state = 'BREACHED') = (elapsed_days > limit_days)"),
-        expression("breached_since_a_day", "(sla_state = 'BREACHED') = (breached_on is not null)"),
-        expression("breached_after_due", "breached_on is null or (breached_on > due_on and breached_on <= counted_on)"),
-        expression("due_after_the_start", "due_on >= started_on"),
         expression("paused_by_an_event", "not paused or sla_state <> 'RUNNING'"),
     ),
-    breakdown=Breakdown(
-        by=("jurisdiction", "clock"),
-        measures={state.lower(): f"sla_state = '{state}'" for state in OPEN_STATES},
-        rank_rows_by="breached",
-    ),
+    breakdown=clock_breakdown(OPEN_STATES),
     version="1.0.0",
 )
 def open_cases(state: DataFrame, events: DataFrame, ctx: TransformContext) -> DataFrame:

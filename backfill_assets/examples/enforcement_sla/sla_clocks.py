@@ -13,14 +13,20 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as sf
-from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, DateType, StringType, StructField, StructType
 
-from backfill_assets.domain import Breakdown, TransformContext, Window, accepted, daily, derived_table, expression
+from backfill_assets.domain import TransformContext, Window, daily, derived_table, expression
 
 from .clock_moves import (
+    BREACHED_ON,
     CASE_CLOCK,
     EVENT_ORDER,
+    HOW_FAR,
+    SINCE_WHEN,
+    WHICH_CLOCK,
     LocalDate,
+    clock_breakdown,
+    clock_gates,
     clock_moves,
     date_in_the_jurisdiction,
     numbered_days,
@@ -35,36 +41,18 @@ SLA_STATES = ("BREACHED", "MET", "PAUSED", "RUNNING")
 
 CASE_SLA_DAILY = StructType(
     [
-        StructField("case_id", StringType(), nullable=False, metadata={"comment": "The case."}),
-        StructField(
-            "clock",
-            StringType(),
-            nullable=False,
-            metadata={"comment": "The deadline that is counted, as the policy names it."},
-        ),
+        *WHICH_CLOCK,
         StructField("business_date", DateType(), nullable=False, metadata={"comment": "The day, where the case is."}),
-        StructField(
-            "jurisdiction",
-            StringType(),
-            nullable=False,
-            metadata={"comment": "Whose time zone, holidays and deadlines apply."},
-        ),
-        StructField("started_on", DateType(), nullable=False, metadata={"comment": "The day that started the clock."}),
+        *SINCE_WHEN,
         StructField("stopped_on", DateType(), metadata={"comment": "The day that stopped it; null before."}),
         StructField(
             "paused", BooleanType(), nullable=False, metadata={"comment": "Whether the clock is paused on this day."}
         ),
-        StructField(
-            "elapsed_days", IntegerType(), nullable=False, metadata={"comment": "Days that count since the start."}
-        ),
-        StructField("limit_days", IntegerType(), nullable=False, metadata={"comment": "Days that the law allows."}),
-        StructField("due_on", DateType(), nullable=False, metadata={"comment": "The last day within the limit."}),
+        *HOW_FAR,
         StructField(
             "sla_state", StringType(), nullable=False, metadata={"comment": "BREACHED, MET, PAUSED or RUNNING."}
         ),
-        StructField(
-            "breached_on", DateType(), metadata={"comment": "The first day past the limit; null while within it."}
-        ),
+        BREACHED_ON,
     ]
 )
 
@@ -101,23 +89,13 @@ def case_sla_2_4_1(events: DataFrame, ctx: TransformContext) -> DataFrame:
     reference_window=days_whose_facts_count,
     gates=(
         # That columns declared not null hold no nulls is part of the schema gate.
-        accepted("sla_state", SLA_STATES),
+        *clock_gates(SLA_STATES, "business_date"),
         expression("counts_no_more_days_than_passed", "elapsed_days between 0 and datediff(business_date, started_on)"),
         expression("begins_at_the_start", "business_date >= started_on"),
         expression("ends_at_the_stop", "stopped_on is null or stopped_on = business_date"),
-        expression("breached_past_the_limit", "(sla_state = 'BREACHED') = (elapsed_days > limit_days)"),
-        expression("breached_since_a_day", "(sla_state = 'BREACHED') = (breached_on is not null)"),
-        expression(
-            "breached_after_due", "breached_on is null or (breached_on > due_on and breached_on <= business_date)"
-        ),
-        expression("due_after_the_start", "due_on >= started_on"),
         expression("met_when_stopped", "sla_state <> 'MET' or stopped_on is not null"),
     ),
-    breakdown=Breakdown(
-        by=("jurisdiction", "clock"),
-        measures={state.lower(): f"sla_state = '{state}'" for state in SLA_STATES},
-        rank_rows_by="breached",
-    ),
+    breakdown=clock_breakdown(SLA_STATES),
     version="3.1.0",
     earlier={"2.4.1": case_sla_2_4_1},
 )

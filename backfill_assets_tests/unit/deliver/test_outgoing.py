@@ -82,6 +82,12 @@ def test_a_captured_record_is_read_as_it_was_in_the_topic(
         assert found == value or json.loads(found) == json.loads(value)
 
 
+def test_spaces_around_what_only_looks_like_an_object_are_kept() -> None:
+    value = b"\t{\x00} "
+    line = STREAM._line(Written(value, None, [])).decode()  # type: ignore[arg-type]
+    assert _of_the_stream(line.rstrip("\n"), "kafka_")[1] == value
+
+
 def test_digits_of_a_captured_value_stay_as_they_were_written() -> None:
     line = STREAM._line(Written(b'{"a": 1.50, "b": 1e3}', b"k", [])).decode()  # type: ignore[arg-type]
     said, found = _of_the_stream(line.rstrip("\n"), "kafka_")
