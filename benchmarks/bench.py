@@ -1,16 +1,10 @@
-"""What does governing cost? Every figure is a ratio against what is measured in the same run, in turns.
+"""What governing costs. Every ratio is of what is measured in the same run, in turns.
 
-    .venv/bin/python benchmarks/bench.py [--size small|full] [--only B1,B2] [--traffic-fines PATH]
+    .venv/bin/python benchmarks/bench.py [--size small|medium|full] [--only B1,B2] [--results FOLDER]
 
-B1 compares a governed restatement with the bare script: the same transform, the same files read, the same days
-overwritten; with a release that changes no row, one in a hundred, and all of them. B6 says where its time goes. B2
-compares a publication and a rollback with a Delta overwrite of the same days, B3 a governed run with stock Dagster,
-which has a run for every day. B5 shows how time grows with rows, B8 how long the first task takes, B10 what one
-corrected event costs. B9, with the traffic fines, compares the bare script with DuckDB. B4 is `planning.py`, B7
-`landing.py`.
-
-The small size shows that everything still runs; only a larger one says how fast it is. Results are written to
-`results.json` and `RESULTS.md` in the folder of `--results`.
+The small size shows that everything still runs; only a larger one says how fast it is. With `--results`, what each
+benchmark finds is written as soon as it has ended, into `results.json` and `RESULTS.md` of that folder, in place of
+what it found before.
 """
 
 from __future__ import annotations
@@ -22,15 +16,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import captures
 import commands
 import everyday
 import growth
+import landing
+import memory
 import per_partition
+import planning
 import publications
 import restatements
 import traffic_fines
-from figures import Figure, as_table, results, write
+from figures import Figure, as_page, kept, results, write
+from made_up import Size as History
 from small_world import World, opened
+
+OF_TEN_YEARS = History()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +46,10 @@ class Size:
         rounds: How often each pair is measured.
         stock_runs: How many days are computed by a run of stock Dagster of their own.
         cases: The cases of the demo, in one of which an event is corrected.
+        history: The made-up history that is planned over.
+        files: Small files that land in one call.
+        records: Records of a large file that lands.
+        captured: Records of a topic that is captured.
     """
 
     days: int
@@ -54,29 +59,152 @@ class Size:
     rounds: int
     stock_runs: int
     cases: int
+    history: History = OF_TEN_YEARS
+    files: int = 3_650
+    records: int
+    captured: int
 
 
 MOST_OF_A_SMALL_DAY = 1_000
 """Rows of a day for what is about the number of runs, not of rows."""
 
+MOST_OF_A_DAY = 20_000
+"""Rows of a day that are multiplied, for what executors and a driver share two cores for."""
+
 SIZES = {
-    "small": Size(days=4, items=500, partitions=(30,), growth=(1, 3), rounds=1, stock_runs=1, cases=50),
-    "medium": Size(days=30, items=20_000, partitions=(30, 365), growth=(1, 3, 10), rounds=3, stock_runs=5, cases=400),
+    "small": Size(
+        days=4,
+        items=500,
+        partitions=(30,),
+        growth=(1, 3),
+        rounds=1,
+        stock_runs=1,
+        cases=50,
+        history=History(layers=3, days=40, window_days=5, runs_per_table=4, runs_with_small_ones=13),
+        files=20,
+        records=2_000,
+        captured=20_000,
+    ),
+    "medium": Size(
+        days=30,
+        items=20_000,
+        partitions=(30, 365),
+        growth=(1, 3, 10),
+        rounds=3,
+        stock_runs=5,
+        cases=400,
+        files=365,
+        records=1_000_000,
+        captured=1_000_000,
+    ),
     "full": Size(
-        days=365, items=137_000, partitions=(30, 365, 3_650), growth=(1, 3, 10, 30), rounds=3, stock_runs=10, cases=400
+        days=365,
+        items=137_000,
+        partitions=(30, 365, 3_650),
+        growth=(1, 3, 10, 30),
+        rounds=3,
+        stock_runs=10,
+        cases=400,
+        records=3_000_000,
+        captured=3_000_000,
     ),
 }
 
-BENCHES: Mapping[str, Callable[[World, Size], Sequence[Figure]]] = {
-    "B1": lambda world, size: restatements.measure(world, days=size.days, items=size.items, rounds=size.rounds),
-    "B2": lambda world, size: publications.measure(world, partitions=size.partitions, rounds=size.rounds),
-    "B3": lambda world, size: per_partition.measure(
-        world, days=size.days, items=min(size.items, MOST_OF_A_SMALL_DAY), runs=size.stock_runs
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bench:
+    """A benchmark.
+
+    Attributes:
+        title: What it is about.
+        measure: Its figures, in a folder of its own.
+        log: Whether it needs the log of traffic fines.
+    """
+
+    title: str
+    measure: Callable[[Path, Size, Path | None], Sequence[Figure]]
+    log: bool = False
+
+
+def in_a_world(
+    measure: Callable[[World, Size], Sequence[Figure]],
+) -> Callable[[Path, Size, Path | None], Sequence[Figure]]:
+    """A benchmark of made-up homes that share one Spark session."""
+
+    def measured(folder: Path, size: Size, _: Path | None) -> Sequence[Figure]:
+        with opened(folder) as world:
+            return measure(world, size)
+
+    return measured
+
+
+BENCHES: Mapping[str, Bench] = {
+    "B1": Bench(
+        title="a governed restatement against the bare script: made-up rows",
+        measure=in_a_world(
+            lambda world, size: restatements.measure(world, days=size.days, items=size.items, rounds=size.rounds)
+        ),
     ),
-    "B5": lambda world, size: growth.measure(world, items=size.items, times=size.growth),
-    "B8": lambda world, size: commands.first_tasks(world, rounds=size.rounds),
-    "B10": lambda world, size: commands.small_restatements(world.folder, cases=size.cases, rounds=size.rounds),
-    "B11": lambda world, size: everyday.measure(world, days=max(size.partitions), rounds=size.rounds),
+    **{
+        f"B1-{span}": Bench(
+            title=f"the same of a {span} of the traffic fines, and DuckDB by hand (B9)",
+            measure=lambda folder, size, log, span=span: traffic_fines.measure(  # type: ignore[misc]
+                folder, log, rounds=size.rounds, span=span
+            ),
+            log=True,
+        )
+        for span in traffic_fines.SPANS
+    },
+    "B2": Bench(
+        title="publications and rollbacks of many partitions, against a Delta overwrite of the same days",
+        measure=in_a_world(
+            lambda world, size: publications.measure(world, partitions=size.partitions, rounds=size.rounds)
+        ),
+    ),
+    "B3": Bench(
+        title="one governed run of many days against stock Dagster, which has a run for every day",
+        measure=in_a_world(
+            lambda world, size: per_partition.measure(
+                world, days=size.days, items=min(size.items, MOST_OF_A_SMALL_DAY), runs=size.stock_runs
+            )
+        ),
+    ),
+    "B4": Bench(
+        title="planning, and finding what is stale, over ten years of days",
+        measure=lambda folder, size, _: planning.measure(size.history, folder),
+    ),
+    "B5": Bench(
+        title="how time and memory grow with rows",
+        measure=in_a_world(lambda world, size: growth.measure(world, items=size.items, times=size.growth)),
+    ),
+    "B5-driver": Bench(
+        title="the memory of the driver, with a cluster beside it",
+        measure=lambda folder, size, _: memory.measure(folder, items=min(size.items, MOST_OF_A_DAY), times=size.growth),
+    ),
+    "B7": Bench(
+        title="landing small files, and a large one against a bare load",
+        measure=in_a_world(
+            lambda world, size: landing.measure(
+                world.ws.spark(), world.folder, files=size.files, records=size.records, rounds=size.rounds
+            )
+        ),
+    ),
+    "B8": Bench(
+        title="from `backfill run` to the first task",
+        measure=in_a_world(lambda world, size: commands.first_tasks(world, rounds=size.rounds)),
+    ),
+    "B10": Bench(
+        title="one corrected event through three tables",
+        measure=lambda folder, size, _: commands.small_restatements(folder, cases=size.cases, rounds=size.rounds),
+    ),
+    "B11": Bench(
+        title="everyday commands of a home with years of days",
+        measure=in_a_world(lambda world, size: everyday.measure(world, days=max(size.partitions), rounds=size.rounds)),
+    ),
+    "B12": Bench(
+        title="the capture of a topic against the dump of a plain client",
+        measure=lambda _folder, size, _: captures.measure(records=size.captured, rounds=size.rounds),
+    ),
 }
 
 
@@ -84,24 +212,28 @@ def main() -> None:
     """Measures, and writes the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small")
-    parser.add_argument("--only", default=",".join(BENCHES), help="such as B1,B2")
-    parser.add_argument("--traffic-fines", type=Path, help="the folder of the log, to restate a quarter of it as well")
+    parser.add_argument("--only", help="such as B1,B2", default=",".join(BENCHES))
+    parser.add_argument(
+        "--traffic-fines", type=Path, help="the folder of the log; without it its quarter and year are left out"
+    )
     parser.add_argument("--results", type=Path, help="where the results are written; only printed without it")
     asked = parser.parse_args()
-    size, figures = SIZES[asked.size], []
-    home = Path(tempfile.mkdtemp(prefix="backfill-bench-"))
-    try:
-        with opened(home / "made-up") as world:
-            if asked.traffic_fines:
-                figures += traffic_fines.measure(home / "fines", asked.traffic_fines, rounds=size.rounds)
-            for name in asked.only.split(","):
-                figures += BENCHES[name](world, size)
-            found = results(figures, size=asked.size, rounds=size.rounds, spark=world.ws.spark())
-    finally:
-        shutil.rmtree(home)
-    print(as_table(found))
-    if asked.results:
-        write(found, asked.results)
+    size = SIZES[asked.size]
+    titles = {name: bench.title for name, bench in BENCHES.items()}
+    for name in asked.only.split(","):
+        bench = BENCHES[name]
+        if bench.log and not asked.traffic_fines:
+            print(f"{name} IS NOT MEASURED: it needs --traffic-fines", flush=True)
+            continue
+        folder = Path(tempfile.mkdtemp(prefix="backfill-bench-"))
+        try:
+            figures = bench.measure(folder, size, asked.traffic_fines)
+        finally:
+            shutil.rmtree(folder)
+        found = {name: results(figures, size=asked.size, rounds=size.rounds)}
+        print(as_page(found, titles), flush=True)
+        if asked.results:
+            write({**kept(asked.results), **found}, asked.results, titles)
 
 
 if __name__ == "__main__":

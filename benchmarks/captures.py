@@ -1,6 +1,4 @@
-"""What does a capture of a topic cost? Against the dump of a plain client, in turns, and its memory as a topic grows.
-
-    .venv/bin/python -m benchmarks.captures [--records 3000000] [--rounds 3]
+"""B12: what a capture of a topic costs, against the dump of a plain client, in turns, and its memory as a topic grows.
 
 A real broker gets a topic of six partitions, and one of a tenth of its records. The plain client reads every partition
 to its end and writes the values alone, a line each, packed with gzip at the same level: the least that a dump is,
@@ -10,19 +8,20 @@ place, without the landing that follows. Each has a process of its own, so that 
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
-import multiprocessing
-import resource
+import os
 import shutil
-import statistics
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from figures import Figure, peak_mib
 
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaTopic
@@ -79,28 +78,34 @@ def captured(servers: str, topic: str, folder: Path) -> int:
     records = 0
     for span in resolution.spans:
         for piece in stream.pieces(span, ()):
-            _, written = capture_piece(stream, resolution, piece, place, Pace())
+            _, written = capture_piece(stream, resolution, piece, place, Pace(), lambda _: None)
             records += written.records
     stream.close()
     return records
 
 
-def in_a_process(work: Callable[[str, str, Path], int], servers: str, topic: str) -> Took:
-    """Carries work out in a new process."""
-    context = multiprocessing.get_context("spawn")
-    with context.Pool(1) as pool:
-        return pool.apply(_measured, (work, servers, topic))
+def in_a_process(work: str, servers: str, topic: str) -> Took:
+    """Carries work out in a new process, which imports nothing else."""
+    asked = [sys.executable, str(Path(__file__)), work, servers, topic]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    return Took(**json.loads(done.stdout))
 
 
-def _measured(work: Callable[[str, str, Path], int], servers: str, topic: str) -> Took:
+def main(work: str, servers: str, topic: str) -> None:
+    """What the new process does: prints what it took."""
     folder = Path(tempfile.mkdtemp(prefix="backfill-capture-"))
     try:
         begun = time.monotonic()
-        records = work(servers, topic, folder)
+        records = WORK[work](servers, topic, folder)
         seconds = time.monotonic() - begun
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return Took(seconds=seconds, records=records, peak_mib=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+    print(json.dumps({"seconds": seconds, "records": records, "peak_mib": peak_mib(os.getpid())}))
+
+
+WORK: Mapping[str, Callable[[str, str, Path], int]] = {"plain": plain, "captured": captured}
 
 
 def fill(broker: Broker, topic: str, records: int) -> None:
@@ -121,32 +126,47 @@ def fill(broker: Broker, topic: str, records: int) -> None:
     producer.flush(300)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=3_000_000)
-    parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args(arguments)
+def measure(*, records: int, rounds: int) -> Sequence[Figure]:
+    """The figures of a topic with so many records, and of one with a tenth of them."""
     with running_broker() as broker:
         large, small = "events.large", "events.small"
-        fill(broker, large, given.records)
-        fill(broker, small, given.records // 10)
-        ratios, peaks = [], {}
-        for _ in range(given.rounds):
-            bare, ours = (in_a_process(each, broker.servers, large) for each in (plain, captured))
-            little = in_a_process(captured, broker.servers, small)
-            assert bare.records == ours.records == given.records, (bare, ours)
-            ratios.append(bare.seconds / ours.seconds)
-            peaks = {"plain client": bare.peak_mib, "capture": ours.peak_mib, "a tenth captured": little.peak_mib}
-            pace = ", ".join(
-                f"{name} {each.records / each.seconds:,.0f}/s" for name, each in (("plain", bare), ("capture", ours))
-            )
-            print(f"{pace}: {ratios[-1]:.2f} of the plain client; peaks in MiB: {peaks}", flush=True)
-        print(
-            f"throughput, median of {len(ratios)} pairs: {statistics.median(ratios):.2f} of the plain client (goal 0.8)"
-        )
-        print(f"memory at ten times the records: {peaks['capture'] / peaks['a tenth captured']:.2f} (goal 1.0)")
+        fill(broker, large, records)
+        fill(broker, small, records // 10)
+        found: dict[str, list[Took]] = {}
+        for _ in range(rounds):
+            for name, work, topic in (
+                ("plain", "plain", large),
+                ("ours", "captured", large),
+                ("little", "captured", small),
+            ):
+                found.setdefault(name, []).append(took := in_a_process(work, broker.servers, topic))
+                print(f"{took.records / took.seconds:12,.0f} records/s, peak {took.peak_mib:,} MiB  {name}", flush=True)
+    assert {took.records for name in ("plain", "ours") for took in found[name]} == {records}, found
+    pace = {name: [took.records / took.seconds for took in each] for name, each in found.items()}
+    peak = {name: [took.peak_mib for took in each] for name, each in found.items()}
+    of = f"{records:,} records of 200 bytes"
+    return [
+        Figure(
+            name="B12",
+            what=f"records a second, a capture of {of}",
+            against="a plain client's dump of the values",
+            measured=pace["ours"],
+            base=pace["plain"],
+            goal=0.8,
+            at_least=True,
+        ),
+        Figure(name="B12", what=f"a capture of {of}", measured=pace["ours"], unit="records/s"),
+        Figure(name="B12", what="its peak of memory", measured=peak["ours"], unit="MiB"),
+        Figure(
+            name="B12",
+            what="its peak of memory",
+            against="with a tenth of the records",
+            measured=peak["ours"],
+            base=peak["little"],
+            goal=1.3,
+        ),
+    ]
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

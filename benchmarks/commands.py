@@ -1,7 +1,5 @@
 """B8 and B10: how long people wait for commands.
 
-    .venv/bin/python benchmarks/commands.py [--rounds 3] [--cases 400]
-
 B8 is the time from the start of `backfill run` to the first task of Spark, by Spark's own log of events, with a Spark
 of its own and with the server of `backfill up`. B10 is what one corrected event costs until the third table has it:
 land it and build its day, plan what depends on it, compute, agree, publish, follow, and ask for the audit and the
@@ -10,13 +8,10 @@ report. Cold is a process for every command, served the same with the server, wa
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, Watch
-from small_world import SILVER, World, opened, output
+from small_world import SILVER, World, output
 from typer.testing import CliRunner
 
 from backfill_assets.main import app
@@ -46,22 +41,6 @@ OF_SERVER = {"BACKFILL_SPARK_MEMORY": "3g"}
 
 Run = Callable[..., str]
 """Runs a command of the command line, and returns what it printed."""
-
-
-def main() -> None:
-    """Measures, and prints the figures as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cases", type=int, default=400)
-    asked = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="backfill-commands-"))
-    try:
-        with opened(folder / "made-up") as world:
-            figures = [*first_tasks(world, rounds=asked.rounds)]
-        figures += small_restatements(folder, cases=asked.cases, rounds=asked.rounds)
-    finally:
-        shutil.rmtree(folder)
-    print(json.dumps({"load": os.getloadavg(), "figures": [figure.document for figure in figures]}, indent=2))
 
 
 def first_tasks(world: World, *, rounds: int) -> Sequence[Figure]:
@@ -95,9 +74,12 @@ def first_tasks(world: World, *, rounds: int) -> Sequence[Figure]:
                 run(alone, {})
                 run(server, of_server)
     return [
-        Figure(name="B8", what="the first task, with a Spark of its own", seconds=watch.seconds[alone]),
+        Figure(name="B8", what="the first task, with a Spark of its own", measured=watch.seconds[alone]),
         Figure(
-            name="B8", what="the first task, with a server that stays up", seconds=watch.seconds[server], goal=CONNECTED
+            name="B8",
+            what="the first task, with a server that stays up",
+            measured=watch.seconds[server],
+            goal=CONNECTED,
         ),
     ]
 
@@ -132,7 +114,7 @@ def small_restatements(folder: Path, *, cases: int, rounds: int) -> Sequence[Fig
     parts = [name for name in watch.seconds if not name.startswith("started")]
     goals = {"cold: everything": COLD, "served: everything": WARM, "warm: everything": WARM}
     return [
-        Figure(name="B10", what=f"one corrected event, {name}", seconds=watch.seconds[name], goal=goals.get(name))
+        Figure(name="B10", what=f"one corrected event, {name}", measured=watch.seconds[name], goal=goals.get(name))
         for name in parts
     ]
 
@@ -220,7 +202,3 @@ def _printed(words: Sequence[str], environment: Mapping[str, str]) -> str:
     if done.returncode:
         raise RuntimeError(f"backfill {' '.join(words)}: {done.stdout}{done.stderr}")
     return done.stdout
-
-
-if __name__ == "__main__":
-    main()

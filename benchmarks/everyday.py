@@ -1,23 +1,17 @@
 """B11: how long the commands that look after a home take when it has years of days.
 
-    .venv/bin/python benchmarks/everyday.py [--days 3650] [--rounds 3]
-    .venv/bin/python benchmarks/everyday.py --home FOLDER --domain MODULE --first-day DAY
-
 Makes a home whose source and derived table have that many days, and asks each command as a person does: in a process of
 its own, with a Spark server that stays, because `check` computes every transform over no rows. A figure of its own is
-the processor time of that process, which says more on a machine that does other work. With `--home` nothing is made:
-the commands are asked of a home that is there.
+the processor time of that process, which says more on a machine that does other work.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,29 +19,11 @@ from pathlib import Path
 
 from figures import Figure, Watch
 from restatements import governed, planned
-from small_world import FIRST_DAY, SILVER, World, opened, output
+from small_world import FIRST_DAY, SILVER, World, output
 
 BACKFILL = Path(sys.executable).with_name("backfill")
 COMMANDS = (("status",), ("report",), ("check",), ("audit", "--quick"), ("vacuum", "--dry-run"))
 GOAL_S = 2.0
-
-
-def main() -> None:
-    """Measures, and prints the figures as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--days", type=int, default=3_650)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--home", type=Path)
-    parser.add_argument("--domain", default="bench_domain")
-    parser.add_argument("--first-day", default=FIRST_DAY.isoformat())
-    asked = parser.parse_args()
-    if asked.home:
-        environment = environment_of(asked.home, asked.domain, asked.first_day)
-        figures = asked_of(environment, what=asked.home.name, rounds=asked.rounds)
-    else:
-        with tempfile.TemporaryDirectory(prefix="backfill-everyday-") as folder, opened(Path(folder)) as world:
-            figures = measure(world, days=asked.days, rounds=asked.rounds)
-    print(json.dumps({"load": os.getloadavg(), "figures": [figure.document for figure in figures]}, indent=2))
 
 
 def measure(world: World, *, days: int, rounds: int) -> Sequence[Figure]:
@@ -83,8 +59,8 @@ def asked_of(environment: Mapping[str, str], *, what: str, rounds: int) -> Seque
         figure
         for name in names
         for figure in (
-            Figure(name="B11", what=f"{name}, {what}", seconds=wall.seconds[name], goal=GOAL_S),
-            Figure(name="B11", what=f"{name}, {what}: its own processor time", seconds=own.seconds[name]),
+            Figure(name="B11", what=f"{name}, {what}", measured=wall.seconds[name], goal=GOAL_S),
+            Figure(name="B11", what=f"{name}, {what}: its own processor time", measured=own.seconds[name]),
         )
     ]
 
@@ -111,7 +87,3 @@ def _answered(environment: Mapping[str, str], words: Sequence[str], wall: Watch,
     own.seconds.setdefault(name, []).append(used)
     print(f"{took:8.2f} s, {used:6.2f} s of the processor  {' '.join(words)}", flush=True)
     return done.stdout
-
-
-if __name__ == "__main__":
-    main()

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-from backfill_assets.core.session_settings import present_versions
 
 
 @dataclass(kw_only=True)
@@ -57,6 +56,14 @@ def processor_seconds() -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def peak_mib(pid: int) -> int:
+    """The peak resident memory of a process since it began its program; read from /proc, so on Linux only."""
+    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) // 1024
+    return 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
     """One line of the results.
@@ -64,23 +71,27 @@ class Figure:
     Attributes:
         name: Such as `B1`.
         what: What was measured.
-        against: What it is divided by, which was measured in the same run, in turns with it; empty for plain seconds.
-        seconds: Of what was measured.
+        against: What it is divided by, which was measured in the same run, in turns with it; empty for plain values.
+        measured: Of what was measured, one for each round.
         base: Of the other.
-        goal: The greatest median that is aimed at: a ratio, or seconds where there is no other; None without a goal.
+        goal: The greatest median that is aimed at, or the least one where it is `at_least`; None without a goal.
+        at_least: Whether more is better.
+        unit: Of plain values.
     """
 
     name: str
     what: str
     against: str = ""
-    seconds: Sequence[float]
+    measured: Sequence[float]
     base: Sequence[float] = ()
     goal: float | None = None
+    at_least: bool = False
+    unit: str = "s"
 
     @property
     def values(self) -> Sequence[float]:
-        """The ratios of the pairs, or the seconds."""
-        return [a / b for a, b in zip(self.seconds, self.base, strict=True)] if self.against else self.seconds
+        """The ratios of the pairs, or the plain values."""
+        return [a / b for a, b in zip(self.measured, self.base, strict=True)] if self.against else self.measured
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -89,25 +100,29 @@ class Figure:
             "name": self.name,
             "what": self.what,
             "against": self.against or None,
-            "unit": "ratio" if self.against else "seconds",
+            "unit": "" if self.against else self.unit,
             "minimum": round(min(self.values), 3),
             "median": round(statistics.median(self.values), 3),
+            "maximum": round(max(self.values), 3),
             "goal": self.goal,
-            "seconds": [round(value, 3) for value in self.seconds],
-            "base_seconds": [round(value, 3) for value in self.base],
+            "at_least": self.at_least,
+            "measured": [round(value, 3) for value in self.measured],
+            "base": [round(value, 3) for value in self.base],
         }
 
 
 def ratio(name: str, watch: Watch, what: str, against: str, *, goal: float | None = None, leave_out: int = 0) -> Figure:
     """What a watch measured of two acts, as a figure; the first pairs can be left out, which warm up."""
-    seconds, base = watch.seconds[what][leave_out:], watch.seconds[against][leave_out:]
-    return Figure(name=name, what=what, against=against, seconds=seconds, base=base, goal=goal)
+    measured, base = watch.seconds[what][leave_out:], watch.seconds[against][leave_out:]
+    return Figure(name=name, what=what, against=against, measured=measured, base=base, goal=goal)
 
 
-def processor_ratio(name: str, watch: Watch, what: str, against: str, *, leave_out: int = 0) -> Figure:
+def processor_ratio(
+    name: str, watch: Watch, what: str, against: str, *, goal: float | None = None, leave_out: int = 0
+) -> Figure:
     """The same of processor seconds, which other work on the machine changes less."""
-    seconds, base = watch.processor[what][leave_out:], watch.processor[against][leave_out:]
-    return Figure(name=name, what=f"{what}: processors", against=against, seconds=seconds, base=base)
+    measured, base = watch.processor[what][leave_out:], watch.processor[against][leave_out:]
+    return Figure(name=name, what=f"{what}: processors", against=against, measured=measured, base=base, goal=goal)
 
 
 def in_turns(rounds: int, *acts: Callable[[], None]) -> None:
@@ -117,10 +132,10 @@ def in_turns(rounds: int, *acts: Callable[[], None]) -> None:
             act()
 
 
-def results(figures: Sequence[Figure], *, size: str, rounds: int, spark: Any) -> Mapping[str, Any]:
-    """The results of a run, with the machine, the versions and the time."""
+def results(figures: Sequence[Figure], *, size: str, rounds: int) -> Mapping[str, Any]:
+    """What one benchmark has found, with the machine, the versions and the time."""
     return {
-        "measured_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "measured_at": datetime.now(UTC).isoformat(timespec="minutes"),
         "size": size,
         "rounds": rounds,
         "machine": {
@@ -129,38 +144,85 @@ def results(figures: Sequence[Figure], *, size: str, rounds: int, spark: Any) ->
             "architecture": platform.machine(),
             "load_at_the_end": [round(value, 1) for value in os.getloadavg()],
         },
-        "versions": dict(present_versions(spark)),
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("backfill-assets", "pyspark")},
+        },
         "figures": [figure.document for figure in figures],
     }
 
 
-def write(found: Mapping[str, Any], folder: Path) -> None:
-    """Writes the results as JSON and as a table."""
+def kept(folder: Path) -> dict[str, Any]:
+    """What was found before, by benchmark."""
+    path = folder / "results.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def write(found: Mapping[str, Mapping[str, Any]], folder: Path, titles: Mapping[str, str]) -> None:
+    """Writes the newest results of every benchmark as JSON and as a page."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
-    (folder / "RESULTS.md").write_text(as_table(found), encoding="utf-8")
+    in_order = {name: found[name] for name in titles if name in found}
+    (folder / "results.json").write_text(json.dumps(in_order, indent=2) + "\n", encoding="utf-8")
+    (folder / "RESULTS.md").write_text(as_page(in_order, titles), encoding="utf-8")
 
 
-def as_table(found: Mapping[str, Any]) -> str:
-    """The results as a Markdown page."""
-    machine = found["machine"]
-    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+def as_page(found: Mapping[str, Mapping[str, Any]], titles: Mapping[str, str]) -> str:
+    """The results as a Markdown page: what has a goal, then every benchmark."""
     lines = [
         "# Results of the benchmarks",
         "",
-        f"Written by `make bench SIZE={found['size']}` with {found['rounds']} rounds at "
-        f"{found['measured_at']}, on {machine['cpus']} CPUs ({machine['architecture']}) and {machine['memory_gib']} "
-        f"GiB, with {versions}. The load averages were {', '.join(map(str, machine['load_at_the_end']))} at the end. "
-        "Pairs are measured in turns, so the ratios say more than the seconds.",
+        "Written by `make bench`, never by hand. A ratio is of pairs that were measured in turns in one run, so it "
+        "says more than seconds do, and processor seconds say more than those of a clock where other work runs beside. "
+        "Why goals are not reached is in [PROFILES.md](PROFILES.md).",
         "",
-        "| | measured | against | minimum | median | goal |",
-        "|---|---|---|---:|---:|---:|",
+        "| | measured | against | goal | median | |",
+        "|---|---|---|---:|---:|---|",
     ]
-    for each in found["figures"]:
-        unit = "" if each["unit"] == "ratio" else " s"
-        goal = "" if each["goal"] is None else f"{each['goal']:g}{unit}"
-        lines.append(
-            f"| {each['name']} | {each['what']} | {each['against'] or ''} | {each['minimum']:g}{unit} | "
-            f"{each['median']:g}{unit} | {goal} |"
-        )
+    for result in found.values():
+        for each in result["figures"]:
+            if each["goal"] is not None:
+                lines.append(
+                    f"| {each['name']} | {each['what']} | {each['against'] or ''} | "
+                    f"{'at least ' if each['at_least'] else ''}{_value(each, 'goal')} | {_value(each, 'median')} | "
+                    f"{'reached' if _is_reached(each) else '**not reached**'} |"
+                )
+    for name, result in found.items():
+        lines += ["", f"## {name}: {titles[name]}", "", _circumstances(result), "", *as_table(result["figures"])]
     return "\n".join([*lines, ""])
+
+
+def as_table(figures: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Figures as a table of Markdown; the parts of a run, a line each run, below it."""
+    parts: dict[str, list[str]] = {}
+    lines = ["| measured | against | minimum | median | maximum |", "|---|---|---:|---:|---:|"]
+    for each in figures:
+        if each["name"] == "B6":
+            run, _, part = each["what"].partition(": ")
+            parts.setdefault(run, []).append(f"{part} {each['median']:.1%}")
+            continue
+        values = " | ".join(_value(each, name) for name in ("minimum", "median", "maximum"))
+        lines.append(f"| {each['what']} | {each['against'] or ''} | {values} |")
+    for run, shares in parts.items():
+        lines += ["", f"Where the time of *{run}* goes (B6): {', '.join(shares)}."]
+    return lines
+
+
+def _value(each: Mapping[str, Any], name: str) -> str:
+    unit = f" {each['unit']}" if each["unit"] else ""
+    value = each[name]
+    return f"{value:,.0f}{unit}" if value >= 100 else f"{value:.3g}{unit}"
+
+
+def _is_reached(each: Mapping[str, Any]) -> bool:
+    return bool(each["median"] >= each["goal"] if each["at_least"] else each["median"] <= each["goal"])
+
+
+def _circumstances(result: Mapping[str, Any]) -> str:
+    machine = result["machine"]
+    versions = ", ".join(f"{name} {each}" for name, each in result["versions"].items())
+    rounds = f"{result['rounds']} round{'s' if result['rounds'] > 1 else ''}"
+    return (
+        f"`SIZE={result['size']}`, {rounds}, {result['measured_at']}; {machine['cpus']} CPUs "
+        f"({machine['architecture']}), {machine['memory_gib']} GiB; {versions}; load averages at the end "
+        f"{', '.join(map(str, machine['load_at_the_end']))}."
+    )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from figures import Figure, Watch
+from figures import Figure, Watch, peak_mib
 from restatements import governed, planned
 from small_world import SILVER, World, output
 
@@ -26,7 +26,7 @@ def measure(world: World, *, items: int, times: Sequence[int]) -> Sequence[Figur
         seconds = [taken / million for taken in watch.seconds["restatement"]]
         memory = ", ".join(f"{name} {peak:,} MiB" for name, peak in peaks().items())
         figures.append(
-            Figure(name="B5", what=f"per million rows, of {rows * DAYS:,} (peak so far: {memory})", seconds=seconds)
+            Figure(name="B5", what=f"per million rows, of {rows * DAYS:,} (peak so far: {memory})", measured=seconds)
         )
     return figures
 
@@ -39,11 +39,3 @@ def peaks() -> dict[str, int]:
         if "Name:\tjava" in text and f"PPid:\t{os.getpid()}\n" in text:
             found["jvm"] = peak_mib(int(status.parent.name))
     return found
-
-
-def peak_mib(pid: int) -> int:
-    """The peak resident memory of a process."""
-    for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) // 1024
-    return 0

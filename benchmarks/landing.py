@@ -1,6 +1,4 @@
-"""What does landing cost? Small files in one call and after thousands of others, and one large file against bare Spark.
-
-    .venv/bin/python -m benchmarks.landing --size small
+"""B7: what landing costs, of small files in one call and after thousands of others, and of one large file.
 
 Makes up days of events, a file each, and lands them in one Spark session:
 
@@ -14,125 +12,66 @@ Absolute times vary from machine to machine; the ratios, measured in one run, ar
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import os
 import shutil
-import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import closing
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+from figures import Figure, Watch, ratio
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.settings import Settings
-from backfill_assets.core.spark import open_spark
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, landing_room
 
 FIRST = date(2014, 1, 1)
 RECORDS_OF_A_DAY = 150
+BARE, LANDING = "bare Spark", "landing"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Size:
-    """How much is landed.
-
-    Attributes:
-        files: Small files in one call.
-        records: Of the large file.
-        rounds: How often it is landed and loaded, in turns.
-    """
-
-    files: int
-    records: int
-    rounds: int
-
-
-SIZES = {
-    "small": Size(files=60, records=50_000, rounds=1),
-    "full": Size(files=3_650, records=3_000_000, rounds=3),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A result.
-
-    Attributes:
-        name: What was measured.
-        value: The number.
-        unit: What it counts.
-        goal: What it is to be, in words.
-    """
-
-    name: str
-    value: float
-    unit: str
-    goal: str
-
-
-def main(arguments: Sequence[str] | None = None) -> Sequence[Figure]:
-    """Measures, prints, and gives the figures."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--size", choices=sorted(SIZES), default="small")
-    parser.add_argument("--json", action="store_true")
-    for name in ("files", "records", "rounds"):
-        parser.add_argument(f"--{name}", type=int)
-    given = parser.parse_args(arguments)
-    named = {name: getattr(given, name) for name in ("files", "records", "rounds") if getattr(given, name)}
-    size = Size(**{**asdict(SIZES[given.size]), **named})
-    home = Path(tempfile.mkdtemp(prefix="backfill-landing-"))
-    settings = Settings.from_environment({**os.environ, "BACKFILL_HOME": str(home)})
-    spark = open_spark(settings)
-    try:
-        figures = measure(spark, settings, home, size)
-    finally:
-        spark.stop()
-        shutil.rmtree(home, ignore_errors=True)
-    if given.json:
-        print(json.dumps([asdict(figure) for figure in figures], indent=2))
-    else:
-        for figure in figures:
-            print(f"{figure.value:12,.2f} {figure.unit:10} {figure.name}  (goal: {figure.goal})")
-    return figures
-
-
-def measure(spark: SparkSession, settings: Settings, home: Path, size: Size) -> list[Figure]:
-    """All figures."""
+def measure(spark: SparkSession, home: Path, *, files: int, records: int, rounds: int) -> Sequence[Figure]:
+    """The figures of so many small files, and of one file with so many records that lands so often."""
     figures: list[Figure] = []
-    with landing_room(spark, settings, system_clock) as room:
-        figures += small_files(room, size)
-    large = home / "large"
-    settings = Settings.from_environment({**os.environ, "BACKFILL_HOME": str(large)})
-    with landing_room(spark, settings, system_clock) as room:
-        figures += large_file(room, size)
+    for name, act in (
+        ("small", lambda room: small_files(room, files)),
+        ("large", lambda room: large_file(room, records, rounds)),
+    ):
+        settings = Settings.from_environment({**os.environ, "BACKFILL_HOME": str(home / name)})
+        with landing_room(spark, settings, system_clock) as room:
+            figures += act(room)
     return figures
 
 
 # ------------------------------------------------------------------------------------------------------- small files
 
 
-def small_files(room: LandingRoom, size: Size) -> Iterator[Figure]:
+def small_files(room: LandingRoom, files: int) -> Iterator[Figure]:
     """A file a day: the first ten, one alone, all others in one call, one alone again."""
-    paths = [small_file(room, number) for number in range(size.files + 12)]
+    paths = [small_file(room, number) for number in range(files + 12)]
     room.land_paths(paths[:10])
-    tenth = seconds(lambda: room.land_paths([paths[10]]))
-    tenth = min(tenth, seconds(lambda: room.land_paths([paths[11]])))
+    early = [seconds(lambda path=path: room.land_paths([path])) for path in paths[10:12]]  # type: ignore[misc]
     took = seconds(lambda: room.land_paths(paths[12:]))
-    yield Figure(name=f"{size.files} files in one call", value=size.files / took, unit="files/s", goal="20 or more")
-    alone = [small_file(room, size.files + 12 + number) for number in range(2)]
-    last = min(seconds(lambda path=path: room.land_paths([path])) for path in alone)  # type: ignore[misc]
-    yield Figure(name="one file alone, when ten are there", value=tenth, unit="s", goal="none")
     yield Figure(
-        name=f"one file alone, when {size.files} are there / when ten are", value=last / tenth, unit="times", goal="1"
+        name="B7", what=f"{files:,} files in one call", measured=[files / took], unit="files/s", goal=20, at_least=True
+    )
+    alone = [small_file(room, files + 12 + number) for number in range(2)]
+    late = [seconds(lambda path=path: room.land_paths([path])) for path in alone]  # type: ignore[misc]
+    yield Figure(name="B7", what="one file alone, when ten are there", measured=early)
+    yield Figure(
+        name="B7",
+        what=f"one file alone, when {files:,} are there",
+        against="when ten are there",
+        measured=[min(late)],
+        base=[min(early)],
+        goal=1.2,
     )
 
 
@@ -148,31 +87,29 @@ def small_file(room: LandingRoom, number: int) -> Path:
 # ---------------------------------------------------------------------------------------------------- one large file
 
 
-def large_file(room: LandingRoom, size: Size) -> Iterator[Figure]:
+def large_file(room: LandingRoom, records: int, rounds: int) -> Iterator[Figure]:
     """One file of a year, landed and built as bronze rows, against scripts that write the same rows by day."""
-    found: dict[str, list[float]] = {}
-    for number in range(size.rounds + 1):  # the first one warms up
-        path = written_by_spark(room, size.records, number)
+    watch = Watch()
+    for number in range(rounds + 1):  # the first one warms up
+        path = written_by_spark(room, records, number)
         target = room.inbox / f"bare-{number}"
         for name, act in scripts(room, path, target).items():
-            taken = seconds(act)
-            if number:
-                found.setdefault(name, []).append(taken)
+            with watch.on(name):
+                act()
         shutil.rmtree(target, ignore_errors=True)
-    medians = {name: statistics.median(each) for name, each in found.items()}
-    bare = medians.pop("bare Spark")
-    records = f"{size.records:,} records in one file"
-    yield Figure(name=f"{records}: bare Spark load", value=bare, unit="s", goal="none")
-    for name, taken in medians.items():
-        goal = "1.5 or less" if name == "landing" else "none"
-        yield Figure(name=f"{records}: {name} / bare Spark load", value=taken / bare, unit="times", goal=goal)
+    of = f" of a file of {records:,} records"
+    for name in watch.seconds:
+        if name != BARE:
+            goal = 1.5 if name == LANDING else None
+            found = ratio("B7", watch, name, BARE, goal=goal, leave_out=1)
+            yield replace(found, what=found.what + of)
 
 
 def scripts(room: LandingRoom, path: Path, target: Path) -> dict[str, Callable[[], object]]:
     """What is measured in turns."""
     found: dict[str, Callable[[], object]] = {
-        "bare Spark": lambda: bare_spark(room.spark, path, target),
-        "landing": lambda: room.land_paths([path]),
+        BARE: lambda: bare_spark(room.spark, path, target),
+        LANDING: lambda: room.land_paths([path]),
     }
     if (duckdb := installed("duckdb")) is not None:
         found["DuckDB"] = lambda: bare_duckdb(duckdb, path, target.with_suffix(".duckdb"))
@@ -224,18 +161,6 @@ def installed(name: str) -> Any | None:
 
 def seconds(act: Callable[[], object]) -> float:
     """How long it takes."""
-    with _watch() as took:
-        act()
-    return took[0]
-
-
-@contextmanager
-def _watch() -> Iterator[list[float]]:
-    took: list[float] = []
     began = time.perf_counter()
-    yield took
-    took.append(time.perf_counter() - began)
-
-
-if __name__ == "__main__":
-    main()
+    act()
+    return time.perf_counter() - began

@@ -1,29 +1,24 @@
-"""Does the memory of the driver grow with rows? The peaks of a run with so many rows a day, and with ten times as many.
-
-    .venv/bin/python benchmarks/memory.py [--items 20000] [--times 1,10] [--here]
+"""B5, of the driver: whether its memory grows with rows.
 
 The computation is on a standalone master with two workers, so that what the driver holds is told from what executors
-compute with; `--here` measures Spark on this machine, where both share one heap. The heap is what is still in use after
+compute with. The heap is what is still in use after
 garbage was collected, which is asked for twice a second; of Python it is the resident memory.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event, Thread
 
-from figures import Watch
-from growth import DAYS, peak_mib
+from figures import Figure, Watch, peak_mib
+from growth import DAYS
 from pyspark.sql import SparkSession
 from restatements import governed, planned
-from small_world import SILVER, World, opened, output
+from small_world import SILVER, opened, output
 
 from backfill_assets_tests.support.clusters import standalone
 
@@ -67,37 +62,40 @@ def watched(spark: SparkSession) -> Iterator[Peaks]:
         peaks.python = peak_mib(os.getpid())
 
 
-def measure(world: World, *, items: int, times: Sequence[int]) -> Iterator[tuple[int, Peaks]]:
-    """The rows of a restatement and its peaks, for each multiple of the rows; every row of it differs."""
-    for factor in times:
-        rows = items * factor
-        with world.home(f"memory-{factor}", days=DAYS, items=lambda _, rows=rows: rows) as ws:
-            governed(ws, Watch(), planned(ws, SILVER, output(DAYS), "1.0.0"), "first")
-            with watched(ws.spark()) as peaks:
-                governed(ws, Watch(), planned(ws, SILVER, output(DAYS), "3.0.0"), "restatement")
-        yield rows * DAYS, peaks
+def measure(folder: Path, *, items: int, times: Sequence[int]) -> Sequence[Figure]:
+    """The peaks of a restatement of which every row differs, for each multiple of its rows, against the first."""
+    found: dict[int, Peaks] = {}
+    with standalone(folder, ()) as environment, _set(environment), opened(folder / "made-up") as world:
+        for factor in times:
+            rows = items * factor
+            with world.home(f"memory-{factor}", days=DAYS, items=lambda _, rows=rows: rows) as ws:
+                governed(ws, Watch(), planned(ws, SILVER, output(DAYS), "1.0.0"), "first")
+                with watched(ws.spark()) as peaks:
+                    governed(ws, Watch(), planned(ws, SILVER, output(DAYS), "3.0.0"), "restatement")
+            found[rows * DAYS] = peaks
+    (first, base), *_ = found.items()
+    figures: list[Figure] = []
+    for rows, peaks in found.items():
+        for name, value, of_first in (
+            ("Python's memory", peaks.python, base.python),
+            ("Java's heap in use after garbage was collected", peaks.heap, base.heap),
+        ):
+            what = f"driver, {rows:,} rows: {name}"
+            figures.append(Figure(name="B5", what=what, measured=[value], unit="MiB"))
+            if rows != first:
+                against = f"{first:,} rows"
+                figures.append(
+                    Figure(name="B5", what=what, against=against, measured=[value], base=[of_first], goal=1.3)
+                )
+    return figures
 
 
-def main() -> None:
-    """Measures and prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--items", type=int, default=20_000, help="rows of a day, once")
-    parser.add_argument("--times", default="1,10", help="by what they are multiplied")
-    parser.add_argument("--here", action="store_true", help="no cluster: driver and executor are one process")
-    asked = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="backfill-memory-"))
+@contextmanager
+def _set(environment: Mapping[str, str]) -> Iterator[None]:
+    before = dict(os.environ)
+    os.environ.update(environment)
     try:
-        with ExitStack() as stack:
-            if not asked.here:
-                os.environ.update(stack.enter_context(standalone(home, ())))
-            world = stack.enter_context(opened(home / "made-up"))
-            found = list(measure(world, items=asked.items, times=[*map(int, asked.times.split(","))]))
+        yield
     finally:
-        shutil.rmtree(home)
-    print("| rows | Python, resident | heap in use after garbage is collected | samples |\n|---:|---:|---:|---:|")
-    for rows, peaks in found:
-        print(f"| {rows:,} | {peaks.python:,} MiB | {peaks.heap:,} MiB | {peaks.samples} |")
-
-
-if __name__ == "__main__":
-    main()
+        os.environ.clear()
+        os.environ.update(before)

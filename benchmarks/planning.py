@@ -1,6 +1,4 @@
-"""How long does planning take over ten years of days, and how long finding what is stale?
-
-    .venv/bin/python benchmarks/planning.py
+"""B4: how long planning takes over ten years of days, and how long finding what is stale.
 
 Makes up 30 tables in layers, each derived one reading two tables of the layer above over a window of 90 days, all built
 for ten years of days; first in memory, then in a SQLite ledger filled for it; in ten runs per table, and for staleness
@@ -9,8 +7,6 @@ in 120 small ones as well. Every figure is to stay below one second. Nothing is 
 
 from __future__ import annotations
 
-import argparse
-import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,9 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from figures import Figure
 from made_up import CODE, DIGEST_OF_CHANGED, NOW, OTHER_CODE, Size, World, filled_ledger, made_up
-from rich.console import Console
-from rich.table import Table
 from sqlalchemy import update
 
 from backfill_assets.ledger.connection import connect_engine
@@ -36,8 +31,8 @@ from backfill_assets.staleness.decide import Present, Staleness, find_stale
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
-    """One line of the result."""
+class Timed:
+    """The best seconds of a question, where it was asked, and what it found."""
 
     what: str
     where: str
@@ -45,32 +40,16 @@ class Figure:
     found: str
 
 
-def main() -> None:
-    """Measures, and prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (
-        ("layers", 10),
-        ("days", 3_650),
-        ("window-days", 90),
-        ("runs-per-table", 10),
-        ("runs-with-small-ones", 120),
-    ):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    size = Size(**vars(parser.parse_args()))
-    with tempfile.TemporaryDirectory(prefix="backfill-planning-") as folder:
-        report(measure(size, Path(folder)), Console())
-
-
-def report(figures: Sequence[Figure], console: Console) -> None:
-    """Prints the figures."""
-    table = Table("what", "where", "ms", "found", box=None, header_style="dim")
-    for figure in figures:
-        table.add_row(figure.what, figure.where, f"{figure.seconds * 1000:,.0f}", figure.found)
-    console.print(table)
-
-
 def measure(size: Size, folder: Path) -> Sequence[Figure]:
-    """Every figure, in memory and through a ledger in the folder."""
+    """The figures, each with what was found."""
+    return [
+        Figure(name="B4", what=f"{each.what}, {each.where}: {each.found}", measured=[each.seconds], goal=1)
+        for each in timings(size, folder)
+    ]
+
+
+def timings(size: Size, folder: Path) -> Sequence[Timed]:
+    """Every question, in memory and through a ledger in the folder."""
     world = made_up(size)
     figures = [*in_memory(world)]
     with filled_ledger(world, folder / "few-runs.db") as (ledger, url):
@@ -86,7 +65,7 @@ def measure(size: Size, folder: Path) -> Sequence[Figure]:
 # ------------------------------------------------------------------------------------------------------- measured
 
 
-def in_memory(world: World) -> Iterator[Figure]:
+def in_memory(world: World) -> Iterator[Timed]:
     """Planning alone, without a database."""
     accepted = {name: frozenset(days) for name, days in world.built.items()}
     for what, changed in changes(world):
@@ -99,7 +78,7 @@ def in_memory(world: World) -> Iterator[Figure]:
     yield from staleness_in_memory(world)
 
 
-def staleness_in_memory(world: World) -> Iterator[Figure]:
+def staleness_in_memory(world: World) -> Iterator[Timed]:
     """Staleness alone, without a database."""
     runs = world.size.runs_per_table
     yield timed(
@@ -130,7 +109,7 @@ def reading(ledger: Ledger, act: Callable[[LedgerState], Any]) -> Callable[[], A
     return read
 
 
-def through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Figure]:
+def through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Timed]:
     """The same, reading what is accepted from a ledger."""
     for what, changed in changes(world):
         yield timed(
@@ -152,7 +131,7 @@ def through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Figure]:
     yield from staleness_through_ledger(world, ledger, url)
 
 
-def staleness_through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Figure]:
+def staleness_through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Timed]:
     """Staleness, with bases read from a ledger."""
 
     def everything(state: LedgerState) -> Sequence[Staleness]:
@@ -165,14 +144,14 @@ def staleness_through_ledger(world: World, ledger: Ledger, url: str) -> Iterator
     yield timed(f"staleness, {runs} runs, one source day", "SQLite", reading(ledger, everything), said_stale)
 
 
-def timed(what: str, where: str, act: Callable[[], Any], say: Callable[[Any], str]) -> Figure:
+def timed(what: str, where: str, act: Callable[[], Any], say: Callable[[Any], str]) -> Timed:
     """The best of three."""
     taken = []
     for _ in range(3):
         began = time.perf_counter()
         result = act()
         taken.append(time.perf_counter() - began)
-    return Figure(what, where, min(taken), say(result))
+    return Timed(what, where, min(taken), say(result))
 
 
 def changes(world: World) -> Sequence[tuple[str, Sequence[date]]]:
@@ -254,7 +233,3 @@ def republish(world: World, url: str) -> None:
         of_day = (held.c.table_name == world.source, held.c.partition_date == middle(world))
         connection.execute(update(held).where(*of_day).values(files_digest=DIGEST_OF_CHANGED))
     engine.dispose()
-
-
-if __name__ == "__main__":
-    main()

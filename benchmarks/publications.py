@@ -27,7 +27,7 @@ def measure(world: World, *, partitions: Sequence[int], rounds: int) -> Sequence
         for act in ("publish", "roll back"):
             few, many = (f"{act} {count} partitions of {rows} rows" for rows in (FEW, MANY))
             goal = GOAL_365_S if count == 365 else None
-            figures.append(Figure(name="B2", what=few, seconds=watch.seconds[few], goal=goal))
+            figures.append(Figure(name="B2", what=few, measured=watch.seconds[few], goal=goal))
             figures.append(ratio("B2", watch, many, few))
             figures.append(ratio("B2", watch, few, f"Delta overwrites {count} partitions of {FEW} rows"))
     return figures

@@ -1,7 +1,5 @@
 """B1 on real data: the restatement of a quarter or a year of the traffic fines, measured against the bare script.
 
-    .venv/bin/python benchmarks/traffic_fines.py PATH/TO/traffic_fines [--span year]
-
 Lands and loads the whole log, publishes July to September 2006, or all of it, under 2.4.1, then in one warmed-up Spark
 session measures the bare script (read the same files, call the same transform, overwrite a folder per day) and the
 governed run (stage, gate, publish), in turns, several times; then the bare script and DuckDB (`by_hand`). Absolute
@@ -10,18 +8,13 @@ times vary from machine to machine; the ratio is the result.
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import shutil
-import tempfile
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
 import by_hand
 from figures import Figure, Watch
-from growth import peaks
 from restatements import bare, compared, governed, planned
 
 from backfill_assets.core.clock import system_clock
@@ -37,21 +30,6 @@ SPANS = {
     "year": (DayRange.inclusive(date(2006, 1, 1), date(2006, 12, 31)), 1.35),
 }
 """What is restated, and the goal."""
-
-
-def main() -> None:
-    """Runs the benchmark and prints a summary as JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("traffic_fines", type=Path)
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--span", choices=SPANS, default="quarter")
-    asked = parser.parse_args()
-    home = Path(tempfile.mkdtemp(prefix="backfill-benchmark-"))
-    try:
-        figures = measure(home, asked.traffic_fines, rounds=asked.rounds, span=asked.span)
-    finally:
-        shutil.rmtree(home)
-    print(json.dumps({"figures": [figure.document for figure in figures], "peak_mib": peaks()}, indent=2))
 
 
 def measure(home: Path, log: Path, *, rounds: int, span: str = "quarter") -> Sequence[Figure]:
@@ -74,7 +52,3 @@ def measure(home: Path, log: Path, *, rounds: int, span: str = "quarter") -> Seq
         return [*figures, *by_hand.measure(ws, SILVER, days, "3.1.0", rounds=rounds)]
     finally:
         ws.close()
-
-
-if __name__ == "__main__":
-    main()

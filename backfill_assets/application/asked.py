@@ -6,7 +6,7 @@ command that asked for one goes on with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,9 +100,11 @@ class AskedReplay(Asked):
         return replay_document(approve_replay(self.ws, self.name, by=by, note=note))
 
 
-ASKED: dict[str, type[AskedAct | AskedCapture | AskedReplay]] = {
-    "act-": AskedAct,
-    "cap-": AskedCapture,
-    "rep-": AskedReplay,
-}
-"""By how their ids begin."""
+def asked(ws: Workspace, name: str) -> AskedAct | AskedCapture | AskedReplay:
+    """What has an id that begins as these ids do."""
+    kinds: Mapping[str, type[AskedAct | AskedCapture | AskedReplay]] = {
+        "act": AskedAct,
+        "cap": AskedCapture,
+        "rep": AskedReplay,
+    }
+    return kinds[name.partition("-")[0]](ws, name)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from backfill_assets.application.asked import ASKED, AskedAct, AskedCapture, AskedReplay
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import resolve_outcomes, rollback_under_way, undone
@@ -21,22 +20,26 @@ from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve_run, approve_set, grounds_to_leave
 from backfill_assets.publication.publish import rollback_run
-from backfill_assets.report.captured import CaptureDocument
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
-from backfill_assets.report.replayed import ReplayDocument
 from backfill_assets.report.report import RunReport, run_report
 from backfill_assets.report.runs import RunSummary, interrupted, run_document
 from backfill_assets.report.set_report import SetReport, set_report
 from backfill_assets.report.sets import SetDocument, set_document
-from backfill_assets.report.table_acts import ActDocument
 from backfill_assets.restatements.errors import ReproducedOneByOne
 from backfill_assets.restatements.publish import is_outdated, publish_set
 from backfill_assets.restatements.undo import complete_rollback, rollback_set, rollback_with_dependents
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
+    # What moves rows is slow to import, and most of what is asked needs none of it.
+    from backfill_assets.application.asked import AskedAct, AskedCapture, AskedReplay
+    from backfill_assets.report.captured import CaptureDocument
+    from backfill_assets.report.replayed import ReplayDocument
+    from backfill_assets.report.table_acts import ActDocument
     from backfill_assets.upkeep.reproduce import ReproductionReport
+
+    NamedDocument = RunSummary | SetDocument | ActDocument | CaptureDocument | ReplayDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,16 +317,13 @@ def subject_of(ws: Workspace, name: str) -> Subject:
     return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
 
 
-Named = Subject | AskedAct | AskedCapture | AskedReplay
-"""What an id names that a person can ask about."""
-
-NamedDocument = RunSummary | SetDocument | ActDocument | CaptureDocument | ReplayDocument
-
-
-def named(ws: Workspace, name: str) -> Named:
+def named(ws: Workspace, name: str) -> Subject | AskedAct | AskedCapture | AskedReplay:
     """What has that id; its first request checks that the ledger has it."""
-    kind = next((kind for begins, kind in ASKED.items() if name.startswith(begins)), None)
-    return kind(ws, name) if kind else subject_of(ws, name)
+    if name.startswith(("act-", "cap-", "rep-")):
+        from backfill_assets.application.asked import asked
+
+        return asked(ws, name)
+    return subject_of(ws, name)
 
 
 def erase_samples(subject: Subject, *, by: str, reason: str) -> ErasedSamples:

@@ -51,8 +51,8 @@ def members_of(value: bytes, prefix: str) -> bytes | None:
     if not (inner.startswith(b"{") and inner.endswith(b"}")):
         return None
     members = inner[1:-1].strip(_SPACE)
-    # Otherwise what is no object does not become one by our own members, and no byte of it is lost: then landing says of
-    # the record what is wrong.
+    # Otherwise what is no object does not become one by our own members, and none of its bytes is lost: then landing
+    # says of the record what is wrong.
     is_changed = len(members) + len(b"{}") < len(value) or b"\n" in members or b"\r" in members
     if is_changed or not members or f'"{prefix}'.encode() in members:
         try:

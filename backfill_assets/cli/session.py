@@ -15,8 +15,9 @@ from backfill_assets.report.errors import NotGiven
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
+    from backfill_assets.application.asked import AskedAct, AskedCapture, AskedReplay
     from backfill_assets.application.recorder import Acting, Recorder
-    from backfill_assets.application.subjects import Named
+    from backfill_assets.application.subjects import Subject
     from backfill_assets.core.progress import Listener
     from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
@@ -112,7 +113,7 @@ class Session:
 
         return self._stack.enter_context(progress_listener(on, quiet=self.quiet))
 
-    def subject(self, name: str) -> Named:
+    def subject(self, name: str) -> Subject | AskedAct | AskedCapture | AskedReplay:
         """What has that id."""
         from backfill_assets.application.subjects import named
 

@@ -50,7 +50,7 @@ WHICH_WAY = PROJECT_ROOT / "docs" / "which-way.md"
 
 def with_shadow(explained: str) -> Domain:
     """The domain with the defective release live, and the present one as a version beside it."""
-    (table, monthly) = DOMAIN.derived
+    table, monthly = (DOMAIN.derived_table(name) for name in ("silver.case_sla_daily", "gold.sla_breach_monthly"))
     live_one = replace(table, releases=(table.release("2.4.1"), table.release("3.1.0")))
     version = live_one.beside(V3, version="3.1.0", explained=explained, clean_days=CLEAN_DAYS)
     return replace(DOMAIN, derived=(live_one, version, replace(monthly, inputs={"case_sla": live_one})))
