@@ -18,6 +18,7 @@ from pathlib import Path
 
 import captures
 import commands
+import days
 import everyday
 import growth
 import landing
@@ -50,6 +51,7 @@ class Size:
         files: Small files that land in one call.
         records: Records of a large file that lands.
         captured: Records of a topic that is captured.
+        many_days: Days of a home.
     """
 
     days: int
@@ -63,6 +65,7 @@ class Size:
     files: int = 3_650
     records: int
     captured: int
+    many_days: tuple[int, ...]
 
 
 MOST_OF_A_SMALL_DAY = 1_000
@@ -84,6 +87,7 @@ SIZES = {
         files=20,
         records=2_000,
         captured=20_000,
+        many_days=(10, 30),
     ),
     "medium": Size(
         days=30,
@@ -96,6 +100,7 @@ SIZES = {
         files=365,
         records=1_000_000,
         captured=1_000_000,
+        many_days=(1_000, 3_000),
     ),
     "full": Size(
         days=365,
@@ -107,6 +112,7 @@ SIZES = {
         cases=400,
         records=3_000_000,
         captured=3_000_000,
+        many_days=(1_000, 3_000, 10_000),
     ),
 }
 
@@ -204,6 +210,10 @@ BENCHES: Mapping[str, Bench] = {
     "B12": Bench(
         title="the capture of a topic against the dump of a plain client",
         measure=lambda _folder, size, _: captures.measure(records=size.captured, rounds=size.rounds),
+    ),
+    "B13": Bench(
+        title="how time and storage grow with the number of days",
+        measure=in_a_world(lambda world, size: days.measure(world, counts=size.many_days)),
     ),
 }
 

@@ -31,7 +31,7 @@ def test_every_figure_is_measured_in_the_smallest_size(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads((tmp_path / "results.json").read_text(encoding="utf-8"))
-    benches = ("B1", "B2", "B3", "B4", "B5", "B5-driver", "B7", "B8", "B10", "B11", "B12")
+    benches = ("B1", "B2", "B3", "B4", "B5", "B5-driver", "B7", "B8", "B10", "B11", "B12", "B13")
     assert tuple(found) == benches
     page = (tmp_path / "RESULTS.md").read_text(encoding="utf-8")
     assert [line.split(":")[0] for line in page.splitlines() if line.startswith("## ")] == [f"## {n}" for n in benches]
