@@ -11,7 +11,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ import pytest
 from backfill_assets.core.lease import mark_of
 from backfill_assets.core.spark_server import FOLDER
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.support.s3_server import Store
 
 BACKFILL = Path(sys.executable).with_name("backfill")
 DOMAIN = "backfill_assets_tests.domains.story"
@@ -30,7 +31,7 @@ EVENTS = [(f"o-{day}", f"2024-01-{day:02d}T12:00:00Z", day * 10, day) for day in
 class Home:
     """A home of the story, and the commands that a person types there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **more: str) -> None:
         self.folder = folder
         self.environment = {
             **os.environ,
@@ -38,6 +39,7 @@ class Home:
             "BACKFILL_HOME": str(folder),
             "BACKFILL_DOMAIN": DOMAIN,
             "BACKFILL_FIRST_DAY": "2024-01-01",
+            **more,
         }
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
@@ -82,8 +84,8 @@ class Home:
 
 
 @contextmanager
-def home_with_a_server(folder: Path) -> Iterator[Home]:
-    home = Home(folder)
+def home_with_a_server(folder: Path, **more: str) -> Iterator[Home]:
+    home = Home(folder, **more)
     home.run("up")
     try:
         yield home
@@ -131,13 +133,23 @@ def test_two_that_start_it_at_once_have_one_server_whose_token_nobody_sees_and_w
     assert home.run("status", "--json")[0]["spark_server"] is None
 
 
+@pytest.fixture(params=["folder", "store"])
+def places(request: pytest.FixtureRequest) -> Mapping[str, str]:
+    """Where a home keeps its lake and its landed files."""
+    if request.param == "folder":
+        return {}
+    store: Store = request.getfixturevalue("store")
+    bucket = store.make_bucket("served")
+    return {**store.environment, "BACKFILL_LAKE": f"s3://{bucket}/lake", "BACKFILL_LANDING": f"s3://{bucket}/landing"}
+
+
 @pytest.mark.long
-def test_a_run_has_the_same_rows_with_the_server_and_without(tmp_path: Path) -> None:
+def test_a_run_has_the_same_rows_with_the_server_and_without(tmp_path: Path, places: Mapping[str, str]) -> None:
     alone = Home(tmp_path / "alone")
     alone.landed()
     _, said = alone.run("run", alone.planned(), "--by", "ana")
     assert "starting Spark" in said and "backfill up" in said
-    with home_with_a_server(tmp_path / "served") as served:
+    with home_with_a_server(tmp_path / "served", **places) as served:
         served.landed()
         run_id = served.planned()
         _, said = served.run("run", run_id, "--by", "ana")
