@@ -29,7 +29,7 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
         Act.LAND: "land files as they came, and build the days they touch",
         Act.LOAD: "build days of a source from what has landed",
         Act.CAPTURE: "land a period of a stream, database, API or table of others",
-        Act.REPLAY: "send captured, landed or published records to a topic",
+        Act.REPLAY: "send captured, landed or published records to a topic or stream",
         Act.WITHDRAW: "take a key of a source back",
         Act.RESTORE: "undo withdrawals",
         Act.LOCATE: "list which landed files have records of some days",
