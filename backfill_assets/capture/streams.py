@@ -68,10 +68,6 @@ class Resolved(Span):
     first_at: datetime | None = None
     expires_at: datetime | None = None
 
-    @property
-    def is_empty(self) -> bool:
-        return self.range_from == self.range_to
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resolution:
