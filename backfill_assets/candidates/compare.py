@@ -24,8 +24,11 @@ from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
-GROUP_BYTES = 64 << 20
-"""The size of the files that are compared at once, unless those of one partition are larger."""
+GROUP_BYTES, GROUP_ROWS = 64 << 20, 500_000
+"""The size and the rows of the files that are compared at once, unless those of one partition are more.
+
+So the memory that this process needs does not grow with the days of a run.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +47,11 @@ class Sides:
 
     @property
     def size_bytes(self) -> int:
-        sets = (*self.staged.values(), *self.accepted.values())
-        return sum(file.size_bytes for file_set in sets for file in file_set.files)
+        return sum(file_set.size_bytes for side in (self.staged, self.accepted) for file_set in side.values())
+
+    @property
+    def rows(self) -> int:
+        return sum(file_set.rows for side in (self.staged, self.accepted) for file_set in side.values())
 
     @property
     def is_small(self) -> bool:
@@ -108,7 +114,7 @@ def sample_partitions(sides: Sides, *, most: int = MOST_ROWS) -> tuple[SampledRo
     if not shape.is_ranked:
         return shown(_found(sides, shape, compare), sides.table, most)
     staged, accepted = (with_amount(frame, sides.table) for frame in sides.frames())
-    if sides.size_bytes > min(GROUP_BYTES, sides.ws.settings.compare_in_spark_above):
+    if sides.rows > GROUP_ROWS or sides.size_bytes > min(GROUP_BYTES, sides.ws.settings.compare_in_spark_above):
         return shown(in_spark(staged, accepted, compare, shape), sides.table, most)
     # The measure is Spark's, so Spark reads these few partitions; it need not start Python for them.
     new, old = (frame.select(*side_columns(frame, shape)).toArrow() for frame in (staged, accepted))
@@ -125,7 +131,7 @@ def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]
     columns = _columns(shape, [*staged.values(), *accepted.values()])
     here = [p for p in partitions if all(_has(side.get(p), columns) for side in (staged, accepted))]
     here = [p for p in here if not is_lifted(sides.table, sides.accepted.get(p, EMPTY_FILE_SET))]
-    for group in _groups(here, staged, accepted):
+    for group in groups_of(here, sides.staged, sides.accepted):
         new, old = (arrow_rows([side[p] for p in group if p in side], columns, column) for side in (staged, accepted))
         with lake.reading(table):
             yield _compared(new, old, compare)
@@ -147,16 +153,18 @@ def _has(files: OpenedFiles | None, columns: Mapping[str, pa.DataType]) -> bool:
     return files.columns is not None and columns.items() <= files.columns.items() and bool(columns)
 
 
-def _groups(partitions: Iterable[date], *sides: Mapping[date, OpenedFiles]) -> Iterator[Sequence[date]]:
+def groups_of(partitions: Iterable[date], *sides: Mapping[date, FileSet]) -> Iterator[Sequence[date]]:
+    """Partitions in order, as many together as are compared at once."""
     group: list[date] = []
-    size_bytes = 0
+    size_bytes = rows = 0
     for partition in partitions:
-        more = sum(side[partition].size_bytes for side in sides if partition in side)
-        if group and size_bytes + more > GROUP_BYTES:
+        files = [side[partition] for side in sides if partition in side]
+        more_bytes, more_rows = sum(each.size_bytes for each in files), sum(each.rows for each in files)
+        if group and (size_bytes + more_bytes > GROUP_BYTES or rows + more_rows > GROUP_ROWS):
             yield group
-            group, size_bytes = [], 0
+            group, size_bytes, rows = [], 0, 0
         group.append(partition)
-        size_bytes += more
+        size_bytes, rows = size_bytes + more_bytes, rows + more_rows
     if group:
         yield group
 

@@ -82,12 +82,10 @@ class OpenedFiles:
     """The files of one partition, with what their footers say.
 
     Attributes:
-        size_bytes: Their length together.
         fragments: The files, for Arrow; none of a partition without rows.
         columns: The types of their columns by name, without the partition's; None when files differ in them.
     """
 
-    size_bytes: int
     fragments: tuple[ds.Fragment, ...] = ()
     columns: Mapping[str, pa.DataType] | None = None
 
@@ -110,7 +108,6 @@ def opened_files(
         )
         found = [{field.name: field.type for field in each.physical_schema} for each in fragments]
         return OpenedFiles(
-            size_bytes=sum(file.size_bytes for file in file_set.files),
             fragments=fragments,
             columns=found[0] if found and all(each == found[0] for each in found) else None,
         )
