@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill_assets.application.parts import Part
@@ -86,7 +86,7 @@ class Run:
         return self.document()
 
     def stage(self, acting: Acting) -> RunReport:
-        """Stages and gates the run, by default on behalf of its requester; a load of landed files is published too."""
+        """Stages and gates the run; a load of landed files is published too."""
         self.compute(acting)
         return self.report()
 
@@ -100,8 +100,7 @@ class Run:
         # Before the run is claimed: a Spark that cannot start leaves the run as it was.
         self.ws.spark()
         is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
-        by = acting.by or record.manifest.requested_by
-        self.execute(replace(acting, by=by), tuple(Part) if is_load else (Part.STAGE, Part.GATE))
+        self.execute(acting, tuple(Part) if is_load else (Part.STAGE, Part.GATE))
 
     def publish(self, acting: Acting) -> PublicationDocument:
         """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.

@@ -9,6 +9,7 @@ import typer
 
 from backfill_assets.cli.answers import (
     By,
+    ByAccount,
     From,
     Json,
     RunOrSet,
@@ -21,7 +22,7 @@ from backfill_assets.cli.answers import (
     instant,
     one_line,
 )
-from backfill_assets.cli.session import acting_name, given_reason, opened, person
+from backfill_assets.cli.session import acting_name, given_reason, opened, person, person_or_account
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
@@ -48,11 +49,11 @@ def approve(
 
 
 @app.command()
-def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
+def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as console:
         with opened(quiet=as_json) as session:
-            document = session.subject(run).stage(session.acting(by, on=run))
+            document = session.subject(run).stage(session.acting(person_or_account(by), on=run))
         answer(console, document, as_json=as_json)
         if document.is_blocked:
             raise typer.Exit(1)
@@ -211,7 +212,7 @@ def follow(
 @app.command()
 def propose(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be proposed, and why.")] = False,
-    by: By = "propose",
+    by: ByAccount = "",
     as_json: Json = False,
 ) -> None:
     """Plan a draft set for late and corrected data behind published output, as the sensor of the daemon does."""
@@ -219,7 +220,7 @@ def propose(
         from backfill_assets.application.propose import propose as propose_restatements
 
         with opened() as session:
-            document = propose_restatements(session.ws, by=acting_name(by), dry_run=dry_run)
+            document = propose_restatements(session.ws, by=person_or_account(by), dry_run=dry_run)
         answer(console, document, as_json=as_json)
 
 

@@ -75,7 +75,7 @@ def _days_typed(text: str) -> DayRange:
     try:
         return days_named(text)
     except InvalidRange as error:
-        raise typer.BadParameter(error.message.rstrip(".")) from None
+        raise typer.BadParameter(f"{error.message} next: write it as YYYY-MM-DD, such as 2006-07-01") from None
 
 
 def one_line(value: str | None) -> str | None:
@@ -128,6 +128,15 @@ Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of
 By = Annotated[
     str,
     typer.Option("--by", callback=one_line, envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER)."),
+]
+ByAccount = Annotated[
+    str,
+    typer.Option(
+        "--by",
+        callback=one_line,
+        envvar="BACKFILL_USER",
+        help="Who is acting (default: $BACKFILL_USER, or the account that the process belongs to).",
+    ),
 ]
 From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day or month, inclusive.")]
 To = Annotated[date, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day or month, inclusive.")]

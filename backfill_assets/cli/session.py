@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
-from backfill_assets.core.people import require_person
+from backfill_assets.core.people import NotAPerson, require_person
 from backfill_assets.core.wording import visible
 from backfill_assets.report.errors import NotGiven
 
@@ -62,6 +64,24 @@ def person(by: str) -> str:
     """The person who is acting."""
     require_person("the one who acts", acting_name(by))
     return by.strip()
+
+
+def person_or_account(by: str) -> str:
+    """The person who is acting: as given, or else the account that the process belongs to; never who asked for a run.
+
+    Raises:
+        Refused: No name was given, and the account has none, or one that is reserved for the system.
+    """
+    return person(by if by.strip() else _account())
+
+
+def _account() -> str:
+    try:
+        name = pwd.getpwuid(os.geteuid()).pw_name
+        require_person("the account", name)
+    except (KeyError, NotAPerson):  # As in a container.
+        return ""
+    return name
 
 
 def given_reason(reason: str, by: str, *, lacks: tuple[tuple[str, str], ...] = ()) -> str:

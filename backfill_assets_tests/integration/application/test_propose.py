@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -437,6 +438,12 @@ def test_the_command_proposes_and_says_so(shop: Shop) -> None:
     assert json.loads(answered("--dry-run", "--json"))["proposed"]["set_id"] is None
     text = answered()
     assert "proposed set." in text and "next: backfill run set." in text
+    with shop.ws.ledger.read() as reader:
+        (made,) = reader.sets.records()
+        assert made.manifest.requested_by == "ana", "who landed the file"
+        assert next(iter(reader.events.entries(entity_id=made.set_id))).actor == getpass.getuser(), (
+            "who gave the command"
+        )
     document = json.loads(answered("--json"))
     assert (document["proposed"], len(document["open"])) == (None, 1)
     shown = CliRunner().invoke(app, ["status"], env=dict(environment)).stdout
