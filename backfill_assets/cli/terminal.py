@@ -48,8 +48,8 @@ _STYLES = {
 }
 
 
-_WORD = 24
-"""So many characters of a word are never broken, however long the values beside it are: dates, names of tables."""
+_WORD = 25
+"""So many characters of a word are never broken, however long the values beside it are: dates, ids, names of tables."""
 
 _LEAST = 12
 """Less room than this no column has, however many there are beside it."""
@@ -138,8 +138,13 @@ def _facts(facts: Facts) -> RenderableType:
 def _table(table: Table) -> RenderableType:
     shown = [*table.first, *([table.total] if table.total else [])]
     grid = _Grid(columns=table.columns, rows=tuple(tuple(map(text, row)) for row in shown))
-    more = Text(f"... {table.left_out:,} more, which --json prints as well", style="dim")
+    more = Text(_shown_of(table.count - table.left_out, table.count), style="dim")
     return Group(grid, more) if table.left_out else grid
+
+
+def _shown_of(shown: int, count: int) -> str:
+    """How many of something are shown, and how a reader gets all of them."""
+    return f"{shown:,} of {count:,} shown; all of them: the same command with --json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +267,7 @@ def _items(items: Items) -> list[_Line]:
     if most is None or len(lines) <= most:
         return lines
     half = most // 2
-    left_out = _Line(f"     ... {len(lines) - 2 * half:,} more, which --json prints as well")
+    left_out = _Line(f"     ... {_shown_of(2 * half, len(lines))} ...")
     return [*lines[:half], left_out, *lines[-half:]]
 
 

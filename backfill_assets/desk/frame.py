@@ -72,6 +72,8 @@ def address_of(ref: Ref) -> str:
             return query("/runs", table=ref.id)
         case Place.PARTITION:
             return query("/rows", table=ref.table, partition=ref.id)
+        case Place.PUBLICATION:
+            return query("/search", q=ref.id)
         case Place.OTHER:
             return ref.id
 

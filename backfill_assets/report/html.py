@@ -41,7 +41,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.report.values import text_of
 
-_IDS = (Place.RUN, Place.SET)
+_IDS = (Place.RUN, Place.SET, Place.PUBLICATION)
 
 Linked = Callable[[Ref], str | None]
 """The address of what an id names; None where there is no page of it."""

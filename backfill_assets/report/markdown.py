@@ -47,7 +47,7 @@ def _table(table: Table) -> str:
     rows = [*table.first, *([table.total] if table.total else [])]
     lines = [heads, ["--:" if column.number else "---" for column in table.columns]]
     lines += [[_plain(value) for value in row] for row in rows]
-    more = f"\n\n... {table.left_out:,} more ..." if table.left_out else ""
+    more = f"\n\n{table.count - table.left_out:,} of {table.count:,} shown" if table.left_out else ""
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) + more
 
 

@@ -38,6 +38,7 @@ class Place(StrEnum):
     SET = "set"
     TABLE = "table"
     PARTITION = "partition"
+    PUBLICATION = "publication"
     REPORT = "report"
     OTHER = "other"
 
@@ -171,6 +172,11 @@ class Table:
         while end in self.continued:
             end += 1
         return self.rows[:end]
+
+    @property
+    def count(self) -> int:
+        """How many rows there are; those that go on with another are part of it."""
+        return len(self.rows) - len(self.continued)
 
     @property
     def left_out(self) -> int:
@@ -347,6 +353,11 @@ def table_ref(name: str) -> Ref:
 def partition_ref(table: str, partition: date, text: str = "") -> Ref:
     """A partition of a table."""
     return Ref(place=Place.PARTITION, id=str(partition), table=table, text=text)
+
+
+def publication_ref(publication_id: str) -> Ref:
+    """The id of a publication or a rollback."""
+    return Ref(place=Place.PUBLICATION, id=publication_id)
 
 
 def place_ref(address: str, text: str) -> Ref:

@@ -26,6 +26,7 @@ from backfill_assets.report.page import (
     joined,
     page,
     place_ref,
+    publication_ref,
     run_ref,
     section,
     set_ref,
@@ -213,7 +214,7 @@ def found_page(found: Found) -> Page:
     ]
     publications = [
         (
-            str(row["publication_id"]),
+            publication_ref(str(row["publication_id"])),
             str(row["table_name"]),
             str(row["action"]),
             run_ref(str(row["run_id"])),

@@ -10,7 +10,20 @@ from backfill_assets.ledger.states import PublicationState
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.charts import Form, Mark, Plot
 from backfill_assets.report.html import Linked
-from backfill_assets.report.page import Chart, Note, Page, Table, Value, page, place_ref, run_ref, section, table, words
+from backfill_assets.report.page import (
+    Chart,
+    Note,
+    Page,
+    Table,
+    Value,
+    page,
+    place_ref,
+    publication_ref,
+    run_ref,
+    section,
+    table,
+    words,
+)
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument
 from backfill_assets.report.run_history import act_words
 from backfill_assets.report.screens.runs import state_of
@@ -75,15 +88,16 @@ def publications_table(publications: Sequence[PublicationDocument]) -> Table:
             each.header.started_at,
             _action(each.header),
             each.header.table,
-            run_ref(each.header.run_id),
+            # Below each other, so that neither is broken.
+            words(publication_ref(each.header.publication_id), " ", run_ref(each.header.run_id)),
             _swapped(each.extent, each.grain),
             each.header.delta_version,
             _why(each.header),
         )
         for each in publications
     ]
-    heads = ["at", "what", "table", "run", "partitions", "table version", "by, and why"]
-    return table(heads, rows, numbers=["table version"], whole=["at", "run"])
+    heads = ["at", "what", "table", "publication and run", "partitions", "table version", "by, and why"]
+    return table(heads, rows, numbers=["table version"], whole=["at"])
 
 
 def _action(publication: PublicationHeader) -> Value:

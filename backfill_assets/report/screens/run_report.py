@@ -284,8 +284,8 @@ def _sample(report: RunReport, *, of: str = "") -> Section | None:
     if not report.sample:
         return None
     said = (
-        f"{count_of(len(report.sample), 'row')} of the partitions that move most: some of each kind of difference "
-        "(another state or dimension, added, removed, other values), those that matter most first."
+        "Rows of the partitions that move most: some of each kind of difference (another state or dimension, added, "
+        "removed, other values), those that matter most first."
     )
     return section(title, Note(text=said, tone=Tone.SOFT), sample_table(report.sample), long=True)
 

@@ -113,6 +113,12 @@ def test_a_search_finds_runs_publications_and_tables_by_what_people_remember(pub
         assert found.status == 200 and run_id in found.words, text
     assert "Nothing has this text" in get(desk, "/search?q=100_%25").words, "a sign of the database is a letter"
     assert f"/runs?table={RECENT}" in get(desk, "/search?q=recent").links
+    with shop.ws.ledger.read() as reader:
+        published = next(each.publication_id for each in reader.publications.headers(run_id=run_id))
+    for address in ("/publications", ROW.replace("/rows", "/trace")):
+        page = get(desk, address)
+        assert published in page.words and f"/search?q={published}" in page.links, address
+    assert run_id in get(desk, f"/search?q={published}").words
     exact = get(desk, f"/search?q={run_id}")
     assert (exact.status, exact.headers["location"]) == (303, f"/runs/{run_id}")
     assert "Type an id" in get(desk, "/search?q=").words

@@ -21,7 +21,7 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.import_records import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.report.page import Moved, Table, Value, page, table
+from backfill_assets.report.page import Moved, Table, Value, page, publication_ref, run_ref, table, words
 from backfill_assets.report.screens.landing import imports_table
 from backfill_assets.report.values import text_of
 
@@ -211,14 +211,16 @@ def test_numbers_without_room_beside_the_others_follow_in_a_table_with_the_same_
 def test_dates_and_names_of_tables_are_not_broken(width: int) -> None:
     extent = "2025-02-01..2025-05-01, 89 partitions swapped, 2 recorded as empty, 13 verified as equal, 1,423 rows"
     why = "ben: deadlines were computed in UTC, by the clock of the server (decided by the board)"
-    row = ("2025-06-01 10:00:00 UTC", "PUBLISH", "silver.case_sla_daily", "bf-20250601-100000-abcdef", extent, 3, why)
-    columns = ["at", "what", "table", "run", "partitions", "table version", "by, and why"]
-    lines = lines_of(width, table(columns, [row], numbers=["table version"], whole=["at", "run"]))
+    ids = words(publication_ref("pub-20250601-0123456789"), " ", run_ref("bf-20250601-100000-abcdef"))
+    row = ("2025-06-01 10:00:00 UTC", "PUBLISH", "silver.case_sla_daily", ids, extent, 3, why)
+    columns = ["at", "what", "table", "publication and run", "partitions", "table version", "by, and why"]
+    lines = lines_of(width, table(columns, [row], numbers=["table version"], whole=["at"]))
     said = " ".join(" ".join(lines).split())
     for part in (
         "2025-06-01 10:00:00 UTC",
         "silver.case_sla_daily",
         "2025-02-01..2025-05-01,",
         "bf-20250601-100000-abcdef",
+        "pub-20250601-0123456789",
     ):
         assert part in said

@@ -415,9 +415,9 @@ def test_what_is_left_out_of_rows_is_counted_in_rows_and_no_row_is_cut() -> None
     console = Console(record=True, width=200, file=StringIO())
     show(console, table_page("Rows", sample_table(rows)))
     shown = console.export_text()
-    assert "... 5 more, which --json prints as well" in shown
+    assert "5 of 10 shown; all of them: the same command with --json" in shown
     assert shown.count("row-") == 5, "of five lines each: the fifth begins in the 21st line of 24 and is whole"
-    assert "... 5 more ..." in markdown_page(table_page("Rows", sample_table(rows)))
+    assert "5 of 10 shown" in markdown_page(table_page("Rows", sample_table(rows)))
 
 
 def test_a_run_says_who_declared_which_days_empty() -> None:
