@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.ledger.publications import PublicationFilter
 from backfill_assets.planning.partitions import DayRange, partition_text, partitions_over
-from backfill_assets.report.errors import Malformed
+from backfill_assets.report.errors import Malformed, WordWithoutValue
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -69,7 +69,15 @@ def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocum
 
     name = None if table is None else ws.domain.table(table).name
     found = stale_tables(ws, table=name, days=days)
-    return stale_document(found, table=name, days=days, sources=[source.name for source in ws.domain.sources])
+    return stale_document(
+        found,
+        table=name,
+        days=days,
+        sources=[source.name for source in ws.domain.sources],
+        kept={
+            each.name for each in ws.graph.tables.values() if each.only_adds or (each.is_beside and each.name != name)
+        },
+    )
 
 
 def history(ws: Workspace, table: str, days: DayRange | None) -> TableHistory | PartitionHistory:
@@ -241,6 +249,13 @@ def trace(
         raise Malformed(what="the number of rows", value=str(most), form=f"1 to {MOST_FOLLOWED}", example="100")
     day = _of_one_partition(ws, table, days) if isinstance(days, DayRange) else days
     return trace_of(ws, table, day, key, at, most=most or MOST_ROWS)
+
+
+def word_without_value(ws: Workspace, table: str, days: DayRange, word: str) -> WordWithoutValue:
+    """The refusal of a word of a key that is no `COLUMN=VALUE`, with an example."""
+    from backfill_assets.report.row_history import word_without_value as refusal
+
+    return refusal(ws, table, _of_one_partition(ws, table, days), word)
 
 
 def freshness(ws: Workspace, table: str | None) -> tuple[Freshness, ...]:

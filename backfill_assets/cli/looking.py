@@ -154,10 +154,12 @@ def trace(
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        # A word without `=` is answered with the columns of the key.
-        values = columns_and_values([word if "=" in word else f"{word}=" for word in key or []], "KEY")
+        alone = [word for word in key or [] if "=" not in word]
+        values = columns_and_values([word for word in key or [] if "=" in word], "KEY")
         with opened(looks=True) as session:
             seen = look.shown(session.ws, table, at)
+            if alone:
+                raise look.word_without_value(session.ws, seen, partition, alone[0])
             document = look.trace(session.ws, seen, partition, values, at, most=rows)
         answer(console, document, as_json=as_json)
 

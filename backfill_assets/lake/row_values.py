@@ -10,6 +10,7 @@ What is computed, measured and compared is read by Spark (`snapshot`).
 
 from __future__ import annotations
 
+import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _IMPORT_ID = "_import_id"
 _FILE = "__filename"
 """Arrow's own name of the file that a row is from."""
+_COUNT = "__count"
 
 Texts: TypeAlias = Mapping[str, str | None]
 """Values of a row by column, as text or null."""
@@ -99,18 +101,60 @@ def rows_with_keys(
         found = _dataset(lake, table, files)
         if found is None:
             return FoundRows(count=0, rows=())
-        chosen = reduce(or_, (_is_key(found.schema, key) for key in keys))
+        chosen = _are_keys(found.schema, keys)
         read = _texts_of(found.head(most, columns=[*found.schema.names, _FILE], filter=chosen))
-        paths = {
-            path: next(each for each in files.paths if path.endswith(each))
-            for path in {str(row[_FILE]) for row in read}
+        return FoundRows(count=found.count_rows(filter=chosen), rows=_with_paths(files, read))
+
+
+def changed_rows(
+    lake: Lake, table: str, files: FileSet, before: FileSet, keys: Sequence[Mapping[str, str]], *, most: int
+) -> FoundRows:
+    """The rows of a version of a partition with one of these keys that an earlier version of it did not have.
+
+    Rows are compared by the values of the columns that both versions have with the same type, without lineage; other
+    arguments and errors as of `rows_with_keys`.
+    """
+    import duckdb
+
+    with lake.reading(table):
+        new, old = _dataset(lake, table, files), _dataset(lake, table, before)
+        if new is None or old is None:
+            return rows_with_keys(lake, table, files, keys, most=most)
+        types = {each.name: each.type for each in old.schema}
+        shared = [each.name for each in new.schema if each.name[0] != "_" and types.get(each.name) == each.type]
+        readers = {
+            "new": new.scanner(columns=[*new.schema.names, _FILE], filter=_are_keys(new.schema, keys)).to_reader(),
+            "old": old.scanner(columns=shared, filter=_are_keys(old.schema, keys)).to_reader(),
         }
-        return FoundRows(
-            count=found.count_rows(filter=chosen),
-            rows=tuple(
-                (paths[str(row[_FILE])], {name: value for name, value in row.items() if name != _FILE}) for row in read
-            ),
-        )
+        named = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in shared]
+        same = " AND ".join(f"new.{name} IS NOT DISTINCT FROM old.{name}" for name in named) or "true"
+        order = ", ".join([_FILE, *named])
+        try:
+            with (
+                tempfile.TemporaryDirectory(prefix="backfill-changed-") as folder,
+                duckdb.connect(config={"temp_directory": folder}) as connection,
+            ):
+                connection.execute("SET TimeZone = 'UTC'")
+                for name, reader in readers.items():
+                    connection.register(name, reader)
+                changed = connection.sql(f"FROM new ANTI JOIN old ON {same}")
+                found = changed.project(f"*, count(*) OVER () AS {_COUNT}").order(order).limit(most).to_arrow_table()
+        except duckdb.Error as error:
+            raise RowsUnreadable(table=table, why=str(error).partition("\n")[0]) from error
+        count = found.column(_COUNT)[0].as_py() if found.num_rows else 0
+        return FoundRows(count=count, rows=_with_paths(files, _texts_of(found.drop_columns([_COUNT]))))
+
+
+def _are_keys(schema: pa.Schema, keys: Sequence[Mapping[str, str]]) -> ds.Expression:
+    return reduce(or_, (_is_key(schema, key) for key in keys))
+
+
+def _with_paths(files: FileSet, rows: Sequence[Texts]) -> tuple[tuple[str, Texts], ...]:
+    """Rows that were read with Arrow's names of their files: each with the path of its file in the table's folder."""
+    paths = {path: next(each for each in files.paths if path.endswith(each)) for path in {str(r[_FILE]) for r in rows}}
+    return tuple(
+        (paths[str(row[_FILE])], {name: value for name, value in row.items() if name != _FILE}) for row in rows
+    )
 
 
 def _is_key(schema: pa.Schema, key: Mapping[str, str]) -> ds.Expression:

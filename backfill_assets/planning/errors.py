@@ -38,6 +38,7 @@ class NeverPublished(MissingInput):
     table: str
     partitions: Partitions
     so: str = ""
+    ever: tuple[date, date] | None = None
 
 
 @sentence

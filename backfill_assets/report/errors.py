@@ -38,6 +38,19 @@ class NotOfKey(Refused):
 
 
 @sentence
+class WordWithoutValue(Refused):
+    """{word!r} is no column with a value: a row of {table} is named by {listed}."""
+
+    table: str
+    word: str
+    example: tuple[tuple[str, str], ...]
+
+    @property
+    def listed(self) -> str:
+        return " ".join(f"{name}=VALUE" for name, _ in self.example) or "its partition alone"
+
+
+@sentence
 class NotTogether(Refused):
     """{why}."""
 

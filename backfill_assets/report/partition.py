@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.domain import Table
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.provenance import SourceProvenance
@@ -104,9 +105,15 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
         versions = tx.versions.history(declared.name, partition)
         periods = tx.publications.periods(declared.name, partition)
         found = tuple(_version_history(tx, version, tx.runs.get(version.run_id), periods) for version in versions)
-    if not found:
-        raise NeverPublished(table=declared.name, partitions=Partitions.of(declared.partition.grain, [partition]))
+        if not found:
+            raise never_published(tx, declared, partition)
     return PartitionHistory(table=declared.name, partition=partition, grain=declared.partition.grain, versions=found)
+
+
+def never_published(tx: ReadTransaction, table: Table, partition: date) -> NeverPublished:
+    """The refusal of a partition that never had a version, with the first and the last one that ever had."""
+    ever = tx.versions.extents().get(table.name)
+    return NeverPublished(table=table.name, partitions=Partitions.of(table.partition.grain, [partition]), ever=ever)
 
 
 def _version_history(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import zip_longest
 
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.lake.row_values import Texts, rows_with_key, some_keys
@@ -14,7 +15,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest import lineage as lineage_of
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.errors import NotGiven, NotOfKey
+from backfill_assets.report.errors import NotGiven, NotOfKey, WordWithoutValue
 from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
@@ -43,7 +44,7 @@ class RowVersion:
         lineage: By column of lineage, what the row says of its origin, and what its run says where the row does not.
         changed: The columns whose values differ from those of the version before.
         found: What was found, in a sentence; null when there is exactly one row.
-        landed: The landed files behind the version, the first twenty.
+        landed: The landed files behind the version, those that are not behind the version before first; twenty at most.
         landed_count: How many these are; null when that cannot be found out.
     """
 
@@ -120,6 +121,13 @@ def chosen_key(ws: Workspace, table: str, key: Mapping[str, str]) -> Mapping[str
     return {name: given[name] for name in wanted}
 
 
+def word_without_value(ws: Workspace, table: str, day: date, word: str) -> WordWithoutValue:
+    """The refusal of a word that is no `COLUMN=VALUE`, with the key of a row of the partition as an example."""
+    found = keys_of(ws, table, day)
+    example = found.keys[0] if found.keys else dict.fromkeys(found.key_columns, "VALUE")
+    return WordWithoutValue(table=found.history.table, word=word, example=tuple(example.items()))
+
+
 def keys_of(ws: Workspace, table: str, day: date) -> KeyList:
     """Some keys of a partition, to choose from."""
     history = partition_history(ws, table, day)
@@ -153,7 +161,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
     with ws.ledger.read() as tx:
         versions = tx.versions.history(history.table, history.partition)
         behind = LandedBehind(ws=ws, tx=tx)
-        landed = [_landed(tx, behind, version) for version in versions]
+        landed = [_landed(tx, behind, version, before) for version, before in zip_longest(versions, versions[1:])]
         stale = reasons_of(ws, tx, history.table, history.partition)
     read = [_read(ws, version, chosen) for version in versions]
     before = [values for values, _, _ in read[1:]] + [None]
@@ -221,10 +229,11 @@ def _changed(values: Texts | None, earlier: Texts | None) -> tuple[str, ...]:
 
 
 def _landed(
-    tx: ReadTransaction, behind: LandedBehind, version: PartitionVersion
+    tx: ReadTransaction, behind: LandedBehind, version: PartitionVersion, before: PartitionVersion | None
 ) -> tuple[tuple[ImportRecord, ...], int | None]:
     try:
-        imports = behind.imports(version)
+        known = set(behind.imports(before)) if before else ()
+        imports = sorted(behind.imports(version), key=lambda import_id: import_id in known)
         return tuple(tx.imports.get(import_id) for import_id in imports[:MOST_FILES]), len(imports)
     except Refused:
         return (), None  # A manifest of a run behind it cannot be read: an audit says which.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.planning.partitions import DayRange
@@ -28,13 +28,19 @@ class StaleDocument:
 
 
 def stale_document(
-    found: Sequence[Staleness], *, table: str | None, days: DayRange | None, sources: Sequence[str]
+    found: Sequence[Staleness],
+    *,
+    table: str | None,
+    days: DayRange | None,
+    sources: Sequence[str],
+    kept: Collection[str] = (),
 ) -> StaleDocument:
     """What is stale, and what builds it again.
 
     Args:
         table: The table that was asked for; None for all.
         sources: The names of source tables, which are loaded and not planned.
+        kept: The names of tables of which a plan of what is stale replaces no accepted partition.
     """
     stale = [staleness for staleness in found if staleness.ranges]
     derived = [staleness for staleness in stale if staleness.table not in sources]
@@ -42,18 +48,21 @@ def stale_document(
     return StaleDocument(
         is_stale=bool(stale),
         tables=tuple(found),
-        next_steps=(*sources_first, *_plans(derived, table, days)),
+        next_steps=(*sources_first, *_plans(derived, table, days, kept)),
     )
 
 
-def _plans(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[Invocation]:
+def _plans(
+    stale: Sequence[Staleness], table: str | None, days: DayRange | None, kept: Collection[str]
+) -> Iterator[Invocation]:
     """The plans that would rebuild what is stale; what was never built is planned by its days."""
-    causes = [
-        {reason.cause for reason in each.reasons}
+    found_causes = [
+        (found.table, {reason.cause for reason in each.reasons} - {Cause.DIFFERENCE_ACCEPTED})
         for found in stale
         for each in found.ranges
         if not set(each.partitions) <= {*found.blocked, *found.on_purpose}
     ]
+    causes = [some for name, some in found_causes if name not in kept or some == {Cause.NEVER_BUILT}]
     changed = [some for some in causes if some != {Cause.NEVER_BUILT}]
     # Changed code alone is an error to be confirmed, so building it again has to be asked for.
     only_code = bool(changed) and all(some == {Cause.CODE_CHANGED} for some in changed)

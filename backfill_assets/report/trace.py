@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import islice
@@ -10,7 +10,7 @@ from itertools import islice
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import SourceTable
-from backfill_assets.lake.row_values import Texts, rows_with_key, rows_with_keys
+from backfill_assets.lake.row_values import FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
 from backfill_assets.ledger.records import Action, Period
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -19,7 +19,7 @@ from backfill_assets.planning.partitions import Partitions, partition_of, partit
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind, Made
-from backfill_assets.report.partition import approver_of
+from backfill_assets.report.partition import approver_of, never_published
 from backfill_assets.report.row_history import chosen_key, key_columns
 from backfill_assets.staleness.ranges import Reason
 from backfill_assets.workspace import Workspace
@@ -68,10 +68,12 @@ class TracedRow:
     Attributes:
         partition: Its partition, as a person reads it.
         values: Its values by column, as text or null.
+        is_changed: Whether what was computed from it replaced a version that was not, as the row is new or has changed.
     """
 
     partition: str
     values: Mapping[str, str | None]
+    is_changed: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +87,9 @@ class ContributingRows:
             where there are none, and every row that was read can have contributed.
         partitions: The partitions that were read for the rows above, warm-up included.
         count: How many rows of these partitions have these keys; null when they cannot be found.
-        rows: The first of them.
+        changed: How many of them are new or changed, against what the versions that the rows above replaced had been
+            computed from; null where they replaced none, or it is not there any more.
+        rows: Those that changed, then the others, up to so many as are followed.
         problem: Why they cannot be found, or null.
     """
 
@@ -94,6 +98,7 @@ class ContributingRows:
     by: tuple[str, ...]
     partitions: Partitions
     count: int | None
+    changed: int | None
     rows: tuple[TracedRow, ...]
     problem: str | None
 
@@ -151,11 +156,25 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """A row that is followed.
+
+    Attributes:
+        is_changed: Whether it is followed because it changed, so that what changed behind it is followed first.
+    """
+
+    partition: date
+    run_id: str
+    values: Texts
+    is_changed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Rows:
-    """Some rows of a table, and the partition and the run of each."""
+    """Some rows of a table that are followed."""
 
     table: str
-    rows: tuple[tuple[date, str, Texts], ...]
+    rows: tuple[_Row, ...]
 
 
 def trace_of(
@@ -184,12 +203,14 @@ def trace_of(
     given = chosen_key(ws, declared.name, key)
     with ws.ledger.read() as tx:
         periods = tx.publications.periods(declared.name, partition)
+        if not periods:
+            raise never_published(tx, declared, partition)
         seen = _seen_at(periods, at)
         if seen is None:
             raise NothingThen(table=declared.name, partition=described, at=at, what="version")
         (version,) = tx.versions.pinned(declared.name, [(partition, seen.version)]).values()
         problem: str | None = None
-        rows: tuple[tuple[date, str, Texts], ...] = ()
+        rows: tuple[_Row, ...] = ()
         try:
             found = rows_with_key(ws.lake, declared.name, version.files, given, most=1)
         except InvalidRange:
@@ -200,7 +221,7 @@ def trace_of(
         else:
             if not found:
                 raise NothingThen(table=declared.name, partition=described, at=at, what=f"row with {_words(given)}")
-            rows = ((partition, version.run_id, found[0]),)
+            rows = (_Row(partition=partition, run_id=version.run_id, values=found[0], is_changed=True),)
         inputs, sources = _inputs(ws, tx, _Rows(table=declared.name, rows=rows), most) if rows else ((), ())
         return Trace(
             table=declared.name,
@@ -209,7 +230,7 @@ def trace_of(
             at=at,
             seen=seen,
             stale=reasons_of(ws, tx, declared.name, partition) if at is None else (),
-            values=_business(rows[0][2]) if rows else {},
+            values=_business(rows[0].values) if rows else {},
             problem=problem,
             periods=periods,
             publications=tuple(_publications(tx, version.publication_id)),
@@ -273,19 +294,41 @@ def _inputs(
         below: list[_Rows] = []
         for rows in level:
             if isinstance(ws.domain.table(rows.table), SourceTable):
-                sources += [values for _, _, values in rows.rows]
+                sources += [row.values for row in rows.rows]
                 continue
-            for table, reads in _reads(behind, rows).items():
-                contributing, followed = _contributing(ws, rows, table, reads, most)
+            before = _reads(behind, rows.table, _replaced(tx, rows))
+            for table, reads in _reads(behind, rows.table, {(row.partition, row.run_id) for row in rows.rows}).items():
+                changed = _changed(reads, before[table]) if table in before else None
+                contributing, followed = _contributing(ws, rows, table, reads, changed, most)
                 found.append(contributing)
                 below += [followed] if followed.rows else []
         level = below
     return tuple(found), sources
 
 
-def _reads(behind: LandedBehind, rows: _Rows) -> Mapping[str, Mapping[date, Made]]:
-    """What was read for some rows, by table and partition."""
-    wanted = {read for partition, run_id, _ in rows.rows for read in behind.reads(run_id, rows.table, partition)}
+def _replaced(tx: ReadTransaction, rows: _Rows) -> set[tuple[date, str]]:
+    """The versions that the changed rows replaced: their partitions and the runs that made them."""
+    changed = {(row.partition, row.run_id) for row in rows.rows if row.is_changed}
+    staged = {run_id: tx.candidates.of_run(run_id) for _, run_id in changed}
+    compared = {
+        (partition, version)
+        for partition, run_id in changed
+        if partition in staged[run_id] and (version := staged[run_id][partition].compared_version)
+    }
+    return {(partition, found.run_id) for partition, found in tx.versions.pinned(rows.table, compared).items()}
+
+
+def _changed(reads: Mapping[date, Made], before: Mapping[date, Made]) -> Mapping[date, tuple[FileSet, FileSet]]:
+    """The files that were read, and those that were read before, of the partitions where they differ."""
+    earlier = {day: before[day].files if day in before else FileSet.of(()) for day in reads}
+    return {day: (made.files, earlier[day]) for day, made in reads.items() if made.files.digest != earlier[day].digest}
+
+
+def _reads(
+    behind: LandedBehind, table: str, versions: Collection[tuple[date, str]]
+) -> Mapping[str, Mapping[date, Made]]:
+    """What some partitions of runs were computed from, by table and partition."""
+    wanted = {read for partition, run_id in versions for read in behind.reads(run_id, table, partition)}
     found: dict[str, dict[date, Made]] = {}
     # A partition that two versions were read of is followed in the later one; what a set staged comes after them.
     in_order = sorted(wanted, key=lambda read: (read.table, read.from_run or "", read.partition, read.version))
@@ -295,7 +338,12 @@ def _reads(behind: LandedBehind, rows: _Rows) -> Mapping[str, Mapping[date, Made
 
 
 def _contributing(
-    ws: Workspace, rows: _Rows, table: str, reads: Mapping[date, Made], most: int
+    ws: Workspace,
+    rows: _Rows,
+    table: str,
+    reads: Mapping[date, Made],
+    changed: Mapping[date, tuple[FileSet, FileSet]] | None,
+    most: int,
 ) -> tuple[ContributingRows, _Rows]:
     declared, above = ws.domain.table(table), ws.domain.table(rows.table)
     grain = declared.partition.grain
@@ -306,21 +354,53 @@ def _contributing(
         by=by,
         partitions=Partitions.of(grain, reads),
         count=None,
+        changed=None,
         rows=(),
         problem=None,
     )
-    keys = list({tuple((name, values[name] or "") for name in by): None for _, _, values in rows.rows})
+    chosen = {tuple((name, row.values[name] or "") for name in by): None for row in rows.rows}
+    keys = [dict(each) for each in chosen]
     origins = {file.path: (day, made.run_id) for day, made in reads.items() for file in made.files.files}
     read = FileSet.of(file for made in reads.values() for file in made.files.files)
     try:
-        found = rows_with_keys(ws.lake, table, read, [dict(each) for each in keys], most=most)
+        first = _changed_rows(ws, table, changed, keys, most) if changed is not None else None
+        known = list(first.rows) if first else []
+        found = rows_with_keys(ws.lake, table, read, keys, most=most + len(known))
     except BackfillError as error:
         return replace(seen, problem=error.message), _Rows(table=table, rows=())
-    followed = tuple((*origins[path], values) for path, values in found.rows)
-    shown = tuple(
-        TracedRow(partition=partition_text(grain, day), values=_business(values)) for day, _, values in followed
+    in_order = [*known, *(each for each in found.rows if each not in known)][:most]
+    followed = tuple(
+        _Row(partition=day, run_id=run_id, values=values, is_changed=place < len(known))
+        for place, (path, values) in enumerate(in_order)
+        for day, run_id in [origins[path]]
     )
-    return replace(seen, count=found.count, rows=shown), _Rows(table=table, rows=followed)
+    shown = tuple(
+        TracedRow(
+            partition=partition_text(grain, row.partition), values=_business(row.values), is_changed=row.is_changed
+        )
+        for row in followed
+    )
+    count = first.count if first else None
+    return replace(seen, count=found.count, changed=count, rows=shown), _Rows(table=table, rows=followed)
+
+
+def _changed_rows(
+    ws: Workspace,
+    table: str,
+    changed: Mapping[date, tuple[FileSet, FileSet]],
+    keys: Sequence[Mapping[str, str]],
+    most: int,
+) -> FoundRows | None:
+    """The rows that changed; None where what they replaced cannot be read any more."""
+    count, rows = 0, list[tuple[str, Texts]]()
+    try:
+        for _, (files, before) in sorted(changed.items()):
+            found = changed_rows(ws.lake, table, files, before, keys, most=max(most - len(rows), 1))
+            count += found.count
+            rows += found.rows
+    except BackfillError:
+        return None
+    return FoundRows(count=count, rows=tuple(rows[:most]))
 
 
 def _records(tx: ReadTransaction, sources: Sequence[Texts]) -> Iterator[TracedRecord]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from difflib import get_close_matches
 
 from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected
@@ -58,6 +59,9 @@ def _of_edge(error: BackfillError) -> Advice | None:
             if near or not error.key:
                 return f"write {near[0]}=VALUE" if near else f"leave {error.column} out"
             return f"write {' '.join(f'{name}=VALUE' for name in error.key)}"
+        case errors.WordWithoutValue():
+            example = " ".join(shlex.quote(f"{name}={value}") for name, value in error.example)
+            return f"write it like {example}" if example else f"leave {error.word} out"
         case errors.NotTogether():
             return f"leave {error.leave} out, or {error.instead}"
         case errors.NotDoneWith():

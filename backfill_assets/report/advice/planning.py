@@ -7,7 +7,14 @@ from difflib import get_close_matches
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.planning import errors
-from backfill_assets.planning.partitions import MalformedDays, Partitions, ReversedRange, are_apart, compress
+from backfill_assets.planning.partitions import (
+    MalformedDays,
+    Partitions,
+    ReversedRange,
+    are_apart,
+    compress,
+    partition_text,
+)
 from backfill_assets.report.advice.filling import how_to_fill, joined
 from backfill_assets.report.advice.left_out import added_again
 from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, Option, do, step
@@ -31,6 +38,13 @@ def of_planning(error: BackfillError) -> Advice | None:
             return "name one of these" if error.known else step("leave ", Option(error.kind), " out")
         case errors.OutsideDays():
             return "choose earlier days" if error.days.start >= error.earliest else EARLIER_FIRST_DAY
+        case errors.NeverPublished(table=table, ever=(first, last)):
+            first_and_last = (partition_text(error.partitions.grain, each) for each in (first, last))
+            return step(
+                f"choose one from {' to '.join(first_and_last)}, written like the first; ",
+                do(Act.HISTORY, table),
+                " lists what was published",
+            )
         case errors.NeverPublished(table=table):
             return step("choose published days: ", do(Act.STATUS), ", or ", do(Act.HISTORY, table))
         case errors.AlreadyAccepted(others=others):

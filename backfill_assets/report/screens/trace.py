@@ -16,6 +16,7 @@ from backfill_assets.report.page import (
     Value,
     facts,
     page,
+    publication_ref,
     run_ref,
     section,
     table,
@@ -36,7 +37,10 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
         more: How a reader follows more rows.
     """
     seen = found.seen
-    periods = [(each.version or "none", each.since, each.until or "now", each.publication_id) for each in found.periods]
+    periods = [
+        (each.version or "none", each.since, each.until or "now", publication_ref(each.publication_id))
+        for each in found.periods
+    ]
     return page(
         f"{found.table} {found.partition}{f': {key_text(found.key)}' if found.key else ''}",
         stale_note(found.table, found.stale),
@@ -58,7 +62,7 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
 def _publications(found: Trace) -> Table:
     rows = [
         (
-            each.publication_id,
+            publication_ref(each.publication_id),
             each.table,
             each.at,
             run_ref(each.run_id),
@@ -75,9 +79,11 @@ def _publications(found: Trace) -> Table:
 
 def _rows(found: ContributingRows, more: Value) -> Section | None:
     columns = list(dict.fromkeys(name for row in found.rows for name in row.values))
+    marks = bool(found.changed)
     rows = [
         (
             Ref(place=Place.PARTITION, id=row.partition, table=found.table),
+            *(["yes" if row.is_changed else ""] if marks else []),
             *(row.values.get(name) for name in columns),
         )
         for row in found.rows
@@ -86,7 +92,7 @@ def _rows(found: ContributingRows, more: Value) -> Section | None:
         f"{found.table}, from which {found.of} was computed",
         *(Note(text=text, tone=Tone.SOFT) for text in _said(found)),
         Note(text=more, tone=Tone.SOFT) if found.count and found.count > len(found.rows) else None,
-        table(["partition", *columns], rows),
+        table(["partition", *(["changed"] if marks else []), *columns], rows),
     )
 
 
@@ -96,8 +102,13 @@ def _said(found: ContributingRows) -> Iterator[str]:
         yield f"Its rows cannot be named: {found.problem}."
     elif found.count is not None:
         more = f"; followed: the first {count_of(len(found.rows), 'row')}" if found.count > len(found.rows) else ""
+        first = ", those that changed before the others" if more and found.changed else ""
         same = f" with the same {', '.join(found.by)}" if found.by else ", all that was read"
-        yield f"{count_of(found.count, 'row')}{same}{more}."
+        yield f"{count_of(found.count, 'row')}{same}{more}{first}."
+    if found.changed is not None:
+        changed = f"{found.changed:,} of them" if found.changed else "None of them"
+        is_or_are = "is" if found.changed == 1 else "are"
+        yield f"{changed} {is_or_are} new or changed since the version of {found.of} that was replaced."
 
 
 def _records(found: Trace) -> Table:

@@ -12,6 +12,7 @@ from rich.console import Console
 from backfill_assets.application import look
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import MissingInput, Refused
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.screens.rows import row_page
@@ -21,7 +22,7 @@ from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.by_hand import JANUARY, open_by_hand
 from backfill_assets_tests.support.hand_made import GOLD
-from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, SOLD, TOTALS, planned_set, ready_set
+from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, REACHED, SOLD, TOTALS, planned_set, ready_set
 from backfill_assets_tests.support.shop import RECENT, SALES, Shop
 
 SHOP = {"shop": "only"}
@@ -64,6 +65,25 @@ def test_more_rows_are_followed_where_more_are_asked_for(month: Shop) -> None:
     found = look.trace(month.ws, TOTALS, FEBRUARY.start, {}, None, most=500)
     assert len(found.inputs[0].rows) == 28
     assert "--rows" not in shown_of(found)
+
+
+def test_the_rows_that_changed_a_number_are_followed_before_the_others(late: Shop) -> None:
+    before = look.trace(late.ws, TOTALS, FEBRUARY.start, {}, None, most=2)
+    assert [each.changed for each in before.inputs] == [None, None], "the first version replaced none"
+    restated(late)
+    found = look.trace(late.ws, TOTALS, FEBRUARY.start, {}, None, most=3)
+    silver, bronze = found.inputs
+    moved = [str(day) for day in REACHED]
+    assert (silver.count, silver.changed) == (28, len(moved))
+    assert [row.partition for row in silver.rows] == moved[:3], "and not the first days of the month"
+    assert (bronze.changed, bronze.rows[0].values["sale_id"], bronze.rows[0].is_changed) == (1, "late", True)
+    assert not any(row.is_changed for row in bronze.rows[1:])
+    assert "late.jsonl" in {record.file.rpartition("/")[2] for record in found.records}
+    shown = shown_of(found)
+    assert "28 rows, all that was read; followed: the first 3 rows, those that changed before the others." in shown
+    assert f"{len(moved)} of them are new or changed since the version of gold.sales_monthly that was" in shown
+    row = look.row(late.ws, TOTALS, FEBRUARY.start, {})
+    assert row.versions[0].landed[0].original_path.endswith("late.jsonl")
 
 
 @pytest.mark.long
@@ -122,6 +142,24 @@ def test_a_key_that_is_none_or_is_not_there_is_refused_with_the_columns(month: S
     assert advised is not None and str(advised) == "write shop=VALUE"
     with pytest.raises(MissingInput, match=r"readers see no row with shop=nobody of silver\.recent_sales 2026-02-16"):
         traced(month, RECENT, CARNIVAL, {"shop": "nobody"})
+
+
+def test_a_day_without_a_version_is_refused_with_the_first_and_the_last_that_there_is(month: Shop) -> None:
+    with pytest.raises(MissingInput, match="never been published for 2030-01-01") as traced_so:
+        traced(month, RECENT, date(2030, 1, 1), SHOP)
+    with pytest.raises(MissingInput, match="never been published for 2030-01-01") as shown_so:
+        look.row(month.ws, RECENT, date(2030, 1, 1), SHOP)
+    for never in (traced_so, shown_so):
+        assert advised(never.value).startswith(
+            "choose one from 2026-02-01 to 2026-02-28, written like the first; backfill history silver.recent_sales"
+        )
+
+
+def test_a_word_of_a_key_without_a_value_is_refused_with_an_example(month: Shop) -> None:
+    days = DayRange.inclusive(CARNIVAL, CARNIVAL)
+    refused = look.word_without_value(month.ws, RECENT, days, "only")
+    assert refused.message == "'only' is no column with a value: a row of silver.recent_sales is named by shop=VALUE."
+    assert advised(refused) == "write it like shop=only"
 
 
 def test_a_month_of_a_daily_table_is_no_partition_of_it(month: Shop) -> None:

@@ -111,6 +111,14 @@ def test_a_mistyped_time_is_wrong_usage_and_shown_as_it_is_written(words: tuple[
     assert "'tomorrow' is not a time in UTC: write it like 2026-03-10T08:00, or as a day" in said
 
 
+@pytest.mark.parametrize("day", ["2006-2-1", "01.02.2006", "2006-02-30", "soon"])
+@pytest.mark.parametrize("words", [("plan", "silver.x", *WHY, "--to", "2006-03-01", "--from"), ("trace", "silver.x")])
+def test_a_mistyped_day_is_refused_with_its_form(words: tuple[str, ...], day: str) -> None:
+    result = typed(*words, day)
+    assert result.exit_code == 2
+    assert "next: write it as YYYY-MM-DD, such as 2006-07-01" in " ".join(result.output.replace("│", " ").split())
+
+
 def test_a_source_of_files_is_not_captured_and_the_command_that_lands_them_is_named() -> None:
     result = typed("capture", "case_events", *DAYS, *WHY)
     assert result.exit_code == 1

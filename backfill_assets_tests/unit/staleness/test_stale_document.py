@@ -113,6 +113,15 @@ def test_building_again_for_changed_code_alone_has_to_be_asked_for() -> None:
     assert steps(mixed) == ["plan --stale --reason WHY"]
 
 
+def test_building_again_for_changed_code_is_not_advised_where_a_plan_would_build_nothing() -> None:
+    only_adds = stale((1, 3, Cause.CODE_CHANGED), table="silver.added")
+    document = stale_document([only_adds], table=None, days=None, sources=[BRONZE], kept=["silver.added"])
+    assert document.next_steps == ()
+    others = [only_adds, stale((4, 9, Cause.INPUT_CHANGED))]
+    document = stale_document(others, table=None, days=None, sources=[BRONZE], kept=["silver.added"])
+    assert [words_of(step) for step in document.next_steps] == ["backfill plan --stale --reason WHY --by NAME"]
+
+
 def test_a_table_of_which_nothing_was_ever_built_is_named_as_that_and_not_as_fresh() -> None:
     never = replace(stale(table="gold.monthly"), accepted=0)
     for others in ([stale()], [stale((1, 2, Cause.VERSION_CHANGED))]):
