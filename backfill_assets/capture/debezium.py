@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from backfill_assets.capture.json_members import quoted
 
@@ -48,29 +49,51 @@ class Keyed:
     value: bytes
 
 
-def as_delete(key: bytes | None, before: Keyed | None) -> str | None:
+def as_delete(key: bytes | None, before: Keyed | None, after: Keyed | None) -> str | None:
     """The delete that a record without a value states, as the JSON of an event; None when its place is not known.
 
-    After a delete of the same key it states that once more, so that it is a duplicate. Where the delete itself is
-    gone, as in a topic that was compacted, the key ended behind the record before: no change has an odd LSN.
+    Behind a delete of the same key it states that once more, so that it is a duplicate. Where the delete itself is
+    gone, as in a topic that was compacted, the key ended before the next event: no change has an odd LSN. Of events
+    before it there may have been later ones, which have landed and are not in the topic any more.
 
     Args:
         key: The key of the record.
         before: The last record before it in its partition that has a value.
+        after: The first one behind it.
     """
-    if key is None or before is None:
+    row, schema = _payload(key)
+    place = _source(before) if before is not None and before.key == key and _operation(before) == "d" else None
+    if place is None and (place := _source(after)) is not None:
+        place = {**place, "lsn": place["lsn"] - 1}
+    if not isinstance(row, dict) or place is None:
         return None
-    try:
-        keyed, event = json.loads(key), json.loads(before.value)
-        schema = keyed["schema"] if "payload" in keyed else None
-        row, change = keyed.get("payload", keyed), event.get("payload", event)
-        is_stated = change["op"] == "d" and before.key == key
-        source = {**change["source"], "lsn": int(change["source"]["lsn"]) + (0 if is_stated else 1)}
-    except (AttributeError, ValueError, TypeError, KeyError, RecursionError):
-        return None
-    if not isinstance(row, dict):
-        return None
-    delete = {"op": "d", "before": row, "after": None, "source": source}
+    delete = {"op": "d", "before": row, "after": None, "source": place}
     if not isinstance(schema, dict):
         return quoted(delete)
     return quoted({"schema": {"type": "struct", "fields": [{**schema, "field": "before"}]}, "payload": delete})
+
+
+def _payload(written: bytes | None) -> tuple[object, object]:
+    """What a key or a value says, and its schema; nothing where it is no JSON."""
+    try:
+        found = json.loads(written or b"null")
+    except (ValueError, RecursionError):
+        return None, None
+    if isinstance(found, dict) and "payload" in found:
+        return found["payload"], found.get("schema")
+    return found, None
+
+
+def _operation(event: Keyed) -> object:
+    change, _ = _payload(event.value)
+    return change.get("op") if isinstance(change, dict) else None
+
+
+def _source(event: Keyed | None) -> dict[str, Any] | None:
+    """Where in the feed an event is."""
+    change, _ = _payload(None if event is None else event.value)
+    source = change.get("source") if isinstance(change, dict) else None
+    try:
+        return {**source, "lsn": int(source["lsn"])} if isinstance(source, dict) else None
+    except (KeyError, TypeError, ValueError):
+        return None

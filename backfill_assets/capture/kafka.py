@@ -91,6 +91,7 @@ class KafkaStream:
         self._in_events = tombstones is not None and tombstones.in_events
         self._values = values
         self._before: debezium.Keyed | None = None
+        self._held: list[Message] = []
         self._reached: tuple[int, int] | None = None
         self._client = KafkaClient(declared, declared.topic, secret=secret, what="a capture from Kafka")
 
@@ -139,10 +140,8 @@ class KafkaStream:
         self, partitions: Sequence[int], captured: Sequence[Captured], pinned: Mapping[str, str]
     ) -> tuple[Resolved, ...]:
         """Everything that a compacted topic has: the last record of every key is among it."""
-        if self._tombstones is None or self._in_events:
+        if self._tombstones is None:
             why = "a record without a value ends its key there, and its source declares no delete"
-            if self._in_events:
-                why = "change events say themselves what was deleted, so that their whole is no snapshot"
             raise CannotBeCaptured(name=self.name, why=why)
         scans = (re.fullmatch(rf"{SCAN}([0-9]+)-[0-9]+", each.partition) for each in captured)
         number = max((int(each[1]) for each in scans if each), default=0) + 1
@@ -264,15 +263,17 @@ class KafkaStream:
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         partition, start, end = _number(piece.partition), int(piece.range_from), int(piece.range_to)
         records, first, last = 0, None, None
-        self._before = self._last_value(partition, start) if self._in_events else None
+        self._before, self._held = self._last_value(partition, start) if self._in_events else None, []
         with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
             for batch in self._messages(partition, start, end, most=pace.most_at_once):
-                packed.write(b"".join(map(self._line, batch)))
+                packed.write(b"".join(self._lines(batch)))
                 times = [at for at in map(_milliseconds, batch) if at is not None]
                 first = min([*times, *([] if first is None else [first])], default=None)
                 last = max([*times, *([] if last is None else [last])], default=None)
                 records += len(batch)
                 pace.took(len(batch), sum(map(_size_of, batch)))
+            if self._held:
+                packed.write(b"".join(self._released(self._next_value(partition, end))))
         schemas = b"" if self._values is None else self._values.kept()
         return Written(records=records, first_at=_instant(first), last_at=_instant(last), answer=schemas)
 
@@ -322,16 +323,38 @@ class KafkaStream:
         earlier = self._messages(partition, max(low, start - _LOOKED_BACK), start, most=_LOOKED_BACK)
         with_value = (each for batch in earlier for each in batch if each.value() is not None)
         last = deque(with_value, maxlen=1)
-        if not last:
-            return None
-        _, members = self._read(last[0].value() or b"")
-        return None if members is None else debezium.Keyed(key=self._key_of(last[0]), value=b"{%b}" % members)
+        return self._keyed(last[0]) if last else None
 
-    def _line(self, message: Message) -> bytes:
+    def _next_value(self, partition: int, start: int) -> debezium.Keyed | None:
+        """The first record with a value behind a piece: those without one, at its end, may rest on it."""
+        _, high = self._watermarks(partition)
+        later = self._messages(partition, start, high, most=_LOOKED_BACK)
+        found = next((each for batch in later for each in batch if each.value() is not None), None)
+        return None if found is None else self._keyed(found)
+
+    def _keyed(self, message: Message) -> debezium.Keyed | None:
+        _, members = self._read(message.value() or b"")
+        return None if members is None else debezium.Keyed(key=self._key_of(message), value=b"{%b}" % members)
+
+    def _lines(self, batch: Sequence[Message]) -> Iterator[bytes]:
+        """The landed records of a batch. Of events, those without a value wait for the next one that has one."""
+        for message in batch:
+            if self._in_events and message.value() is None:
+                self._held.append(message)
+                continue
+            if self._held:
+                yield from self._released(self._keyed(message))
+            yield self._line(message)
+
+    def _released(self, after: debezium.Keyed | None) -> Iterator[bytes]:
+        held, self._held = self._held, []
+        yield from (self._line(each, after) for each in held)
+
+    def _line(self, message: Message, after: debezium.Keyed | None = None) -> bytes:
         """One landed record: what Kafka says of it, and the members of the value as they were written."""
         value, said = message.value(), _kafka_members(message)
         if value is None:
-            deleted = self._deleted(message)[1:-1]
+            deleted = self._deleted(message, after)[1:-1]
             return f'{{{said}, "{TOMBSTONE}": true{self._version()}{deleted and ", "}{deleted}}}\n'.encode()
         more, members = self._read(value)
         if self._in_events and members is not None:
@@ -368,11 +391,11 @@ class KafkaStream:
             return key
         return found if isinstance(found, bytes) else json_of(found).encode()
 
-    def _deleted(self, message: Message) -> str:
+    def _deleted(self, message: Message, after: debezium.Keyed | None) -> str:
         """A delete as a JSON object; without members, so that the record is rejected, where none is declared."""
         as_delete, key = self._tombstones, self._key_of(message)
         if self._in_events:
-            return debezium.as_delete(key, self._before) or _NOTHING
+            return debezium.as_delete(key, self._before, after) or _NOTHING
         if as_delete is None or key is None:
             return _NOTHING
         try:

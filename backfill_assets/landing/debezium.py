@@ -111,7 +111,7 @@ def complaint(source: SourceTable) -> Column:
             ~F.coalesce(is_event, F.lit(False)),
             F.when(
                 F.col(LINE)["kafka_tombstone"].isNotNull(),
-                "the record has no value, and no event before it says where in the feed it is",
+                "the record has no value, and no event after it says where in the feed it is",
             ).otherwise("the record is no change event of Debezium"),
         ),
         F.when(

@@ -87,6 +87,23 @@ class Broker(kafka_broker.RunningBroker):
                     producer.poll(0.1)
         assert producer.flush(60) == 0
 
+    def keys(self, topic: str, *, partitions: int = 1) -> list[str]:
+        """The keys of all records that a topic has; each of them has one."""
+        consumer = Consumer({"bootstrap.servers": self.servers, "group.id": "look", "enable.auto.commit": False})
+        try:
+            found: list[str] = []
+            for each in range(partitions):
+                low, high = consumer.get_watermark_offsets(TopicPartition(topic, each), timeout=30)
+                consumer.assign([TopicPartition(topic, each, low)])
+                while consumer.position([TopicPartition(topic, each)])[0].offset < high:
+                    for message in consumer.consume(1_000, timeout=0.5):
+                        key = message.key()
+                        assert message.error() is None and key is not None
+                        found.append(key.decode())
+            return found
+        finally:
+            consumer.close()
+
     def committed(self, topic: str, group: str, *, partitions: int = 1) -> list[int]:
         """The offsets that a group has committed."""
         consumer = Consumer({"bootstrap.servers": self.servers, "group.id": group})

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.capture import Asked, plan_capture
@@ -34,24 +33,6 @@ def ended(key: str) -> tuple[str, None, int]:
     return key, None, at_noon(FIRST)
 
 
-def keys_in(broker: Broker, topic: str) -> list[str]:
-    """The keys of all records that the topic has."""
-    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "look", "enable.auto.commit": False})
-    try:
-        found: list[str] = []
-        for partition in (0, 1):
-            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
-            consumer.assign([TopicPartition(topic, partition, low)])
-            while consumer.position([TopicPartition(topic, partition)])[0].offset < high:
-                for message in consumer.consume(1_000, timeout=0.5):
-                    key = message.key()
-                    assert message.error() is None and key is not None
-                    found.append(key.decode())
-        return found
-    finally:
-        consumer.close()
-
-
 def clean(broker: Broker, topic: str, *gone: str) -> None:
     """Waits until the topic has no record of these keys; new segments let the cleaner reach the earlier ones.
 
@@ -59,7 +40,7 @@ def clean(broker: Broker, topic: str, *gone: str) -> None:
     """
     until = time.monotonic() + 240
     for number in count():
-        if not set(gone) & set(keys_in(broker, topic)):
+        if not set(gone) & set(broker.keys(topic, partitions=2)):
             return
         assert time.monotonic() < until, "the topic was not cleaned within 240 s"
         for partition in (0, 1):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -52,11 +54,12 @@ class Orders(StreamShop):
         domain = Domain(name="captured", package=captured.DOMAIN.package, sources=(self.source(),), derived=())
         return replace(opened, domain=domain)
 
-    def take(self) -> CaptureReport:
-        """Captures everything that is new."""
+    def take(self, *, is_whole: bool = False) -> CaptureReport:
+        """Captures everything that is new, or everything that there is."""
         ws = self.open()
         try:
-            asked = Asked(first=None if self.orders_files() else FIRST, last=None)
+            first = None if self.orders_files() or is_whole else FIRST
+            asked = Asked(first=first, last=None, is_whole=is_whole, confirmed_by="ben" if is_whole else None)
             acting = Acting(by="ana", recorder=Unrecorded())
             return capture(ws, orders.name, asked, acting, reason="a test", pace=Pace(), builds=True)
         finally:
@@ -82,8 +85,8 @@ class Orders(StreamShop):
 _clock = ticking_clock(AFTERWARDS)
 
 
-def write(broker: Broker, topic: str, records: Any) -> None:
-    broker.write(topic, [(None if key == "null" else key, value, 1_782_900_000_000) for key, value in records])
+def write(broker: Broker, topic: str, records: Any, *, partition: int = -1, at: int = 1_782_900_000_000) -> None:
+    broker.write(topic, [(None if key == "null" else key, value, at) for key, value in records], partition=partition)
 
 
 @pytest.mark.long
@@ -121,9 +124,69 @@ def test_a_tombstone_whose_delete_was_compacted_away_still_deletes(
     records = recording("plain")
     deleted = next(number for number, (_, value) in enumerate(records) if value is None)
     shop = Orders(home=tmp_path / "home", spark=spark, topic=topic, broker=broker)
-    write(broker, topic, [*records[: deleted - 1], *records[deleted : deleted + 1]])
+    write(broker, topic, [*records[: deleted - 1], *records[deleted : deleted + 2]])
     report = shop.take()
     assert report.landed is not None
     (landed,) = report.landed.imports
     assert [each["reason"] for each in landed.rejected] == ["weight is not a number: 'NaN'"]
     assert json.loads(records[deleted][0])["order_id"] not in held(shop.orders_rows())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("form", "kept_ms", "withdrawn"), [("plain", 86_400_000, 0), ("wrapped", 0, 2)])
+def test_the_last_event_of_every_key_of_a_compacted_topic_is_the_table(
+    broker: Broker, spark: SparkSession, tmp_path: Path, form: str, kept_ms: int, withdrawn: int
+) -> None:
+    topic = f"shop.public.orders-{next(_numbers)}"
+    at_once = {"segment_ms": "200", "min_cleanable_dirty_ratio": "0.001", "delete_retention_ms": str(kept_ms)}
+    broker.create(topic, partitions=2, cleanup_policy="compact", **at_once)
+    records, moved = recording(form), {"3", "4", "40"}
+    shop = Orders(home=tmp_path / "home", spark=spark, topic=topic, broker=broker)
+
+    def wrote(start: int, end: int) -> None:
+        for key, value in records[start:end]:
+            keyed = json.loads(key)
+            partition = int(str(keyed.get("payload", keyed)["order_id"]) in moved)
+            write(broker, topic, [(key, value)], partition=partition)
+
+    # What was before is in bronze: the order 4 by an event that is later than all that the topic will have before its
+    # tombstone.
+    wrote(0, 5)
+    shop.take()
+    assert set(held(shop.orders_rows())) == {1, 2, 3, 4}
+    wrote(5, 12)
+    # The last events once more, as a connector sends them, until the earlier ones of every key are gone.
+    ended = [records[8][0], records[10][0]]
+    until = time.monotonic() + 240
+    for number in count():
+        keys = Counter(broker.keys(topic, partitions=2))
+        if all(keys[key] == (kept_ms > 0) for key in ended) and keys[records[5][0]] == 1:
+            break
+        assert time.monotonic() < until, f"the topic was not cleaned within 240 s: {keys}"
+        for partition, last in ((0, records[6]), (1, records[11])):
+            write(broker, topic, [last], partition=partition, at=1_782_900_000_000 + 1_000 * (number + 1))
+        time.sleep(1)
+    report = shop.take(is_whole=True)
+    assert report.plan.is_whole and report.plan.is_compacted
+    assert report.landed is not None and report.landed.extract is not None
+    assert report.landed.extract.withdrawn.keys == withdrawn
+    assert held(shop.orders_rows()) == as_landed(_after(12))
+
+    # Changes go on behind it.
+    wrote(12, 16)
+    shop.take()
+    assert held(shop.orders_rows()) == as_landed(_after(16))
+    # An update that left its long note as it was: the event does not have it, so that the key stays what it was.
+    wrote(16, 17)
+    report = shop.take(is_whole=True)
+    assert report.landed is not None and report.landed.extract is not None
+    reasons = [each["reason"] for one in report.landed.imports for each in one.rejected]
+    assert reasons == ["note was left as it was, and the event does not have its value"]
+    assert report.landed.extract.withdrawn.keys == 0
+    assert held(shop.orders_rows()) == as_landed(_after(16))
+
+
+def _after(records: int) -> Any:
+    """The rows of the table after so many events."""
+    (state,) = (each for each in states() if each.records == records)
+    return state.rows

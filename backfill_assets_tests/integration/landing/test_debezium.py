@@ -96,7 +96,7 @@ def test_a_line_that_is_no_change_of_the_table_is_rejected_with_the_reason(room:
         "debezium_commit is missing",
         "photo was left as it was, and the event does not have its value",
         "amount is not a number: 'fQ=='",
-        "the record has no value, and no event before it says where in the feed it is",
+        "the record has no value, and no event after it says where in the feed it is",
     ]
 
 

@@ -48,7 +48,7 @@ def test_a_record_without_a_value_states_the_delete_before_it_once_more(form: st
     at = next(number for number, (_, value) in enumerate(records) if value is None)
     (key, written), (same, _) = records[at - 1], records[at]
     assert written is not None and key == same
-    stating = as_delete(same.encode(), Keyed(key=key.encode(), value=written.encode()))
+    stating = as_delete(same.encode(), Keyed(key=key.encode(), value=written.encode()), None)
     assert stating is not None
     found, event = json.loads(stating), json.loads(written)
     change, stated = (each.get("payload", each) for each in (event, found))
@@ -59,17 +59,20 @@ def test_a_record_without_a_value_states_the_delete_before_it_once_more(form: st
         assert (side["field"], side["fields"]) == ("before", json.loads(key)["schema"]["fields"])
 
 
-def test_a_delete_that_is_gone_from_the_feed_ended_its_key_behind_the_record_before() -> None:
-    records = recording("plain")
-    (key, _), (other, written) = records[0], records[1]
-    stating = as_delete(key.encode(), Keyed(key=other.encode(), value=(written or "").encode()))
-    found = json.loads(stating or "{}")
-    assert found["before"] == json.loads(key)
-    assert found["source"]["lsn"] == json.loads(written or "")["source"]["lsn"] + 1
+@pytest.mark.parametrize("form", ["plain", "wrapped"])
+def test_a_delete_that_is_gone_from_the_feed_ended_its_key_before_the_next_event(form: str) -> None:
+    records = recording(form)
+    before, after = (Keyed(key=key.encode(), value=(value or "").encode()) for key, value in (records[0], records[3]))
+    key, _ = records[1]
+    found = json.loads(as_delete(key.encode(), before, after) or "{}")
+    stated, following = (each.get("payload", each) for each in (found, json.loads(after.value)))
+    keyed = json.loads(key)
+    assert (stated["op"], stated["before"]) == ("d", keyed.get("payload", keyed))
+    assert stated["source"] == {**following["source"], "lsn": following["source"]["lsn"] - 1}
 
 
 @pytest.mark.parametrize(
-    ("key", "before"),
+    ("key", "after"),
     [
         (None, b'{"op": "c", "source": {"lsn": 1}}'),
         (b'{"order_id": 1}', None),
@@ -77,8 +80,10 @@ def test_a_delete_that_is_gone_from_the_feed_ended_its_key_behind_the_record_bef
         (b"no json", b'{"op": "c", "source": {"lsn": 1}}'),
         (b'{"order_id": 1}', b"no json"),
         (b'{"order_id": 1}', b'{"op": "c", "source": {"lsn": null}}'),
+        (b'{"order_id": 1}', b'{"op": "c", "source": {}}'),
         (b'{"order_id": 1}', b"[1]"),
     ],
 )
-def test_without_a_key_or_a_place_in_the_feed_nothing_is_stated(key: bytes | None, before: bytes | None) -> None:
-    assert as_delete(key, None if before is None else Keyed(key=b"k", value=before)) is None
+def test_without_a_key_or_a_place_in_the_feed_nothing_is_stated(key: bytes | None, after: bytes | None) -> None:
+    other = Keyed(key=b'{"order_id": 2}', value=b'{"op": "d", "source": {"lsn": 1}}')
+    assert as_delete(key, other, None if after is None else Keyed(key=b"k", value=after)) is None
