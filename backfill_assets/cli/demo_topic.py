@@ -1,7 +1,8 @@
 """The topic of `demo --source kafka`, and who writes to it and reads from it besides the demo.
 
-A consumer of its own group reads all of it while history is captured and replaced: what it read and committed shows
-that it was not disturbed. What the story's commands that begin with `topic` do is in `DemoTopic`.
+An application with a group of its own reads all of it while history is captured and replaced: what it read and
+committed shows that it was not disturbed. When the topic is gone, a new one takes a replay by the same code. What the
+story's commands that begin with `topic` do is in `DemoTopic`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class DemoTopic:
         self._left = messages
         self._admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
         self._written = 0
-        self._consumer = _LiveConsumer(servers, topic)
+        self._live = _Application(servers, topic, group=LIVE_GROUP)
 
     def create(self) -> None:
         """Makes the topic, whose records time does not remove, and starts its consumer."""
@@ -44,19 +45,21 @@ class DemoTopic:
 
         made = NewTopic(self._topic, num_partitions=PARTITIONS, replication_factor=1, config={"retention.ms": "-1"})
         self._admin.create_topics([made])[self._topic].result(_WITHIN_S)
-        self._consumer.start()
+        self._live.start()
 
     def stop(self) -> None:
         """Ends the consumer."""
-        self._consumer.stop()
+        self._live.stop()
 
     def carried_out(self, words: Sequence[str]) -> Mapping[str, Any]:
         """What a command of the story that begins with `topic` says."""
         match words:
             case ["write", "--until", month]:
                 return self._write(month)
-            case ["consumer"]:
+            case ["application"]:
                 return self._consumed()
+            case ["application", "--from", replayed]:
+                return self._filled(replayed)
             case ["delete"]:
                 self._admin.delete_topics([self._topic])[self._topic].result(_WITHIN_S)
                 return {"deleted": self._topic}
@@ -78,29 +81,51 @@ class DemoTopic:
         return {"written": len(chosen), "to": self._topic, "partitions": PARTITIONS}
 
     def _consumed(self) -> Mapping[str, Any]:
-        """What the live consumer has read by now, waited for."""
-        until = time.monotonic() + _WITHIN_S
-        while self._consumer.read < self._written and time.monotonic() < until:
-            time.sleep(0.05)
+        """What the application has read by now, waited for."""
+        self._live.await_records(self._written)
         groups = sorted(each.group_id for each in self._admin.list_consumer_groups().result(_WITHIN_S).valid)
         return {
             "group": LIVE_GROUP,
-            "read": self._consumer.read,
+            "read": self._live.read,
             "of": self._written,
-            "began_again": self._consumer.began_again,
+            "began_again": self._live.began_again,
             "groups_of_the_cluster": groups,
+            "alerts": self._live.state.alerts,
+        }
+
+    def _filled(self, topic: str) -> Mapping[str, Any]:
+        """An application that has lost its state takes a replay, which has every record of the topic."""
+        again = _Application(self._servers, topic, group=f"{LIVE_GROUP}-again")
+        again.start()
+        try:
+            again.await_records(self._written)
+        finally:
+            again.stop()
+        return {
+            "read": again.read,
+            "of": self._written,
+            "cases": len(again.state.last),
+            "as_before": again.state.last == self._live.state.last,
+            "alerts": again.state.alerts,
         }
 
 
-class _LiveConsumer:
-    """A consumer as any other: it reads what comes in, once, and commits."""
+class _Application:
+    """An application as any other: it reads what comes in, once, and commits."""
 
-    def __init__(self, servers: str, topic: str) -> None:
+    def __init__(self, servers: str, topic: str, *, group: str) -> None:
         self.read = 0
         self.began_again = 0
-        self._servers, self._topic = servers, topic
+        self.state = import_module(f"{EXAMPLE}.case_alerts").CaseAlerts()
+        self._servers, self._topic, self._group = servers, topic, group
         self._ends = threading.Event()
-        self._thread = threading.Thread(target=self._consume, name="live consumer", daemon=True)
+        self._thread = threading.Thread(target=self._consume, name=group, daemon=True)
+
+    def await_records(self, many: int) -> None:
+        """Waits until it has read so many, or for as long as it may take."""
+        until = time.monotonic() + _WITHIN_S
+        while self.read < many and time.monotonic() < until:
+            time.sleep(0.05)
 
     def start(self) -> None:
         self._thread.start()
@@ -113,8 +138,8 @@ class _LiveConsumer:
     def _consume(self) -> None:
         from confluent_kafka import Consumer
 
-        own = {"group.id": LIVE_GROUP, "auto.offset.reset": "earliest", "log_level": 0}
-        consumer = Consumer({"bootstrap.servers": self._servers, **own})
+        own = {"group.id": self._group, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+        consumer = Consumer({"bootstrap.servers": self._servers, **own, "log_level": 0})
         assigned = False
 
         def on_assign(*_: object) -> None:
@@ -126,8 +151,11 @@ class _LiveConsumer:
         try:
             while not self._ends.is_set():
                 message = consumer.poll(0.1)
-                if message is not None and message.error() is None:
-                    self.read += 1
+                if message is None or message.error() is not None:
+                    continue
+                headers = dict(message.headers() or ())
+                self.state.take(message.key(), message.value(), sent_at=message.timestamp()[1], headers=headers)
+                self.read += 1
         finally:
             consumer.close()
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -165,14 +166,25 @@ def test_the_story_of_a_topic_disturbs_no_consumer_and_is_proven_after_the_topic
     captures = [answer for command, answer in answers.items() if command.startswith("backfill capture")]
     captured = sum(answer.get("captured", 0) for answer in captures)
     assert written == captured > 0
-    live = answers["topic consumer"]
+    for answer in captures:
+        if answer.get("captured"):  # at least ten times as fast as the records came in
+            times = [datetime.fromisoformat(each[name]) for each in answer["files"] for name in ("first_at", "last_at")]
+            assert (max(times) - min(times)).total_seconds() >= 10 * answer["seconds"]
+    live = answers["topic application"]
+    assert live["alerts"] > 0
     assert live == {
         "group": "case-alerts",
         "read": written,
         "of": written,
         "began_again": 0,
         "groups_of_the_cluster": ["case-alerts"],
+        "alerts": live["alerts"],
     }
+    # It is filled again by the same code, from a topic that is gone afterwards, and alerts nobody.
+    filled = answers["topic application --from case-events.backfill"]
+    assert filled == {"read": written, "of": written, "cases": filled["cases"], "as_before": True, "alerts": 0}
+    (closed,) = (answer for command, answer in answers.items() if command.startswith("backfill replay close"))
+    assert (closed["deleted"], closed["sent"]) == (True, written)
     commands = list(answers)
     (again,) = (command for command in commands if command.startswith("backfill reproduce"))
     assert commands.index("topic delete") < commands.index(again)

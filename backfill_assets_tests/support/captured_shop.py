@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, time, timedelta
 from functools import cache
 from io import StringIO
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -235,3 +236,18 @@ def plain_text(page: Page) -> str:
 def stopped(*_: object, **__: object) -> None:
     """Takes the place of a step in which a process ends."""
     raise RuntimeError("the process ends here")
+
+
+class Died(Exception):
+    """Stands for the end of a process between two batches."""
+
+
+def dying_after(batches: int, *, records_per_minute: int) -> Pace:
+    """A pace at which a process ends behind so many batches."""
+    seen = count(1)
+
+    def wait(_: float) -> None:
+        if next(seen) >= batches:
+            raise Died
+
+    return Pace(records_per_minute=records_per_minute, wait=wait, now=lambda: 0.0)

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from datetime import timedelta
 
-from backfill_assets.domain import KafkaTopic
+from backfill_assets.domain import KafkaReplay, KafkaTopic
 
 from . import DOMAIN as FROM_FILES
 from .generator import SERVERS, TOPIC
@@ -15,11 +15,12 @@ from .sla_breaches import sla_breach_monthly
 from .sla_clocks import case_sla_daily
 from .sources import case_events
 
+_CLUSTER = os.environ.get(SERVERS, "127.0.0.1:9092")
+
 captured_events = replace(
     case_events,
-    capture=KafkaTopic(
-        topic=TOPIC, servers=os.environ.get(SERVERS, "127.0.0.1:9092"), lateness=timedelta(hours=1), chunk=5_000
-    ),
+    capture=KafkaTopic(topic=TOPIC, servers=_CLUSTER, lateness=timedelta(hours=1), chunk=5_000),
+    replay=KafkaReplay(servers=_CLUSTER),
 )
 case_sla_from_topic = replace(case_sla_daily, inputs={"events": captured_events})
 

@@ -11,6 +11,14 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from backfill_assets.domain import Domain, KafkaReplay, KafkaTopic, Operations
 from backfill_assets_tests.domains import example as example_domain
 
+_IS_SECURED = bool(os.environ.get("TEST_KAFKA_SECURED"))
+_SETTINGS = (
+    {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "capture"}
+    if _IS_SECURED
+    else {}
+)
+_SECRETS = {"sasl.password": "TEST_KAFKA_PASSWORD"} if _IS_SECURED else {}
+
 sales = replace(
     example_domain.sales,
     description="What became of every sale.",
@@ -31,18 +39,16 @@ sales = replace(
         lateness=timedelta(hours=int(os.environ.get("TEST_KAFKA_LATENESS_HOURS", "0"))),
         answers_within=timedelta(seconds=10),
         topic_id=os.environ.get("TEST_KAFKA_TOPIC_ID", ""),
-        settings=(
-            {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "capture"}
-            if os.environ.get("TEST_KAFKA_SECURED")
-            else {}
-        ),
-        secrets={"sasl.password": "TEST_KAFKA_PASSWORD"} if os.environ.get("TEST_KAFKA_SECURED") else {},
+        settings=_SETTINGS,
+        secrets=_SECRETS,
     ),
     replay=KafkaReplay(
         servers=os.environ.get("TEST_KAFKA_SERVERS", "127.0.0.1:9"),
         key_format="text",
         live_topics=tuple(os.environ.get("TEST_KAFKA_LIVE", "").split()),
         answers_within=timedelta(seconds=10),
+        settings=_SETTINGS,
+        secrets=_SECRETS,
     ),
 )
 

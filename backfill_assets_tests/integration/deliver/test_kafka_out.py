@@ -25,6 +25,7 @@ from backfill_assets.deliver.errors import LiveTarget, NothingToReplay, NotRepla
 from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.sinks import Outgoing, Sender
 from backfill_assets.domain import DayRange, KafkaReplay
+from backfill_assets.examples.enforcement_sla.case_alerts import CaseAlerts
 from backfill_assets.ledger.errors import CannotBecome, LostWork, NeedsAnother, TargetTaken
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
@@ -38,8 +39,10 @@ from backfill_assets_tests.support.captured_shop import (
     FIRST,
     SALES,
     CapturedShop,
+    Died,
     Record,
     at_noon,
+    dying_after,
     finished,
     plain_text,
     sale_record,
@@ -47,11 +50,11 @@ from backfill_assets_tests.support.captured_shop import (
     stopped,
 )
 from backfill_assets_tests.support.declaring import declaring
-from backfill_assets_tests.support.kafka_broker import Broker
+from backfill_assets_tests.support.kafka_broker import PASSWORD, Broker
 from backfill_assets_tests.support.shop import Shop, sale
 
 ShopOf = Callable[..., CapturedShop]
-THIRD = FIRST.replace(day=3)
+THIRD, LAST = FIRST.replace(day=3), FIRST.replace(day=4)
 _numbers = count(1)
 
 
@@ -136,20 +139,6 @@ def said(message: Message) -> tuple[bytes | None, bytes | None, int | None, int]
 
 def ends_of(broker: Broker, topic: str) -> list[int]:
     return [each.offset() or 0 for each in committed(broker, topic)]
-
-
-class Died(Exception):
-    """Stands for the end of a process between two transactions."""
-
-
-def dying_after(batches: int, *, records_per_minute: int) -> Pace:
-    seen = count(1)
-
-    def wait(_: float) -> None:
-        if next(seen) >= batches:
-            raise Died
-
-    return Pace(records_per_minute=records_per_minute, wait=wait)
 
 
 def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_deleted_when_it_is_closed(
@@ -262,6 +251,59 @@ def test_eighty_thousand_messages_of_a_process_that_is_killed_five_times_are_the
 def has_begun(shop: CapturedShop) -> bool:
     with closing(shop.open()) as ws, ws.ledger.read() as tx:
         return any(each.state is not ReplayState.ASKED for each in tx.replays.records())
+
+
+@pytest.mark.long
+def test_an_application_takes_the_live_topic_and_a_replay_by_the_same_code_and_acts_on_what_is_live(
+    shop_of: ShopOf, broker: Broker
+) -> None:
+    shop = shop_of([*sale_records(200), ("s000007", None, at_noon(LAST) + 1_000)], partitions=2)
+    into = f"{shop.topic}.backfill"
+    send(shop, into)
+    broker.write(shop.topic, [sale_record(number, day=LAST, amount=99) for number in range(300, 310)])
+    usual = {"bootstrap.servers": broker.servers, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
+    consumer = Consumer({**usual, "group.id": f"alerts-{shop.topic}"})
+    consumer.subscribe([shop.topic, into])
+    both = CaseAlerts()
+    taken: Counter[str | None] = Counter()
+    try:
+        until = time.monotonic() + 60
+        while taken.total() < 412:
+            assert time.monotonic() < until, taken
+            message = consumer.poll(1)
+            if message is not None and message.error() is None:
+                headers = message.headers() or []
+                assert isinstance(headers, list)
+                sent_at = message.timestamp()[1]
+                both.take(message.key(), message.value(), sent_at=sent_at, headers=dict(headers))  # type: ignore[arg-type]
+                taken[message.topic()] += 1
+    finally:
+        consumer.close()
+    assert taken == {shop.topic: 211, into: 201}
+    live = CaseAlerts()
+    for message in sorted(committed(broker, shop.topic), key=lambda each: each.offset() or 0):
+        live.take(message.key(), message.value(), sent_at=message.timestamp()[1], headers={})
+    assert both.last == live.last
+    assert live.last[b"s000007"][1] is None
+    assert both.alerts == live.alerts == 211
+
+
+@pytest.mark.long
+def test_without_the_right_secret_nothing_is_sent_and_it_is_shown_nowhere(shop_of: ShopOf, broker: Broker) -> None:
+    shop = shop_of(sale_records(20))
+    into = f"{shop.topic}.backfill"
+    secured = {"TEST_KAFKA_SECURED": "yes", "TEST_KAFKA_SERVERS": broker.secured_servers}
+    ask = ("replay", "sales", "--into", into, "--by", "ana", "--reason", "why not")
+    code, said = finished(shop.command(*ask, more=secured))
+    assert (code, "the secret TEST_KAFKA_PASSWORD is not there" in said) == (1, True), said
+    code, said = finished(shop.command(*ask, more={**secured, "TEST_KAFKA_PASSWORD": "wrong-password"}))
+    assert (code, "does not accept the credentials" in said, "wrong-password" in said) == (1, True, False), said
+    assert into not in broker.admin().list_topics(timeout=10).topics
+    code, said = finished(shop.command(*ask, more={**secured, "TEST_KAFKA_PASSWORD": PASSWORD}))
+    assert (code, "20 records in the topic" in said, PASSWORD in said) == (0, True, False), said
+    kept = b"".join(path.read_bytes() for path in shop.home.rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in kept
+    assert b"wrong-password" not in kept
 
 
 @pytest.mark.long

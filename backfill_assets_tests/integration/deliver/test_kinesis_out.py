@@ -36,7 +36,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.streamed import NAMES, REGION
 from backfill_assets_tests.support import operations
-from backfill_assets_tests.support.captured_shop import FIRST, SALES, finished, plain_text, stopped
+from backfill_assets_tests.support.captured_shop import FIRST, SALES, Died, dying_after, finished, plain_text, stopped
 from backfill_assets_tests.support.declaring import declaring
 from backfill_assets_tests.support.kinesis_faults import Faults, Limits, faulty
 from backfill_assets_tests.support.kinesis_server import KinesisServer
@@ -122,20 +122,6 @@ def as_written(records: Sequence[tuple[str, bytes]]) -> Mapping[str, list[Any]]:
     for key, value in records:
         values[key].append(json.loads(value))
     return values
-
-
-class Died(Exception):
-    """Stands for the end of a process between two batches."""
-
-
-def dying_after(batches: int, *, records_per_minute: int) -> Pace:
-    seen = count(1)
-
-    def wait(_: float) -> None:
-        if next(seen) >= batches:
-            raise Died
-
-    return Pace(records_per_minute=records_per_minute, wait=wait, now=lambda: 0.0)
 
 
 def test_what_was_captured_is_sent_again_in_the_order_of_each_key_while_records_are_refused_and_processes_die(
