@@ -21,7 +21,8 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, replay
 from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.capture.streams import Pace
-from backfill_assets.domain import KafkaReplay, KafkaTopic, KinesisReplay
+from backfill_assets.domain import KafkaReplay, KafkaTopic, KinesisReplay, KinesisStream
+from backfill_assets.landing.imports import LIVE, STATEMENT
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import captured_api, streamed
@@ -67,17 +68,50 @@ def _of_the_topic(ws: Workspace, notes: Notes) -> Workspace:
     return declaring(ws, capture=KafkaTopic(topic=TOPIC, servers=notes["broker"], chunk=8, answers_within=A_MOMENT))
 
 
+def _a_stream(_: Shop) -> Notes:
+    """Twelve sales in three shards."""
+    kinesis = servers().kinesis
+    if TOPIC not in kinesis.streams:
+        kinesis.create(TOPIC, shards=3)
+        kinesis.write(TOPIC, [(str(key), str(value).encode()) for key, value, _ in sale_records(SOLD)])
+    return {"kinesis": kinesis.endpoint}
+
+
+def _of_the_stream(ws: Workspace, notes: Notes) -> Workspace:
+    os.environ.update(SECRETS)
+    stream = KinesisStream(stream=TOPIC, region=streamed.REGION, endpoint=notes["kinesis"], secrets=streamed.NAMES)
+    return declaring(ws, capture=replace(stream, answers_within=A_MOMENT))
+
+
+def _declared(ws: Workspace, notes: Notes) -> Workspace:
+    if "api" in notes:
+        return _of_the_api(ws, notes)
+    return _of_the_stream(ws, notes) if "kinesis" in notes else _of_the_topic(ws, notes)
+
+
 def _captured(ws: Workspace, notes: Notes) -> None:
-    ws = _of_the_api(ws, notes) if "api" in notes else _of_the_topic(ws, notes)
-    capture(ws, SALES, Asked(first=FIRST, last=LAST), _ACTING, reason="why not", pace=Pace(), builds=False)
+    # Records of a stream are of the time at which they arrived.
+    asked = Asked(first=FIRST, last=None if "kinesis" in notes else LAST)
+    capture(_declared(ws, notes), SALES, asked, _ACTING, reason="why not", pace=Pace(), builds=False)
 
 
-def _capture_finished(shop: Shop, notes: Notes, *, built: Callable[[Shop], None]) -> None:
+def _reconciled(ws: Workspace, notes: Notes) -> None:
+    """Everything that the API has of the days, once: what the home has besides is withdrawn."""
+    with ws.ledger.read() as tx:
+        if any(each.format == STATEMENT for each in tx.imports.records(SALES, LIVE)):
+            return
+    asked = Asked(first=FIRST, last=LAST, is_whole=True, confirmed_by="ben")
+    capture(_declared(ws, notes), SALES, asked, _ACTING, reason="why not", pace=Pace(), builds=False)
+
+
+def _capture_finished(
+    shop: Shop, notes: Notes, *, act: Callable[[Workspace, Notes], None], built: Callable[[Shop], None]
+) -> None:
     """The same capture goes on; given once more it has nothing left to do. The days are built of what landed."""
-    _captured(shop.ws, notes)
+    act(shop.ws, notes)
     with shop.ws.ledger.read() as tx:
         files = tx.captures.files(SALES)
-    _captured(shop.ws, notes)
+    act(shop.ws, notes)
     with shop.ws.ledger.read() as tx:
         assert tx.captures.files(SALES) == files, "what was captured is captured again"
     assert sum(each.records for each in files) == SOLD, f"{[(f.range_from, f.range_to, f.records) for f in files]}"
@@ -201,10 +235,14 @@ def _all_targets(notes: Notes) -> Sequence[str]:
 
 def moving(built: Callable[[Shop], None]) -> Iterator[Scenario]:
     """The operations, given what builds the days of landed files."""
-    finish = partial(_capture_finished, built=built)
-    taken = partial(Scenario, home="published", act=_captured, finish=finish, needs_spark=True)
-    yield taken(name="capture an api", prepare=_an_api)
-    yield taken(name="capture a topic", prepare=_a_topic)
+    for name, prepare, act in (
+        ("capture an api", _an_api, _captured),
+        ("reconcile an api", _an_api, _reconciled),
+        ("capture a topic", _a_topic, _captured),
+        ("capture a stream", _a_stream, _captured),
+    ):
+        finish = partial(_capture_finished, act=act, built=built)
+        yield Scenario(name=name, home="published", prepare=prepare, act=act, finish=finish, needs_spark=True)
     for kind, prepare in (("topic", _a_broker), ("stream", _a_kinesis)):
         for of, words in ((SALES, "files"), (RECENT, "rows")):
             yield Scenario(

@@ -137,6 +137,9 @@ def test_shards_that_are_split_and_merged_are_read_after_their_parents(shop_of: 
     whole = shop_of(shop.topic, home="whole")
     assert whole.capture().captured == 2_000
     assert " of shardId-" in whole.plan().pinned["shards"]
+    server.client.increase_stream_retention_period(StreamName=shop.topic, RetentionPeriodHours=48)
+    server.await_active(shop.topic)
+    assert whole.plan().pinned["retention"] == "enhanced"
 
 
 @pytest.mark.long
@@ -283,6 +286,29 @@ def test_a_server_that_goes_away_stops_the_capture_in_one_sentence_and_it_goes_o
         files = shop.files()
         assert 0 < len(files) < 3
         assert all(each.records for each in files)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("nothing_lands")
+def test_a_capture_that_was_killed_goes_on_without_loss_or_duplicate(shop_of: ShopOf, server: KinesisServer) -> None:
+    shop = shop_of(shards=4)
+    server.write(shop.topic, sales(3_000))
+    ask = ("capture", "sales", "--from", "2026-01-01", "--to", "now", "--by", "ana", "--reason", "why not", "--no-load")
+    for files in (1, 2):
+        process = shop.command(*ask, "--records-per-minute", "30000")
+        until = time.monotonic() + 300
+        while len(shop.files()) < files:
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        process.kill()
+        process.communicate()
+    killed_at = sum(each.records for each in shop.files())
+    assert 0 < killed_at < 3_000
+    assert killed_at + shop.capture().captured == 3_000
+    assert sorted(ids_of(shop)) == [f"s{number:06}" for number in range(3_000)]
+    whole = shop_of(shop.topic, home="whole")
+    whole.capture()
+    assert whole.bytes() == shop.bytes()
 
 
 @contextmanager

@@ -7,8 +7,10 @@ from itertools import product
 
 from backfill_assets.examples.enforcement_sla.case_alerts import MODE, REPLAYED, CaseAlerts
 
-RECORDS = [(f"c{case}".encode(), f"{case}-{at}".encode(), at) for at, case in product(range(5), range(3))]
-RECORDS.append((b"c1", None, 9))  # deleted
+RECORDS: list[tuple[bytes, bytes | None, int]] = [
+    *((f"c{case}".encode(), f"{case}-{at}".encode(), at) for at, case in product(range(5), range(3))),
+    (b"c1", None, 9),  # deleted
+]
 
 
 def _taken(records: list[tuple[bytes, bytes | None, int]], application: CaseAlerts, *, replayed: bool) -> CaseAlerts:
