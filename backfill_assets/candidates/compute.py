@@ -221,8 +221,9 @@ def require_present_contract(ws: Workspace, manifest: Manifest) -> None:
 
 def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
     """Why the present release of a table cannot be computed from inputs as they are declared; None if it can."""
-    partition = partition_of(table.partition.grain, ws.settings.first_day)
-    reads = reads_of(ws.graph.table(table.name), ws.graph, (partition,))
+    node = ws.graph.table(table.name)
+    partition = partition_of(table.partition.grain, ws.graph.begins(node))
+    reads = reads_of(node, ws.graph, (partition,))
     ctx = TransformContext(
         run_id="check",
         kind=Kind.BACKFILL,

@@ -38,7 +38,7 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import gates_of, require_agreed_gates
-from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by
+from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by, row_changes
 from backfill_assets.gates.failing import MOST_KEYS, failing_keys
 from backfill_assets.gates.judge import StateAgain, Verdict, judge
 from backfill_assets.gates.measure import compare, contents
@@ -57,6 +57,7 @@ from backfill_assets.ledger.findings import (
     Finding,
     GateResult,
     PartitionCells,
+    RowChanges,
     Sample,
     SampledRow,
     SampleKind,
@@ -105,6 +106,7 @@ class Gating:
         piloted: What the scope of a pilot has, by partition; empty for other runs.
         again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
+        changes: How much of a tolerated measure the rows change.
         took_ms: How long its stages took, by name.
         began: When it began, by a clock that never goes back.
     """
@@ -125,6 +127,7 @@ class Gating:
     piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
     again: StateAgain | None = None
     cells: tuple[BreakdownCell, ...] = ()
+    changes: tuple[RowChanges, ...] = ()
     took_ms: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     evaluated: Evaluated | None = None
@@ -244,6 +247,18 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
             differing = {p: version for p, version in work.accepted.items() if p not in equal and version.files.files}
             others = _accepted_cells(work, differing, before, breakdown)
             work.cells = break_down({**kept, **others}, after, breakdown, new=work.new)
+            work.changes = _row_changes(work, breakdown, work.accepted.keys() - equal)
+
+
+def _row_changes(work: Gating, breakdown: Breakdown, differing: Iterable[date]) -> tuple[RowChanges, ...]:
+    """How much of the measure that its table tolerates the rows of a run change; nothing where it tolerates none."""
+    table = work.table
+    if not isinstance(table, DerivedTable) or table.tolerance is None or work.new:
+        return ()
+    chosen = tuple(sorted(differing))
+    if not chosen:
+        return ()
+    return row_changes(*work.sides.of(chosen).frames(), table, breakdown, table.tolerance)
 
 
 def _accepted_cells(
@@ -336,6 +351,7 @@ def _record(work: Gating, *, actor: str) -> None:
     changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=evaluated.sample)
     failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
     cells = Sample(kind=SampleKind.BREAKDOWN, rows=work.cells)
+    changes = Sample(kind=SampleKind.ROW_CHANGES, rows=work.changes)
     by_partition = Sample(kind=SampleKind.PARTITION_CELLS, rows=_partition_cells(work))
     work.took_ms[ALL_GATES] = round((time.monotonic() - work.began) * 1000)
     with ws.ledger.write() as tx:
@@ -345,7 +361,7 @@ def _record(work: Gating, *, actor: str) -> None:
             evaluated.results,
             actor=actor,
             attempt=work.attempt,
-            samples=(changed, failing, cells, by_partition),
+            samples=(changed, failing, cells, by_partition, changes),
             took_ms=work.took_ms,
         )
         tx.runs.move(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.declarations import SHORT_NAME, Declared, require_columns, wrong
 from backfill_assets.domain.gates import Moved, columns_in
 
@@ -37,36 +39,61 @@ class Breakdown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """How far a measure of accepted rows may be off before they have to be restated. Written with `tolerance(...)`.
+    """How much of a measure of accepted rows may be off before they have to be restated. Written with `tolerance(...)`.
+
+    What is off is added up row by row, without its sign: 5 more in one row and 5 less in another are 10.
 
     Attributes:
-        within: How far it may move, month by month.
+        measure: A measure of the table's breakdown, or `rows`.
+        by: Dimensions of the breakdown by which it is compared; none for the whole month.
+        percent: How much may be off, in percent of the accepted value.
+        at_least: Less than this does not count, whatever its percentage.
         owner: A group of `approvers.yaml`: a member of it may leave the accepted rows as they are.
     """
 
-    within: Moved
+    measure: str
+    by: tuple[str, ...] = ()
+    percent: Decimal
+    at_least: int = 0
     owner: str
 
 
-def tolerance(measure: str, *, by: tuple[str, ...] = (), percent: int = 0, at_least: int = 0, owner: str) -> Tolerance:
-    """Accepted rows may be left as they are where a restatement would move the measure no further than this.
+def tolerance(
+    measure: str,
+    *,
+    by: tuple[str, ...] = (),
+    percent: float | Decimal | str = 0,
+    at_least: int = 0,
+    owner: str,
+) -> Tolerance:
+    """Accepted rows may be left as they are where a restatement would change no more of the measure than this.
 
     Args:
         measure: A measure of the table's breakdown, or `rows`.
         by: Dimensions of the breakdown by which it is compared; none for the whole month.
-        percent: How far it may be off, in percent of its accepted value.
-        at_least: Moves below this amount do not count, whatever their percentage.
+        percent: How much of it may be off, in percent of its accepted value: 1, 0.5 or "0.5%". The changes of all rows
+            of a month are added up without their signs.
+        at_least: Less than this does not count, whatever its percentage.
         owner: The group of `approvers.yaml` whose members may decide so. It is never decided without one.
+
+    Raises:
+        InvalidDeclaration: The percentage is not a number.
     """
-    return Tolerance(within=Moved(measure=measure, by=by, percent=percent, at_least=at_least), owner=owner)
+    try:
+        number = Decimal(str(percent).strip().removesuffix("%"))
+    except InvalidOperation:
+        number = Decimal("NaN")
+    if not number.is_finite():
+        raise InvalidDeclaration(f"a tolerance of {percent!r:.60} percent has to be a number, such as 1 or '0.5%'.")
+    return Tolerance(measure=measure, by=by, percent=number, at_least=at_least, owner=owner)
 
 
 def check_tolerance(table: Declared, found: Tolerance, breakdown: Breakdown | None) -> None:
     """Refuses a tolerance that is none, has no owner, or is of a measure that cannot be."""
     if not isinstance(found.owner, str) or not found.owner.strip():
         raise wrong(table, f"its tolerance is the word of {found.owner!r:.60}, which is no group of approvers")
-    _check_moved(table, found.within, breakdown, "its tolerance")
-    if not (found.within.percent or found.within.at_least):
+    _check_moved(table, found, breakdown, "its tolerance")
+    if not (found.percent or found.at_least):
         raise wrong(table, "it tolerates 0 % from 0, which is no difference at all")
 
 
@@ -74,7 +101,7 @@ def check_breakdown(table: Declared, breakdown: Breakdown | None, *, partition: 
     """Refuses dimensions and measures that cannot be, and gates on others than these."""
     for gate in table.gates:
         if isinstance(gate, Moved):
-            _check_moved(table, gate, breakdown)
+            _check_moved(table, gate, breakdown, f"gate {gate.name}")
     if breakdown is None:
         return
     if not isinstance(breakdown.by, tuple) or not isinstance(breakdown.measures, Mapping):
@@ -99,9 +126,8 @@ def check_measures(table: Declared, breakdown: Breakdown | None) -> None:
         require_columns(table, columns_in(measured, f"measure {name}"), f"measure {name}: column")
 
 
-def _check_moved(table: Declared, gate: Moved, breakdown: Breakdown | None, named: str = "") -> None:
+def _check_moved(table: Declared, gate: Moved | Tolerance, breakdown: Breakdown | None, named: str) -> None:
     """Of a gate, or of a tolerance, which is on a measure as well."""
-    named = named or f"gate {gate.name}"
     if breakdown is None:
         raise wrong(table, f"{named} needs a breakdown, which only a derived table can declare")
     if gate.measure not in breakdown.names:

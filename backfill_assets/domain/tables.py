@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any, Literal, get_args
 
 from pyspark.sql import DataFrame
@@ -73,14 +74,20 @@ class Input:
 class OwnState:
     """The earlier state of the table itself, as an input. Written with `reads_self()`."""
 
+    since: date | None = None
 
-def reads_self() -> OwnState:
+
+def reads_self(*, since: date | None = None) -> OwnState:
     """The earlier state of the table itself: the rows of a snapshot before the partition, or none from a cold start.
 
     The function returns the state at the end of the partition, from that snapshot and every row of its other inputs
     after it. Which snapshot it is given must not matter: from an earlier one, and more rows, it returns the same.
+
+    Args:
+        since: The day on which the state begins, such as the first one of the log: nothing before it counts, and no
+            earlier day has to be built. None is the first day that tables can have (`BACKFILL_FIRST_DAY`).
     """
-    return OwnState()
+    return OwnState(since=since)
 
 
 def reads(
@@ -166,6 +173,10 @@ OF_A_DERIVED_TABLE = {
     "references": several(str, "names of references"),
     "replay": REPLAY,
     "lineage": Kind(words="'run' or 'full'", test=lambda value: isinstance(value, str) and value in get_args(Lineage)),
+    "since": Kind(
+        words="a date, such as date(2024, 10, 1)",
+        test=lambda value: value is None or (isinstance(value, date) and not isinstance(value, datetime)),
+    ),
     "phases": Kind(
         words="phases(...), such as phases(hold_hours=24)",
         test=lambda value: value is None or isinstance(value, AskedPhases),
@@ -202,6 +213,7 @@ class DerivedTable:
         publish: How its rows become the content of partitions.
         lineage: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
         state: The argument that is given the earlier state of the table itself; None for a table without state.
+        since: The day on which its state begins; None for the first day that tables can have.
         replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: In which phases it is published when a person plans enough of it; None for as a whole.
         tolerance: How far accepted rows may be off before they have to be restated; None for not at all.
@@ -225,6 +237,7 @@ class DerivedTable:
     publish: PublishMode = REPLACE
     lineage: Lineage = "run"
     state: str | None = None
+    since: date | None = None
     replay: DeclaredReplay | None = None
     phases: AskedPhases | None = None
     tolerance: Tolerance | None = None
@@ -405,7 +418,7 @@ class DerivedTable:
     def window_of(self, argument: str, references: References) -> AnyWindow:
         """The window of an input, resolved against reference values when it is a function of them."""
         if self.state is not None:
-            return SinceFirstDay()
+            return SinceFirstDay(self.since)
         declared = self.windows.get(argument, self.window)
         window = declared(references) if callable(declared) else declared
         return require_window(self, self.partition.grain, argument, window)
@@ -485,7 +498,7 @@ def derived_table(
         if window is not SAME_DAYS and len(own) == len(inputs):
             raise InvalidDeclaration(f"{name}: its window counts for none of its inputs, which have their own.")
         others = {name: read for name, read in inputs.items() if not isinstance(read, OwnState)}
-        states = [name for name in inputs if name not in others]
+        states = {name: read for name, read in inputs.items() if isinstance(read, OwnState)}
         if len(states) > 1:
             raise InvalidDeclaration(f"{name}: it reads its own state as {' and as '.join(map(repr, states))}.")
         releases = [Release(version=version, function=function)]
@@ -511,7 +524,8 @@ def derived_table(
             replay=replay,
             phases=phases,
             tolerance=tolerance,
-            state=states[0] if states else None,
+            state=next(iter(states), None),
+            since=next((read.since for read in states.values()), None),
             description=inspect.getdoc(function) or "",
         )
 

@@ -16,12 +16,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, DecimalType, DoubleType, FloatType, IntegralType, LongType
 
 from backfill_assets.core.identity import document_digest
-from backfill_assets.domain import Breakdown, DerivedTable, Table
+from backfill_assets.domain import Breakdown, DerivedTable, Table, Tolerance
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.domain.errors import CodeBroken
+from backfill_assets.gates.comparison import key_columns
 from backfill_assets.lake.checksums import SUMS
 from backfill_assets.lake.row_values import texts
-from backfill_assets.ledger.findings import BreakdownCell, PartitionCell
+from backfill_assets.ledger.findings import BreakdownCell, PartitionCell, RowChanges
 
 MOST_CELLS = 2_000
 """More combinations of month and dimensions than these are kept by month alone."""
@@ -88,6 +89,43 @@ def partition_cell(found: Mapping[str, Any], breakdown: Breakdown) -> PartitionC
             },
         },
         content=tuple(found[name] for name in SUMS),
+    )
+
+
+def row_changes(
+    staged: DataFrame, accepted: DataFrame, table: DerivedTable, breakdown: Breakdown, tolerance: Tolerance
+) -> tuple[RowChanges, ...]:
+    """How much of the tolerated measure the rows of two sides differ in, by month and the dimensions of the tolerance.
+
+    Args:
+        staged: The candidate's rows of the partitions that differ.
+        accepted: The accepted rows of the same partitions.
+
+    Returns:
+        None where there are more groups than MOST_CELLS.
+    """
+    by = [f"by_{name}" for name in tolerance.by]
+    key = [F.col(name).alias(f"key_{n}") for n, name in enumerate(key_columns(table))]
+
+    def side(rows: DataFrame, sign: int) -> DataFrame:
+        named = dict(zip(breakdown.measures, amounts(rows, table, breakdown), strict=True))
+        amount = F.lit(1) if tolerance.measure == ROWS else F.coalesce(named[tolerance.measure], F.lit(0))
+        month = F.trunc(table.partition.column, "month").alias("month")
+        every = dict(zip(breakdown.by, dimensions(breakdown), strict=True))
+        return rows.select(month, *key, *(every[name] for name in tolerance.by), (sign * amount).alias("amount"))
+
+    rows = side(staged, 1).unionByName(side(accepted, -1))
+    each = rows.groupBy("month", *(f"key_{n}" for n in range(len(key))), *by).agg(F.sum("amount").alias("amount"))
+    found = each.groupBy("month", *by).agg(F.sum(F.abs("amount")).alias("amount")).limit(MOST_CELLS + 1).collect()
+    return tuple(
+        RowChanges(
+            month=row.month,
+            measure=tolerance.measure,
+            by=texts({name: row[f"by_{name}"] for name in tolerance.by}, tolerance.by),
+            amount=_text(Decimal(str(row.amount))),
+        )
+        for row in sorted(found, key=str)
+        if len(found) <= MOST_CELLS
     )
 
 

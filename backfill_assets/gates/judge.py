@@ -29,7 +29,7 @@ from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.moves import Moves, observed
 from backfill_assets.gates.piloted import PilotedPartition
-from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult
+from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, RowChanges
 from backfill_assets.ledger.records import CandidatePartition
 
 NOTHING_MERGED: Mapping[date, MergedPartition] = {}
@@ -314,7 +314,7 @@ def moved_verdict(gate: Moved, partition: date, cells: Iterable[BreakdownCell], 
         return Verdict(passed=False, finding=Finding.TOO_MANY_GROUPS, observed=observed)
     groups = _groups(gate, restated)
     comparable = [sums for sums in groups.values() if all(map(Decimal.is_finite, sums))]
-    far = sum(_is_far(gate, before, after) for before, after in comparable)
+    far = sum(_is_far(gate, before, abs(after - before)) for before, after in comparable)
     incomparable = len(groups) - len(comparable)
     observed |= {"month": f"{month:%Y-%m}", "groups": len(groups), "moved_groups": far}
     observed |= {"incomparable_groups": incomparable} if incomparable else {}
@@ -323,19 +323,33 @@ def moved_verdict(gate: Moved, partition: date, cells: Iterable[BreakdownCell], 
     return Verdict(passed=passed, finding=Finding.MOVED, observed=observed)
 
 
-def is_tolerated(tolerance: Tolerance, cells: Sequence[BreakdownCell]) -> bool:
-    """Whether every month of a restatement moves the measure no further than its owner may leave it.
+def is_tolerated(tolerance: Tolerance, cells: Sequence[BreakdownCell], changes: Sequence[RowChanges]) -> bool:
+    """Whether every month of a restatement changes no more of the measure than its owner may leave.
 
     Args:
         tolerance: What the table declares.
         cells: The breakdown of the run. What is new replaces no accepted rows, and cannot be left.
+        changes: How much of a measure its rows change. Where that was not measured, nothing is tolerated.
     """
-    months = {cell.month for cell in cells}
-    moves = (moved_verdict(tolerance.within, month, cells, is_new=False) for month in months)
-    return bool(months) and not any(cell.is_new for cell in cells) and all(each.passed for each in moves)
+    if not cells or any(cell.is_new for cell in cells) or any(each.measure != tolerance.measure for each in changes):
+        return False
+    dimensions = [*(cell.by for cell in cells), *(each.by for each in changes)]
+    if any(name not in by for by in dimensions for name in tolerance.by):
+        return False
+    changed = {(each.month, *(each.by[name] for name in tolerance.by)): Decimal(each.amount) for each in changes}
+    for month in {cell.month for cell in cells}:
+        some = [cell for cell in cells if cell.month == month]
+        differing = {tuple(cell.by[name] for name in tolerance.by) for cell in some if cell.differs}
+        for group, (before, _) in _groups(tolerance, some).items():
+            amount = changed.get((month, *group), Decimal("NaN") if group in differing else Decimal(0))
+            if not before.is_finite() or not amount.is_finite() or _is_far(tolerance, before, amount):
+                return False
+    return True
 
 
-def _groups(gate: Moved, cells: Sequence[BreakdownCell]) -> Mapping[tuple[str | None, ...], tuple[Decimal, Decimal]]:
+def _groups(
+    gate: Moved | Tolerance, cells: Sequence[BreakdownCell]
+) -> Mapping[tuple[str | None, ...], tuple[Decimal, Decimal]]:
     found: dict[tuple[str | None, ...], tuple[Decimal, Decimal]] = {}
     for cell in cells:
         group = tuple(cell.by[name] for name in gate.by)
@@ -350,7 +364,6 @@ def _amount(text: str) -> Decimal:
     return found if found.is_finite() else Decimal("NaN")
 
 
-def _is_far(gate: Moved, before: Decimal, after: Decimal) -> bool:
+def _is_far(gate: Moved | Tolerance, before: Decimal, moved: Decimal) -> bool:
     """Whether the move exceeds the percentage; any move away from nothing does."""
-    moved = abs(after - before)
     return moved > 0 and moved >= gate.at_least and moved * 100 > gate.percent * abs(before)

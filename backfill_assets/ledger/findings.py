@@ -84,6 +84,29 @@ class BreakdownCell:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RowChanges:
+    """How much of a measure differs in the rows of a month, each row by itself: what is more in one row makes up for
+    nothing that is less in another.
+
+    Attributes:
+        month: Its first day.
+        measure: The measure.
+        by: The dimensions by which its tolerance compares it, as text.
+        amount: The sum of the changes without their signs, as text.
+    """
+
+    month: date
+    measure: str
+    by: Values
+    amount: str
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> RowChanges:
+        """The changes that the ledger kept; `parse(plain(found)) == found`."""
+        return RowChanges(**{**document, "month": date.fromisoformat(document["month"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionCell:
     """The measures of one partition and one combination of business dimensions.
 
@@ -210,6 +233,7 @@ class SampleKind(StrEnum):
     FAILING_KEYS = "FAILING_KEYS"
     BREAKDOWN = "BREAKDOWN"
     PARTITION_CELLS = "PARTITION_CELLS"
+    ROW_CHANGES = "ROW_CHANGES"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,4 +241,10 @@ class Sample:
     """Values of some rows. They are kept where they can be erased, and nowhere else in the ledger."""
 
     kind: SampleKind
-    rows: tuple[SampledRow, ...] | tuple[FailingKey, ...] | tuple[BreakdownCell, ...] | tuple[PartitionCells, ...]
+    rows: (
+        tuple[SampledRow, ...]
+        | tuple[FailingKey, ...]
+        | tuple[BreakdownCell, ...]
+        | tuple[PartitionCells, ...]
+        | tuple[RowChanges, ...]
+    )

@@ -17,7 +17,15 @@ from backfill_assets.core.identity import canonical_json, plain
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import NoSamples
 from backfill_assets.ledger.events import Event, EventLog
-from backfill_assets.ledger.findings import BreakdownCell, FailingKey, PartitionCells, Sample, SampledRow, SampleKind
+from backfill_assets.ledger.findings import (
+    BreakdownCell,
+    FailingKey,
+    PartitionCells,
+    RowChanges,
+    Sample,
+    SampledRow,
+    SampleKind,
+)
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord
@@ -54,6 +62,13 @@ class SampleReads(Queries):
         Cost: the events of the run, by index, and one row.
         """
         return tuple(map(BreakdownCell.parse, self._latest(run_id, SampleKind.BREAKDOWN)))
+
+    def row_changes(self, run_id: str) -> tuple[RowChanges, ...]:
+        """How much of a tolerated measure a run changes; none where its table tolerates nothing, or they were erased.
+
+        Cost: the events of the run, by index, and one row.
+        """
+        return tuple(map(RowChanges.parse, self._latest(run_id, SampleKind.ROW_CHANGES)))
 
     def partition_cells(self, run_ids: Iterable[str]) -> tuple[PartitionCells, ...]:
         """The measures of each partition of runs; none where a table declares none, or they were erased.
@@ -135,7 +150,7 @@ def append_with_samples(log: EventLog, event: Event, run_id: str, kept: Iterable
     return log.append(event)
 
 
-def _kept(row: SampledRow | FailingKey | BreakdownCell | PartitionCells) -> Mapping[str, Any]:
+def _kept(row: SampledRow | FailingKey | BreakdownCell | PartitionCells | RowChanges) -> Mapping[str, Any]:
     # There are as many cells as partitions, so these have a shorter form.
     found: Mapping[str, Any] = row.document() if isinstance(row, PartitionCells) else plain(row)
     return found

@@ -220,8 +220,8 @@ def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:
         ),
         _job(
             DECIDE,
-            "Decide what becomes of a run or a set: approve, publish, roll back or cancel it; or complete or undo what "
-            "a stopped process left unfinished.",
+            "Decide what becomes of a run or a set: approve, publish, roll back or cancel it, or leave the accepted "
+            "rows in its place; or complete or undo what a stopped process left unfinished.",
             DECISIONS,
         ),
     ]
@@ -369,6 +369,11 @@ def _cancel(launch: _Launch) -> None:
     launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason")).next_step)
 
 
+def _leave(launch: _Launch) -> None:
+    name, by = _named(launch, "owner")
+    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason"), leave=True).next_step)
+
+
 def _recover(launch: _Launch) -> None:
     by, only = launch.person("by"), launch.text("only") or None
     launch.about(only, by)
@@ -416,6 +421,12 @@ DECISIONS = {
         description="Cancel a run or a set that is not published, permanently.",
         config={"id": RUN_OR_SET, "by": _name("who cancels"), "reason": REASON},
         act=_cancel,
+    ),
+    "leave": Entry(
+        description="Leave the accepted rows as they are in place of a run or a set that changes no more of them than "
+        "their table tolerates; it is cancelled, and the rows are not stale until their inputs change again.",
+        config={"id": RUN_OR_SET, "owner": _name("who owns the table, as approvers.yaml says"), "reason": REASON},
+        act=_leave,
     ),
     "recover": Entry(
         description="Complete or undo what a stopped process left unfinished; work with a lease is skipped.",

@@ -85,7 +85,9 @@ def launchpad_of(asked: Invocation) -> Launchpad | None:
         case Act.ROLLBACK, (name,):
             more = {"with_dependents": True} if given.get("with_dependents") else {}
             return _launchpad(DECIDE, "roll_back", name, {"id": name, "by": None, "reason": None, **more})
-        case Act.CANCEL, (name,) if "leave" not in given:
+        case Act.CANCEL, (name,) if given.get("leave"):
+            return _launchpad(DECIDE, "leave", name, {"id": name, "owner": None, "reason": None})
+        case Act.CANCEL, (name,):
             return _launchpad(DECIDE, "cancel", name, {"id": name, "by": None, "reason": None})
         case Act.RECOVER, ():
             return _launchpad(DECIDE, "recover", "", {"by": None})

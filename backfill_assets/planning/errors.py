@@ -58,6 +58,7 @@ class IncompleteWindows(MissingInput):
     missing: Mapping[str, Partitions]
     held: Mapping[str, Partitions]
     first_day: date
+    keeps_state: bool = False
 
     @property
     def lacking(self) -> str:

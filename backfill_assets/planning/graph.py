@@ -68,6 +68,11 @@ class TableNode:
         return any(isinstance(edge.window, SinceFirstDay) for edge in self.inputs)
 
     @property
+    def since(self) -> date | None:
+        """The day on which its state begins; None where it declares none, or keeps no state."""
+        return next((edge.window.since for edge in self.inputs if isinstance(edge.window, SinceFirstDay)), None)
+
+    @property
     def only_adds(self) -> bool:
         """Whether a partition that has an accepted version is never built again."""
         return self.publish.only_adds
@@ -100,6 +105,10 @@ class Graph:
             raise NoSuchName(kind="table", name=name, known=tuple(self.tables))
         return self.tables[name]
 
+    def begins(self, node: TableNode) -> date:
+        """The first day that a table can have: a state may begin later than other tables."""
+        return max(self.first_day, node.since or self.first_day)
+
     def dependents(self, name: str) -> tuple[TableNode, ...]:
         """The tables that read this one and follow it, in topological order."""
         followers = (node for node in self.tables.values() if not node.is_beside)
@@ -121,7 +130,7 @@ class Graph:
         node = self.table(name)
         known = self.days(as_of)
         asked = DayRange(partition_of(node.grain, days.start), days.end)
-        earliest = partition_of(node.grain, known.start)
+        earliest = partition_of(node.grain, self.begins(node))
         # A month that has begun counts as a whole, like the first one.
         latest = days_of(node.grain, partition_of(node.grain, known.last)).end
         if not len(days) or asked.start < earliest or asked.end > latest:
@@ -136,15 +145,19 @@ class Graph:
         around = merged(edge.window.needed_by(start, end) for start, end in spans_of(node.grain, partitions))
         if node.keeps_state:
             # Nothing happened before the first day: a state begins there.
-            first = partition_of(node.grain, self.first_day).toordinal()
+            first = partition_of(node.grain, self.begins(node)).toordinal()
             around = [(max(start, first), end) for start, end in around if end > first]
         return partitions_of_spans(self.table(edge.table).grain, around)
 
     def reached(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
         """The partitions of a table whose window touches these partitions of its input."""
         source = self.table(edge.table)
-        around = merged(edge.window.touched_by(start, end) for start, end in spans_of(source.grain, partitions))
-        return partitions_of_spans(node.grain, around)
+        spans = spans_of(source.grain, partitions)
+        if node.keeps_state:
+            # A state does not rest on what happened before it began.
+            first = partition_of(node.grain, self.begins(node)).toordinal()
+            spans = [(max(start, first), end) for start, end in spans if end > first]
+        return partitions_of_spans(node.grain, merged(edge.window.touched_by(start, end) for start, end in spans))
 
 
 def topological(nodes: Iterable[TableNode]) -> Mapping[str, TableNode]:

@@ -503,7 +503,13 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
     if plan.missing:
         grains = {read.table: read.grain for read in plan.inputs}
         missing = {table: Partitions(grains[table], days) for table, days in plan.missing.items()}
-        raise IncompleteWindows(table=plan.manifest.table, missing=missing, held=plan.held, first_day=first_day)
+        raise IncompleteWindows(
+            table=plan.manifest.table,
+            missing=missing,
+            held=plan.held,
+            first_day=first_day,
+            keeps_state=node_of(plan.manifest).keeps_state,
+        )
 
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:

@@ -257,7 +257,7 @@ def continuing(manifest: Manifest, graph: Graph, computed: Sequence[date], state
     reads = reads_of(node, graph, computed)
     if not node.keeps_state:
         return reads
-    return reads_after(reads, graph.first_day if state is None else end_of(manifest.grain, state))
+    return reads_after(reads, graph.begins(node) if state is None else end_of(manifest.grain, state))
 
 
 def _state_before(manifest: Manifest, chunk: Chunk) -> date | None:

@@ -112,11 +112,16 @@ class Months(AnyWindow):
 
 @dataclass(frozen=True, slots=True)
 class SinceFirstDay(AnyWindow):
-    """Every input day from the first day that tables can have to the output partition: what a state rests on.
+    """Every input day from the first one to the output partition: what a state rests on.
 
     A hundred years stand for "every": the graph leaves out what lies before the first day. Counted in partitions, it is
     more than any table has.
+
+    Attributes:
+        since: The first day, where the table declares one; None for the first day that tables can have.
     """
+
+    since: date | None = None
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -124,7 +129,8 @@ class SinceFirstDay(AnyWindow):
 
     @property
     def document(self) -> Mapping[str, int]:
-        return {"since_first_day": 1}
+        declared = {} if self.since is None else {"since": int(f"{self.since:%Y%m%d}")}
+        return {"since_first_day": 1, **declared}
 
     def widened(self, start: int, end: int, before: int, after: int) -> tuple[int, int]:
         return max(1, start - _A_HUNDRED_YEARS) if before else start, end + _A_HUNDRED_YEARS if after else end
@@ -143,7 +149,8 @@ def _window_of(named: tuple[tuple[str, int], ...]) -> AnyWindow:
     # Thousands of manifests of a history have the same few windows.
     document = dict(named)
     if "since_first_day" in document:
-        return SinceFirstDay()
+        since = document.get("since")
+        return SinceFirstDay(None if since is None else date.fromisoformat(f"{since:08}"))
     if "months_back" in document:
         return Months(back=document["months_back"], ahead=document["months_ahead"])
     return Window(**document)

@@ -210,15 +210,15 @@ def _rollback_grounds(ws: Workspace, run: RunRecord, by: str) -> ApprovalGrounds
 
 
 def tolerance_met(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Tolerance | None:
-    """The tolerance of a table within which a gated run moves the accepted rows; None where it declares none, or the
-    run moves them further, or adds partitions."""
+    """The tolerance of a table within which a gated run changes the accepted rows; None where it declares none, or the
+    run changes more of them, or adds partitions."""
     table = ws.domain.tables.get(run.manifest.table)
     tolerance = table.tolerance if isinstance(table, DerivedTable) else None
     is_pilot = run.manifest.publish.scope is not None
     if tolerance is None or is_pilot or run.state is not RunState.PASSED or run.manifest.mode in NEVER_PUBLISHED:
         return None
     cells = tx.samples.breakdown(run.run_id)
-    return tolerance if cells and is_tolerated(tolerance, cells) else None
+    return tolerance if is_tolerated(tolerance, cells, tx.samples.row_changes(run.run_id)) else None
 
 
 def grounds_to_leave(
@@ -238,9 +238,7 @@ def grounds_to_leave(
             continue
         tolerance, table = tolerance_met(ws, tx, run), run.manifest.table
         if tolerance is None:
-            why = (
-                "it declares no tolerance, or the run has not passed its gates, adds partitions, or moves rows further"
-            )
+            why = "it declares no tolerance, the run has not passed its gates, adds partitions, or changes more of them"
             raise NotTolerated(run_id=run.run_id, table=table, why=why)
         accepted = tx.versions.accepted(table, staged)
         if moved := [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.core.tariff import Cost
-from backfill_assets.domain import DerivedTable
+from backfill_assets.domain import DerivedTable, Tolerance
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import TablePartitions
@@ -34,23 +34,25 @@ class Instead(StrEnum):
     FORWARD = "FORWARD"
     TOGETHER = "TOGETHER"
     LEAVE = "LEAVE"
+    PERHAPS_LEAVE = "PERHAPS_LEAVE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToleratedMove:
-    """How far a measure may be off before accepted rows have to be restated.
+    """How much of a measure may be off before accepted rows have to be restated; changes of rows are added up without
+    their signs.
 
     Attributes:
         measure: The measure of the breakdown.
         by: The dimensions by which it is compared, month by month.
-        percent: How far it may be off, in percent of its accepted value.
-        at_least: Moves below this amount do not count.
+        percent: How much may be off, in percent of its accepted value.
+        at_least: Less than this does not count.
         owner: The group of approvers whose members may leave the rows as they are.
     """
 
     measure: str
     by: tuple[str, ...]
-    percent: int
+    percent: str
     at_least: int
     owner: str
 
@@ -64,13 +66,14 @@ class Alternative:
             part of them that is stale or was never published; FORWARD: they stay as an earlier release has computed
             them, and the newer one computes the days after the last published one in any case; TOGETHER: all of them
             in one set with what depends on them, so that its figures are seen before anybody approves; LEAVE: what the
-            run has found moves rows no further than the table tolerates, and its owner may leave them as they are.
+            run has found changes no more than the table tolerates, and its owner may leave the rows as they are;
+            PERHAPS_LEAVE: that may turn out when the run has passed its gates.
         partitions: What is computed of those that are planned.
         stays: What is left as it is.
         cost: What it is expected to cost; null where no earlier run of the table tells.
         next_step: What does it; null where nothing has to be done.
         dependents: With TOGETHER: what depends on them and has accepted rows.
-        tolerated: With LEAVE: what is tolerated, and whose word it takes; null otherwise.
+        tolerated: With LEAVE and PERHAPS_LEAVE: what is tolerated, and whose word it takes; null otherwise.
     """
 
     instead: Instead
@@ -87,7 +90,7 @@ def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tupl
     found = tolerance_met(ws, tx, run)
     if found is None:
         return ()
-    grain, within = run.manifest.grain, found.within
+    grain = run.manifest.grain
     named = run.manifest.member_of or run.run_id
     return (
         Alternative(
@@ -96,14 +99,18 @@ def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tupl
             stays=Partitions(grain, run.manifest.partitions),
             cost=ws.settings.tariff.spent(0),
             next_step=step(do(Act.CANCEL, named, leave=True, reason=WHY, by=NAME)),
-            tolerated=ToleratedMove(
-                measure=within.measure,
-                by=within.by,
-                percent=within.percent,
-                at_least=within.at_least,
-                owner=found.owner,
-            ),
+            tolerated=_tolerated(found),
         ),
+    )
+
+
+def _tolerated(found: Tolerance) -> ToleratedMove:
+    return ToleratedMove(
+        measure=found.measure,
+        by=found.by,
+        percent=f"{found.percent:f}",
+        at_least=found.at_least,
+        owner=found.owner,
     )
 
 
@@ -133,9 +140,9 @@ def _alternatives(
     # Only of plans, and most of what is shown needs no rule of staleness.
     from backfill_assets.staleness.find import stale_partitions
 
-    manifest, grain = plan.manifest, plan.grain
+    manifest, grain, declared = plan.manifest, plan.grain, ws.domain.derived_table(plan.manifest.table)
     accepted = tx.versions.claims(manifest.table, manifest.partitions).keys()
-    found = stale_partitions(ws, tx, ws.domain.derived_table(manifest.table), manifest.partitions)
+    found = stale_partitions(ws, tx, declared, manifest.partitions)
     stale = {*found.partitions, *found.blocked}
     needed = tuple(day for day in manifest.partitions if day in stale or day not in accepted)
     fresh = Partitions.of(grain, set(manifest.partitions).difference(needed))
@@ -153,6 +160,15 @@ def _alternatives(
             stays=fresh,
             cost=_part(ws, plan, needed),
             next_step=step(asked),
+        )
+    if needed and declared.tolerance is not None and len(accepted) == len(manifest.partitions):
+        yield Alternative(
+            instead=Instead.PERHAPS_LEAVE,
+            partitions=whole,
+            stays=whole,
+            cost=_part(ws, plan, manifest.partitions),
+            next_step=None,
+            tolerated=_tolerated(declared.tolerance),
         )
     if any(each.what == "release" for each in brings) and len(accepted) == len(manifest.partitions):
         yield Alternative(

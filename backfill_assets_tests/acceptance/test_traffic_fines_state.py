@@ -47,6 +47,7 @@ LATE_ON = datetime(2006, 5, 20, 10, tzinfo=UTC)
 BY_MONTH = replace(
     open_cases,
     partition=monthly("as_of_date"),
+    since=None,
     gates=tuple(
         gate for gate in open_cases.gates if not (isinstance(gate, RowExpression) and "as_of_date" in gate.condition)
     ),

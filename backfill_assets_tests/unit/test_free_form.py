@@ -56,6 +56,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/findings.py FailingKey.parse",
         "ledger/findings.py PartitionCells.document",
         "ledger/findings.py PartitionCells.parse",
+        "ledger/findings.py RowChanges.parse",
         "ledger/findings.py SampledRow.parse",
     ),
     "values of columns, as an author writes them": (

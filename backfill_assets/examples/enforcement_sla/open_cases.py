@@ -7,7 +7,7 @@ that `silver.case_sla_daily` has stopped tracking, and a day of it reads a day o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -89,7 +89,7 @@ def days_whose_facts_last(references: Mapping[str, Any]) -> Window:
 
 @derived_table(
     name="silver.open_cases",
-    inputs={"state": reads_self(), "events": case_events},
+    inputs={"state": reads_self(since=date(2024, 10, 1)), "events": case_events},
     key=("case_id", "clock", "as_of_date"),
     partition=daily("as_of_date"),
     schema=OPEN_CASES,

@@ -55,6 +55,12 @@ def of_planning(error: BackfillError) -> Advice | None:
             if missing.days[0] < error.first_day:
                 return EARLIER_FIRST_DAY
             held = error.held.get(table)
+            if held and error.keeps_state and missing.days[-1] < held.days[0]:
+                begins = held.days[0]
+                return (
+                    f"say where its state begins: reads_self(since=date({begins.year}, {begins.month}, {begins.day})) "
+                    f"in the declaration of {error.table}; {table} has {held.span}"
+                )
             if held and are_apart(missing, held):
                 # Perhaps another year was meant: to declare that nothing happened would make up a history.
                 first = "land the missing files" if table.startswith("bronze.") else "build what is missing"

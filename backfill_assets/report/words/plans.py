@@ -67,6 +67,12 @@ def alternative_words(found: Alternative) -> NextStep:
             assert found.tolerated is not None, "what is left is tolerated"
             what = f"leave {found.stays} as it is{cost}: {tolerated_words(found.tolerated)}. An owner accepts it: "
             return step(what, *([found.next_step] if found.next_step else []))
+        case Instead.PERHAPS_LEAVE:
+            assert found.tolerated is not None, "what may be left is tolerated"
+            return step(
+                f"leave {found.stays} as it is{cost}, if its gates find that {tolerated_words(found.tolerated)}: the "
+                "report of the run says so, and how an owner accepts it"
+            )
     assert_never(found.instead)
 
 
@@ -75,8 +81,8 @@ def tolerated_words(found: ToleratedMove) -> str:
     by = f" by {' and '.join(found.by)}" if found.by else ""
     small = f", or by less than {found.at_least:,}" if found.at_least else ""
     return (
-        f"{found.measure} of each month{by} moves by at most {found.percent} %{small}, which the table tolerates "
-        f"by the word of {found.owner}"
+        f"changes of {found.measure} in the rows of each month{by} add up to at most {found.percent} % of it{small}, "
+        f"which the table tolerates by the word of {found.owner}"
     )
 
 

@@ -78,7 +78,7 @@ def _sides(more: MoreDays) -> str:
 def window_words(window: AnyWindow) -> str:
     """Such as `27 days back and 1 ahead`."""
     if isinstance(window, SinceFirstDay):
-        return "every day since the first one"
+        return f"every day since {window.since or 'the first one'}"
     back, ahead = window.counts
     return f"{count_of(back, 'month' if isinstance(window, Months) else 'day')} back and {ahead:,} ahead"
 

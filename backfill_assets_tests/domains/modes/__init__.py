@@ -8,7 +8,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.domain import Domain, SourceTable, TransformContext, append, daily, derived_table, merge
+from backfill_assets.domain import (
+    Domain,
+    SourceTable,
+    TransformContext,
+    Window,
+    append,
+    daily,
+    derived_table,
+    merge,
+    reads_self,
+    warm_up_proof,
+)
 
 entries = SourceTable(
     name="bronze.entries",
@@ -111,9 +122,75 @@ def balances(entries: DataFrame, ctx: TransformContext) -> DataFrame:
     return latest.select(sf.col("entered_on").alias("day"), "account", "latest.amount", "latest.version", "latest.gone")
 
 
+def _sums(entries: DataFrame, ctx: TransformContext) -> DataFrame:
+    """What was entered for an account on a day and the day before, and how often. Grain: a row per day and account."""
+    days = ctx.frame([(day,) for day in ctx.output_partitions], "day date")
+    within = sf.col("entered_on").between(sf.date_sub("day", 1), sf.col("day"))
+    return (
+        days.join(entries, within)
+        .groupBy("day", "account")
+        .agg(sf.sum("amount").alias("amount"), sf.count("*").alias("version"))
+        .select("day", "account", "amount", "version")
+    )
+
+
+sums = derived_table(
+    name="silver.sums",
+    inputs={"entries": entries},
+    window=Window(days_back=1),
+    key=("day", "account"),
+    partition=daily("day"),
+    schema=ACCOUNTS,
+    gates=(warm_up_proof(partitions=0),),
+    version="1.0.0",
+)(_sums)
+"""A table whose partitions are replaced."""
+
+closed = derived_table(
+    name="silver.closed",
+    inputs={"entries": entries},
+    window=Window(days_back=1),
+    key=("day", "account"),
+    partition=daily("day"),
+    schema=ACCOUNTS,
+    gates=(warm_up_proof(partitions=0),),
+    version="1.0.0",
+    publish=append(),
+)(_sums)
+"""The same sums, as they were when their day was closed."""
+
+
+@derived_table(
+    name="silver.running",
+    inputs={"state": reads_self(), "entries": entries},
+    key=("day", "account"),
+    partition=daily("day"),
+    schema=ACCOUNTS,
+    version="1.0.0",
+)
+def running(state: DataFrame, entries: DataFrame, ctx: TransformContext) -> DataFrame:
+    """What was entered for an account until the end of a day, and how often. Grain: one row per account and day."""
+    more = entries.select("account", "amount", sf.lit(1).cast("long").alias("version"))
+    return (
+        state.select("account", "amount", "version")
+        .unionByName(more)
+        .groupBy("account")
+        .agg(sf.sum("amount").alias("amount"), sf.sum("version").alias("version"))
+        .select(sf.lit(ctx.output_partitions[-1]).alias("day"), "account", "amount", "version")
+    )
+
+
 DOMAIN = Domain(
     name="modes",
     package="backfill_assets_tests.domains.modes",
     sources=(entries,),
     derived=(journal, totals, accounts, balances),
 )
+
+EVERY_MODE = Domain(
+    name="every_mode",
+    package="backfill_assets_tests.domains.modes",
+    sources=(entries,),
+    derived=(sums, closed, accounts, balances, running),
+)
+"""One table of each mode over the same entries."""

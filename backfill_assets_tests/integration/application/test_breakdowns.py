@@ -25,7 +25,7 @@ from backfill_assets.candidates import evaluate
 from backfill_assets.core.errors import ContractBroken, NotApproved
 from backfill_assets.core.identity import canonical_json, plain
 from backfill_assets.core.progress import Listener
-from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, moved
+from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, moved, tolerance
 from backfill_assets.gates import broken_down, measure
 from backfill_assets.gates.broken_down import breakdown_of
 from backfill_assets.gates.judge import moved_verdict
@@ -125,6 +125,34 @@ def test_measures_equal_a_plain_reading(spark: SparkSession, seed: int) -> None:
     assert [(c.month, c.is_new, c.by["state"] or "") for c in cells] == sorted(
         (c.month, c.is_new, c.by["state"] or "") for c in cells
     )
+
+
+@pytest.mark.parametrize(("measure", "by"), [("counted", ()), ("counted", ("state",)), ("rows", ()), ("many", ())])
+def test_changes_of_rows_are_added_up_without_their_signs(
+    spark: SparkSession, measure: str, by: tuple[str, ...]
+) -> None:
+    chance = random.Random(5)
+    old, new_rows = random_rows(chance), random_rows(chance)
+    old += [(FIRST, "more", "a", 5, None), (FIRST, "less", "a", 10, None), (FIRST, "moves", "b", 3, None)]
+    new_rows += [(FIRST, "more", "a", 10, None), (FIRST, "less", "a", 5, None), (FIRST, "moves", None, 3, None)]
+    assert BY_STATE.breakdown is not None
+    found = broken_down.row_changes(
+        frame(spark, new_rows),
+        frame(spark, old),
+        BY_STATE,
+        BY_STATE.breakdown,
+        tolerance(measure, by=by, percent=1, owner="finance"),
+    )
+    sums: dict[tuple[date, str, str | None], int] = defaultdict(int)
+    for sign, rows in ((1, new_rows), (-1, old)):
+        for day, name, state, count, _ in rows:
+            amount = {"counted": count or 0, "rows": 1, "many": int((count or 0) > 2)}[measure]
+            sums[day, name, state if by else None] += sign * amount
+    expected: dict[tuple[date, str | None], int] = defaultdict(int)
+    for (day, _, state), amount in sums.items():
+        expected[day.replace(day=1), state] += abs(amount)
+    assert {(each.month, each.by.get("state")): int(each.amount) for each in found} == dict(expected)
+    assert {each.measure for each in found} == {measure}
 
 
 def test_cells_are_the_same_once_the_ledger_has_kept_them(spark: SparkSession) -> None:

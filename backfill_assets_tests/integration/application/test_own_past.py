@@ -266,3 +266,29 @@ def test_a_snapshot_whose_files_are_not_what_was_published_is_not_begun_with(off
         staged = tx.candidates.of_run(planned.manifest.run_id)[APRIL]
     rows = rows_of(office.ws, office.ws.domain.derived_table(CASES), [staged.files]).collect()
     assert sorted(tuple(row) for row in rows) == [(APRIL, "a", 16, 3), (APRIL, "c", 7, 1)]
+
+
+@pytest.mark.long
+def test_a_snapshot_that_a_waiting_run_begins_with_outlives_its_replacement_and_every_horizon(office: Office) -> None:
+    office.through(office.planned(JANUARY, date(2026, 3, 31)))
+    waiting = office.planned(APRIL, LAST)
+    assert waiting.manifest.base is not None
+    assert [pin.partition for pin in waiting.manifest.base.partitions] == [FEBRUARY, MARCH]
+    folder = folder_of(office.ws.lake, CASES)
+    with office.ws.ledger.read() as tx:
+        accepted = tx.versions.accepted(CASES)
+    files = {month: [folder / file.path for file in accepted[month].files.files] for month in (FEBRUARY, MARCH)}
+    # Another run replaces both, because of a case that is never closed.
+    office.land("late", [move(date(2026, 2, 20), "a", 100, name="late")])
+    _, (published, *_) = office.restated()
+    assert [change.partition for change in published.intent.changes] == [FEBRUARY, MARCH]
+
+    later = replace(office.ws, clock=ticking_clock(datetime(2036, 6, 1, 12, tzinfo=UTC)))
+    kept = operations.vacuum(later, by="vic")
+    assert all(path.exists() for some in files.values() for path in some), kept
+    operations.stage(office.ws, waiting.manifest.run_id, actor="ana")
+    # Nothing else held them.
+    operations.cancel(later, waiting.manifest.run_id, by="ana", reason="planned again")
+    operations.vacuum(later, by="vic")
+    assert not any(path.exists() for some in files.values() for path in some)
+    assert audit(office.ws).problems == ()

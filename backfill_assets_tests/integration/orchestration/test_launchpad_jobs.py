@@ -199,6 +199,8 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         ("publish", {"publisher": "ben"}),
         ("roll_back", {"id": "x", "by": "ben"}),
         ("cancel", {"id": "x", "reason": "why not"}),
+        ("leave", {"id": "x", "reason": "too small"}),
+        ("leave", {"id": "x", "owner": "cleo", "reason": "too small", "percent": 100}),
         ("recover", {}),
     ):
         for job in (PLAN, DECIDE):
@@ -261,6 +263,8 @@ def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person
     # Tags grant nothing, neither of the job nor of a launch of the table's asset.
     typed = {"backfill/by": "ben", "backfill/approved_by": "ben", tags.RUN_ID: run_id, tags.ON: run_id}
     assert not launchpad.launch(DECIDE, "publish", {"id": run_id, "publisher": "ben"}, typed).success
+    # Nobody owns a difference of a table that tolerates none.
+    assert "cannot be left as they are" in launchpad.refusal("leave", id=run_id, owner="ben", reason="too small")
     with ws.ledger.read() as reader:
         assert reader.versions.accepted(TABLE) == before
         assert reader.runs.get(run_id).approved_by is None

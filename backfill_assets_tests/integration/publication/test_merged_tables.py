@@ -1,14 +1,12 @@
-"""A table that is fed by changes: what readers see and its history are those of a model, whatever happens to it."""
+"""A table that is fed by changes: other rows stay, keys move between days, and what was merged is undone in order."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
@@ -25,12 +23,11 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledger_book import FIRST, JOURNAL, Book, declared_as, entry, open_book
-from backfill_assets_tests.support.merge_model import COLUMNS, frame_of, merged_by_hand
+from backfill_assets_tests.support.merge_model import COLUMNS
 from backfill_assets_tests.support.shop import ticking_clock
 
 ACCOUNTS, BALANCES = "silver.accounts", "silver.balances"
 DAYS = [FIRST + timedelta(days=n) for n in range(4)]
-Row = tuple[date, str, int, int]
 
 
 @pytest.fixture
@@ -180,81 +177,3 @@ def test_of_runs_of_two_modes_over_one_table_the_later_one_is_refused_until_it_h
     with pytest.raises(MergedWithEarlier):
         operations.publish(merging.ws, early, by="ben")
     assert audit(book.ws).problems == ()
-
-
-def drawn(choose: random.Random, name: str) -> dict[str, Any]:
-    day, account = choose.choice(DAYS), choose.choice("abcd")
-    version, gone = choose.randint(1, 9), choose.random() < 0.25
-    return dict(entry(day, account, choose.randint(1, 9), version=version, gone=gone, name=name))
-
-
-def play(book: Book, seed: int, *, steps: int) -> None:
-    """Random entries, runs, publications and rollbacks; after each, rows and history are those of the model."""
-    choose = random.Random(seed)
-    landed: list[dict[str, Any]] = []
-    versions: dict[date, list[tuple[str, list[Row]]]] = {day: [] for day in DAYS}
-    published: list[str] = []
-    for step in range(steps):
-        act = choose.choices(["publish", "roll back", "beside"], [6, 2, 2])[0]
-        if act == "roll back" and published:
-            run_id = published[-1]
-            operations.rollback(book.ws, run_id, by="ben", reason="seed")
-            published.pop()
-            for day in DAYS:
-                if versions[day] and versions[day][-1][0] == run_id:
-                    versions[day].pop()
-        else:
-            news = [drawn(choose, f"{seed}-{step}-{n}") for n in range(choose.randint(1, 3))]
-            book.land(f"{seed}-{step}", news)
-            landed += news
-            beside = book.planned(ACCOUNTS, DAYS) if act == "beside" else None
-            run = sorted(choose.sample(DAYS, choose.randint(1, len(DAYS))))
-            run_id = book.planned(ACCOUNTS, run)
-            accepted = [row for some in versions.values() if some for row in some[-1][1]]
-            by_hand = merged_by_hand(frame_of(accepted), changes_of(landed, run), run, on=("account",), ignores=True)
-            state = book.gated(run_id)
-            assert (state is RunState.BLOCKED) == by_hand.is_refused, (seed, step)
-            if not by_hand.is_refused:
-                changed: set[date] = set()
-                if state is not RunState.VERIFIED:
-                    record = operations.publish(book.ws, run_id, by="ben")
-                    changed = {change.partition for change in record.intent.changes}
-                for day in run:
-                    rows = [row for row in by_hand.rows if row[0] == day]
-                    is_same = bool(versions[day]) and versions[day][-1][1] == rows
-                    assert (day in changed) != is_same, (seed, step, day)
-                    if not is_same:
-                        versions[day].append((run_id, rows))
-                if changed:
-                    published.append(run_id)
-                if beside is not None and changed:
-                    operations.stage(book.ws, beside, actor="ana")
-                    with pytest.raises(MergedWithEarlier):
-                        operations.gate(book.ws, beside, actor="ana")
-        expected = sorted(row for some in versions.values() if some for row in some[-1][1])
-        assert seen(book) == expected, (seed, step)
-        with book.ws.ledger.read() as tx:
-            made_by = {day: claim.run_id for day, claim in tx.versions.claims(ACCOUNTS).items()}
-        assert made_by == {day: some[-1][0] for day, some in versions.items() if some}, (seed, step)
-    assert audit(book.ws).problems == ()
-
-
-def changes_of(landed: Sequence[dict[str, Any]], run: Sequence[date]) -> pd.DataFrame:
-    rows = [
-        (date.fromisoformat(str(each["at"])[:10]), each["account"], each["amount"], each["version"], each["gone"])
-        for each in landed
-    ]
-    inside = [row for row in rows if row[0] in run]
-    return pd.DataFrame(inside, columns=[*COLUMNS, "gone"]).astype({"gone": bool})
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("seed", range(4))
-def test_rows_and_history_are_those_of_a_model_under_random_operations(
-    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, seed: int
-) -> None:
-    clock = ticking_clock(datetime(2026, 1, 15, 12, tzinfo=UTC))
-    book = open_book(tmp_path_factory.mktemp("book"), clock=clock, spark=spark)
-    book.land("nothing", [entry(DAYS[0], "z", version=0, gone=True), entry(DAYS[3], "z", version=1, gone=True)])
-    play(book, seed, steps=8)
-    book.ws.close()

@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import NotApproved, Refused
 from backfill_assets.domain import Breakdown, Domain, tolerance
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.next_steps import DECIDE
+from backfill_assets.orchestration.resources import Session
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.report.alternatives import Instead
 from backfill_assets.report.report import run_report
@@ -28,14 +34,15 @@ from backfill_assets_tests.domains.example import recent_sales, sales_monthly
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.lakes import folder_at
 from backfill_assets_tests.support.ledgers import copy_home
-from backfill_assets_tests.support.shop import RECENT, Shop, open_shop, sale, ticking_clock
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, open_shop, sale, ticking_clock
 
 TOLERANT = replace(
     recent_sales,
     breakdown=Breakdown(measures={"sold": "amount"}),
-    tolerance=tolerance("sold", percent=15, owner="finance"),
+    tolerance=tolerance("sold", percent="15.5%", owner="finance"),
 )
 LATE = date(2026, 1, 5)
 REACHED = tuple(date(2026, 1, day) for day in (4, 5, 6, 7))
@@ -84,8 +91,8 @@ def test_what_an_owner_leaves_is_not_stale_until_its_inputs_change_again(shop: S
     (instead,) = run_report(shop.ws, run_id).instead
     assert (instead.instead, instead.stays.days) == (Instead.LEAVE, REACHED)
     assert worded(alternative_words(instead)) == (
-        "leave 2026-01-04..2026-01-07, 4 days as it is; it costs nothing: sold of each month moves by at most 15 %, "
-        "which the table tolerates by the word of finance. An owner accepts it: "
+        "leave 2026-01-04..2026-01-07, 4 days as it is; it costs nothing: changes of sold in the rows of each month "
+        "add up to at most 15.5 % of it, which the table tolerates by the word of finance. An owner accepts it: "
         f"backfill cancel {set_id} --leave --reason WHY --by NAME"
     )
     assert "Instead" in [
@@ -146,3 +153,53 @@ def test_what_was_compared_with_earlier_rows_cannot_be_left(shop: Shop) -> None:
     shop.publish(run_id)
     with pytest.raises(Refused, match="was compared with rows that are not accepted any more"):
         leave(shop, set_id, by="cleo", reason="too small")
+
+
+def test_a_plan_says_that_what_it_finds_may_be_left_before_it_has_found_it(shop: Shop) -> None:
+    shop.land("late.jsonl", [sale(LATE, amount=5, sale_id="late")])
+    days = DayRange.inclusive(REACHED[0], REACHED[-1])
+    request = PlanRequest(table=RECENT, days=days, reason="a late sale", by="ana")
+    found = {each.instead: each for each in described_plan(shop.ws, plan(shop.ws, request)).alternatives}
+    perhaps = found[Instead.PERHAPS_LEAVE]
+    assert (perhaps.stays.days, perhaps.next_step) == (REACHED, None)
+    assert "as it is" in worded(alternative_words(perhaps))
+    assert worded(alternative_words(perhaps)).endswith(
+        "if its gates find that changes of sold in the rows of each month add up to at most 15.5 % of it, which the "
+        "table tolerates by the word of finance: the report of the run says so, and how an owner accepts it"
+    )
+
+
+@pytest.mark.long
+def test_what_is_more_in_one_row_does_not_make_up_for_what_is_less_in_another(shop: Shop) -> None:
+    both = [sale(LATE, amount=10, sale_id="more"), sale(OUTPUT.last, amount=-20, sale_id="less")]
+    shop.land("both.jsonl", both)
+    planned = operations.plan_set(shop.ws, SetRequest(reason="moved", by="ana", stale=True))
+    assert isinstance(planned, PlannedSet)
+    (member,) = planned.manifest.members
+    shop.staged(member.run_id)
+    with shop.ws.ledger.read() as tx:
+        (cell,) = tx.samples.breakdown(member.run_id)
+        (changes,) = tx.samples.row_changes(member.run_id)
+    # Of 240 in six days, 40 more in four of them and 40 less in two.
+    assert (cell.before["sold"], cell.after["sold"], changes.amount) == ("240", "240", "80")
+    assert run_report(shop.ws, member.run_id).instead == ()
+    with pytest.raises(Refused, match="changes more of them"):
+        leave(shop, planned.manifest.set_id, by="cleo", reason="it is the same in the end")
+
+
+@pytest.mark.long
+def test_an_owner_leaves_rows_as_they_are_in_dagster_and_nobody_else_does(shop: Shop) -> None:
+    set_id, run_id = restated(shop, 5, "late")
+    job = definitions_over(shop.ws, lambda: Session(workspace=shop.ws), pool=None).resolve_job_def(DECIDE)
+    with open_record(shop.ws.settings) as instance:
+
+        def left_by(owner: str) -> bool:
+            typed = {"id": set_id, "owner": owner, "reason": "too small"}
+            result = job.execute_in_process(instance=instance, run_config={"leave": typed}, raise_on_error=False)
+            return result.success
+
+        assert not left_by("ben")
+        assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+        assert left_by("cleo")
+    assert operations.run_named(shop.ws, run_id).note == "the difference was accepted by cleo: too small"
+    assert stale(shop).partitions == ()

@@ -79,6 +79,14 @@ MISTAKES: Mistakes = {
         lambda: derived(source(), breakdown=Breakdown(), tolerance=tolerance("rows", owner="finance")),
         "silver.daily: it tolerates 0 % from 0, which is no difference at all",
     ),
+    "a tolerance of no number": (
+        lambda: tolerance("rows", percent="half", owner="finance"),
+        "a tolerance of 'half' percent has to be a number, such as 1 or '0.5%'.",
+    ),
+    "a tolerance of less than nothing": (
+        lambda: derived(source(), breakdown=Breakdown(), tolerance=tolerance("rows", percent=-0.5, owner="finance")),
+        "silver.daily: its tolerance allows -0.5 % from 0, which cannot be",
+    ),
     "a tolerance of a table that adds changes": (
         lambda: derived(
             source(),

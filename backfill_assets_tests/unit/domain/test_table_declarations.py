@@ -85,6 +85,10 @@ MISTAKES: Mistakes = {
         lambda: stateful(inputs={"state": reads_self(), "other": reads_self(), "events": source()}),
         "silver.daily: it reads its own state as 'state' and as 'other'",
     ),
+    "a state that begins on a text": (
+        lambda: stateful(inputs={"state": reads_self(since="2024-10-01"), "events": source()}),  # type: ignore[arg-type]
+        "silver.daily: its since is '2024-10-01' (str), and has to be a date, such as date(2024, 10, 1)",
+    ),
     "a publish mode that is none": (
         lambda: derived(source(), publish="append"),
         "silver.daily: its publish is 'append' (str), and has to be replace(), append(), merge(on=...) or "

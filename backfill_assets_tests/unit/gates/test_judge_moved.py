@@ -6,9 +6,9 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.domain import Moved, moved
-from backfill_assets.gates.judge import moved_verdict
-from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell
+from backfill_assets.domain import Moved, moved, tolerance
+from backfill_assets.gates.judge import is_tolerated, moved_verdict
+from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, RowChanges
 from backfill_assets.report.words.verdicts import verdict_words
 
 JULY, AUGUST = date(2006, 7, 1), date(2006, 8, 1)
@@ -95,3 +95,40 @@ def test_a_sum_that_is_not_finite_needs_a_comment(before: str, after: str) -> No
 def test_sums_of_opposite_infinities_need_a_comment() -> None:
     cells = [cell("Infinity", "1", shop="a"), cell("-Infinity", "1", shop="b")]
     assert not passes(moved("amount", percent=5), *cells)
+
+
+def changed(amount: str, *, month: date = JULY, measure: str = "amount", **by: str) -> RowChanges:
+    return RowChanges(month=month, measure=measure, by=by, amount=amount)
+
+
+@pytest.mark.parametrize("percent", [0.5, "0.5", "0.5%", " 0.5 % "])
+def test_a_tolerance_counts_tenths_of_percents_and_what_rows_change_without_its_sign(percent: float | str) -> None:
+    allowed = tolerance("amount", percent=percent, owner="finance")
+    moved_to = cell("1000", "1005")
+    assert is_tolerated(allowed, [moved_to], [changed("5")])
+    assert not is_tolerated(allowed, [moved_to], [changed("5.01")])
+    # Five more in one row and five less in another: the sum of the month has not moved.
+    stayed = BreakdownCell(
+        month=JULY, is_new=False, by={}, before={"amount": "1000"}, after={"amount": "1000"}, differs=True
+    )
+    assert is_tolerated(allowed, [stayed], [changed("5")])
+    assert not is_tolerated(allowed, [stayed], [changed("10")])
+    assert not is_tolerated(allowed, [stayed, cell("1000", "1000", month=AUGUST)], [changed("10")])
+    assert is_tolerated(tolerance("amount", at_least=11, owner="finance"), [stayed], [changed("10")])
+
+
+def test_what_was_not_measured_or_is_no_number_is_not_tolerated() -> None:
+    allowed = tolerance("amount", percent=50, owner="finance")
+    other = cell("1000", "1001")
+    assert is_tolerated(allowed, [other], [changed("1")])
+    assert not is_tolerated(allowed, [other], [])
+    assert not is_tolerated(allowed, [other], [changed("1", measure="rows")])
+    assert not is_tolerated(allowed, [other], [changed("1", month=AUGUST)])
+    assert not is_tolerated(allowed, [other], [changed("NaN")])
+    assert not is_tolerated(allowed, [], [])
+    assert not is_tolerated(allowed, [other, cell("0", "1", month=AUGUST, is_new=True)], [changed("1")])
+    by_shop = tolerance("amount", by=("shop",), percent=1, owner="finance")
+    two = [cell("10", "11", shop="a"), cell("1000", "1000", shop="b")]
+    assert not is_tolerated(by_shop, two, [changed("1", shop="a")])
+    assert is_tolerated(by_shop, [cell("1000", "1001", shop="a"), two[1]], [changed("1", shop="a")])
+    assert not is_tolerated(by_shop, [other], [changed("1")])

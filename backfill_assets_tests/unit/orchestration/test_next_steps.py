@@ -31,6 +31,7 @@ ASKED = [
     undo(RUN),
     do(Act.ROLLBACK, "set.1", with_dependents=True, by=NAME, reason=WHY),
     do(Act.CANCEL, RUN, by=NAME, reason=WHY),
+    do(Act.CANCEL, RUN, leave=True, by=NAME, reason=WHY),
     do(Act.RECOVER),
     do(Act.RECOVER, RUN),
     do(Act.PLAN, stale=SILVER, by=NAME, reason=WHY),
@@ -64,8 +65,9 @@ def test_a_link_fills_in_a_launchpad_in_which_only_a_persons_words_are_missing(
     ((_, typed),) = config.items()
     job = definitions.resolve_job_def(found.job)
     left_open = [name for name, value in typed.items() if value is None]
-    assert set(left_open) <= {"by", "approver", "publisher", "requester", "reason", "note"}
-    assert {"by", "approver", "publisher", "requester"} & set(left_open), "a link names no person"
+    persons = {"by", "approver", "publisher", "requester", "owner"}
+    assert set(left_open) <= {*persons, "reason", "note"}
+    assert persons & set(left_open), "a link names no person"
     with pytest.raises(DagsterInvalidConfigError):
         validate_run_config(job, config)
     validate_run_config(job, {found.chosen: {**typed, **dict.fromkeys(left_open, "ben")}})

@@ -12,7 +12,7 @@ from backfill_assets.core.errors import InvalidDeclaration, InvalidRange, Unknow
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of, partitions_over
-from backfill_assets.planning.windows import Window
+from backfill_assets.planning.windows import SinceFirstDay, Window, parse_window
 
 FIRST = date(2024, 1, 1)
 WINDOWS = st.builds(
@@ -54,6 +54,24 @@ def test_reached_is_needed_read_backwards(window: Window, source_grain: Grain, g
     candidates = partitions_over(grain, DayRange(date(2023, 12, 1), date(2025, 4, 1)))
     oracle = [p for p in candidates if changed & set(graph.needed(edge, node, (p,)))]
     assert graph.reached(edge, node, changed) == tuple(oracle)
+
+
+@given(st.sampled_from(Grain), DAY_SETS, st.dates(min_value=date(2024, 4, 1), max_value=date(2024, 9, 30)))
+def test_a_state_rests_on_nothing_before_the_day_on_which_it_begins(grain: Grain, days: set[date], since: date) -> None:
+    edge = TableInput(argument="rows", table="bronze.source", window=SinceFirstDay(since))
+    node = TableNode(name="silver.derived", grain=grain, inputs=(edge,))
+    graph = graph_of(TableNode(name="bronze.source", grain=Grain.DAILY), node)
+    begins = partition_of(grain, since)
+    partitions = {partition_of(grain, day) for day in days}
+    last = max(days_of(grain, partition).last for partition in partitions)
+    assert graph.needed(edge, node, partitions) == tuple(DayRange.inclusive(begins, last) if last >= begins else ())
+    # Whatever a snapshot rests on reaches it, and nothing else does.
+    for day in days:
+        reached = set(graph.reached(edge, node, (day,)))
+        assert {p for p in partitions if day in graph.needed(edge, node, (p,))} == reached & partitions
+    assert parse_window(edge.window.document) == edge.window
+    with pytest.raises(InvalidRange):
+        graph.partitions_in(node.name, DayRange.inclusive(date(2024, 3, 1), last), as_of=date(2025, 1, 1))
 
 
 def test_dependents_are_found_through_every_window_and_grain() -> None:

@@ -78,6 +78,21 @@ def test_nobody_is_advised_to_declare_days_empty_that_are_apart_from_those_of_a_
     assert (advised(error) or "").startswith(said)
 
 
+def test_where_a_state_begins_is_declared_and_no_years_before_the_log() -> None:
+    held = Partitions.of(Grain.DAILY, DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 31)))
+    error = IncompleteWindows(
+        table="silver.open",
+        missing={"bronze.sales": Partitions.of(Grain.DAILY, DayRange.inclusive(date(1999, 1, 1), date(2025, 12, 31)))},
+        held={"bronze.sales": held},
+        first_day=date(1999, 1, 1),
+        keeps_state=True,
+    )
+    assert advised(error) == (
+        "say where its state begins: reads_self(since=date(2026, 1, 1)) in the declaration of silver.open; "
+        "bronze.sales has 2026-01-01..2026-01-31"
+    )
+
+
 def test_what_is_published_is_rolled_back_and_not_cancelled() -> None:
     for state in (RunState.PUBLISHED, SetState.PUBLISHED):
         error = NotCancellable(name="bf-1", state=state)

@@ -110,7 +110,7 @@ def upgrade() -> None:
     op.create_table(
         "samples",
         sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
-        sa.Column("kind", one_of("sample_kind", "CHANGED_ROWS FAILING_KEYS BREAKDOWN PARTITION_CELLS"), primary_key=True),
+        sa.Column("kind", one_of("sample_kind", "CHANGED_ROWS FAILING_KEYS BREAKDOWN PARTITION_CELLS ROW_CHANGES"), primary_key=True),
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
         sa.Column("salt", sa.Text, nullable=False),
         sa.Column("body", sa.Text, nullable=False),

@@ -1,0 +1,268 @@
+"""Every mode against a model in pandas: whatever lands, is published, undone or killed, rows and history are equal."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import BackfillError, InputsMovedOn, TargetChanged
+from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.planning.errors import AlreadyAccepted
+from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.domains.modes import EVERY_MODE
+from backfill_assets_tests.faults.scenario import Stopped
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.ledger_book import ENTRIES, FIRST, Book, entry, open_book
+from backfill_assets_tests.support.merge_model import COLUMNS
+from backfill_assets_tests.support.mode_model import ENTRY, MODES, ModeModel
+from backfill_assets_tests.support.searches import is_thorough
+from backfill_assets_tests.support.shop import ticking_clock
+
+DAYS = [FIRST + timedelta(days=n) for n in range(1, 5)]
+SEEDS, PARTS = 200, 4
+"""In a thorough run all seeds, otherwise the first one of each part."""
+STEPS = 6
+START = datetime(2026, 1, 15, 12, tzinfo=UTC)
+REFUSALS = (TargetChanged, InputsMovedOn)
+"""How a run is refused that was compared, or merged, with other rows than readers see."""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A home in which every day is built, and nothing has happened on any."""
+    home = tmp_path_factory.mktemp("modes") / "book"
+    book = opened(home, spark)
+    book.land("nothing", [entry(day, "z", gone=True) for day in (FIRST, DAYS[-1])])
+    book.ws.close()
+    return home
+
+
+def opened(home: Path, spark: SparkSession) -> Book:
+    book = open_book(home, clock=ticking_clock(START), spark=spark)
+    return replace(book, ws=replace(book.ws, domain=EVERY_MODE))
+
+
+@dataclass(kw_only=True)
+class Story:
+    """Random acts on a table, each of which the model does as well, or says that it is refused.
+
+    Attributes:
+        killed: At which places a process died.
+        done: How often each act was carried out.
+    """
+
+    book: Book
+    table: str
+    choose: random.Random
+    model: ModeModel = field(default_factory=ModeModel)
+    killed: list[Point] = field(default_factory=list)
+    done: dict[str, int] = field(default_factory=dict)
+
+    def told(self, *, steps: int) -> None:
+        for step in range(steps):
+            act = self.choose.choices(["publish", "late", "withdraw", "roll back"], [6, 3, 1, 3])[0]
+            if act in ("publish", "late"):
+                if act == "late" or not step:
+                    self._land(step)
+                self._publish()
+            elif act == "withdraw" and len(self.model.entries) > 2:
+                self._withdraw()
+            elif act == "roll back" and self.model.published.get(self.table):
+                self._roll_back()
+            self._look(step)
+
+    def _look(self, step: int) -> None:
+        accepted = self.model.accepted(self.table)
+        assert self.book.rows(self.table, COLUMNS) == sorted(row for rows in accepted.values() for row in rows), step
+        with self.book.ws.ledger.read() as tx:
+            made_by = {day: claim.run_id for day, claim in tx.versions.claims(self.table).items()}
+            versions = {day: held.rows for day, held in tx.versions.accepted(self.table).items()}
+        assert made_by == self.model.made_by(self.table), step
+        assert versions == {day: len(rows) for day, rows in accepted.items()}, step
+
+    def _count(self, what: str) -> None:
+        self.done[what] = self.done.get(what, 0) + 1
+
+    def _land(self, step: int) -> None:
+        """New entries, deletes, and later versions of earlier ones, which may be on another day then."""
+        news: dict[str, dict[str, Any]] = {}
+        for number in range(self.choose.randint(1, 3)):
+            known = [name for name in self.model.entries["entry_id"] if not name.startswith("z-")]
+            is_again = bool(known) and self.choose.random() < 0.4
+            name = self.choose.choice(known) if is_again else f"{step}-{number}"
+            made = entry(
+                self.choose.choice(DAYS),
+                self.choose.choice("abc"),
+                # Never the same twice, which would be a duplicate.
+                100 * step + 10 * number + self.choose.randint(1, 9),
+                version=self.choose.randint(1, 9),
+                gone=self.choose.random() < 0.2,
+                name=name,
+            )
+            news[name] = dict(made)
+        self.book.land(f"news-{step}", news.values())
+        rows = [(date.fromisoformat(each["at"][:10]), *(each[name] for name in ENTRY[1:])) for each in news.values()]
+        self.model.land(pd.DataFrame(rows, columns=ENTRY))
+        self._count("land")
+
+    def _withdraw(self) -> None:
+        names = [name for name in self.model.entries["entry_id"] if not name.startswith("z-")]
+        if not names:
+            return
+        name = self.choose.choice(sorted(names))
+        operations.withdraw(self.book.ws, "entries", {"entry_id": name}, by="ana", reason="a mistake")
+        run = operations.plan_load(self.book.ws, ENTRIES, partitions=None, by="ana", reason="withdrawn")
+        assert run is not None
+        self.book.through(run.run_id)
+        self.model.withdraw(name)
+        self._count("withdraw")
+
+    def _publish(self) -> None:
+        """A run over some days, perhaps beside another one over the same days, perhaps killed on its way."""
+        days = sorted(self.choose.sample(DAYS, self.choose.randint(1, len(DAYS))))
+        if self.model.closes_again(self.table, days):
+            with pytest.raises(AlreadyAccepted):
+                self.book.planned(self.table, days)
+            self._count("closed already")
+            days = [day for day in days if day not in self.model.accepted(self.table)]
+            if not days:
+                return
+        beside = self._beside(days) if self.choose.random() < 0.2 else None
+        run_id, rows = self.book.planned(self.table, days), self.model.computed(self.table, days)
+        if self.choose.random() < 0.4:
+            self._killed_in(lambda ws: self._onward(ws, run_id), run_id)
+        state = self._onward(self.book.ws, run_id)
+        changed: frozenset[date] = frozenset()
+        if rows is None:
+            assert state is RunState.BLOCKED
+            operations.cancel(self.book.ws, run_id, by="ana", reason="blocked")
+            self._count("blocked")
+        else:
+            assert state in (RunState.PUBLISHED, RunState.VERIFIED), state
+            changed = self.model.publish(self.table, run_id, rows)
+            assert (state is RunState.PUBLISHED) == bool(changed)
+            self._count("publish" if changed else "verify")
+        if beside is not None:
+            self._refused(*beside, changed)
+
+    def _beside(self, days: list[date]) -> tuple[str, list[date]] | None:
+        """A run over some of the same days that passes its gates before the other one is published."""
+        some = sorted(self.choose.sample(days, self.choose.randint(1, len(days))))
+        run_id = self.book.planned(self.table, some)
+        if self.book.gated(run_id) is RunState.PASSED:
+            return run_id, some
+        return None
+
+    def _refused(self, run_id: str, days: list[date], changed: frozenset[date]) -> None:
+        """Once readers see other rows than it was compared with, the run beside is refused."""
+        if changed & set(days):
+            with pytest.raises(REFUSALS):
+                operations.publish(self.book.ws, run_id, by="ben")
+            self._count("refused beside another")
+        operations.cancel(self.book.ws, run_id, by="ana", reason="not wanted")
+
+    def _onward(self, ws: Workspace, run_id: str) -> RunState:
+        """Takes a run from wherever it is to its end, and returns its state."""
+        run = operations.run_named(ws, run_id)
+        if run.state in (RunState.PLANNED, RunState.STAGING, RunState.FAILED):
+            operations.stage(ws, run_id, actor="ana")
+        if operations.run_named(ws, run_id).state in (RunState.STAGED, RunState.GATING):
+            operations.gate(ws, run_id, actor="ana")
+        run = operations.run_named(ws, run_id)
+        if run.state is RunState.PASSED:
+            if run.approval is ApprovalState.DRAFT:
+                operations.approve(ws, run_id, by="ben")
+            operations.publish(ws, run_id, by="ben")
+        return operations.run_named(ws, run_id).state
+
+    def _killed_in(self, act: Callable[[Workspace], object], run_id: str) -> None:
+        """Acts until a place is reached, where the process dies; then `recover` ends what it was doing."""
+        left = self.choose.randint(1, 12)
+
+        def reached(point: Point) -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self.killed.append(point)
+                raise Stopped
+
+        with suppress(Stopped):
+            act(replace(self.book.ws, reached=reached))
+        operations.recover(self.book.ws, by="ops", only=run_id, now=True)
+        if not left:
+            self._count("kill")
+
+    def _roll_back(self) -> None:
+        """The last run, or any other one; it is undone if readers see what it wrote on all of its days."""
+        runs = self.model.published[self.table]
+        run_id = runs[-1] if self.choose.random() < 0.7 else self.choose.choice(runs)
+
+        def undo(ws: Workspace) -> None:
+            operations.rollback(ws, run_id, by="ben", reason="second thoughts")
+
+        if not self.model.can_be_undone(self.table, run_id):
+            with pytest.raises(BackfillError):
+                undo(self.book.ws)
+            self._count("rollback refused")
+            return
+        if self.choose.random() < 0.4:
+            self._killed_in(undo, run_id)
+        if operations.run_named(self.book.ws, run_id).state is RunState.PUBLISHED:
+            undo(self.book.ws)
+        self.model.roll_back(self.table, run_id)
+        self._count("roll back")
+
+
+@pytest.fixture
+def books(tmp_path: Path, template: Path, spark: SparkSession) -> Iterator[Callable[[int], Book]]:
+    """A fresh book for every seed."""
+    kept: list[Book] = []
+
+    def fresh(seed: int) -> Book:
+        if kept:
+            kept[-1].ws.close()
+            shutil.rmtree(kept[-1].ws.settings.home)
+        home = tmp_path / f"book-{seed}"
+        shutil.copytree(template, home)
+        kept.append(opened(home, spark))
+        return kept[-1]
+
+    yield fresh
+    kept[-1].ws.close()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("mode", MODES)
+def test_rows_and_history_are_those_of_a_model_under_random_operations(
+    mode: str, part: int, books: Callable[[int], Book]
+) -> None:
+    totals: dict[str, int] = {}
+    places: set[Point] = set()
+    for seed in range(part, SEEDS, PARTS) if is_thorough() else (part,):
+        story = Story(book=books(seed), table=MODES[mode], choose=random.Random(f"{mode} {seed}"))
+        z = [(day, "z", 10, 1, True, f"z-{day}-1") for day in (FIRST, DAYS[-1])]
+        story.model.land(pd.DataFrame(z, columns=ENTRY))
+        try:
+            story.told(steps=STEPS)
+            assert audit(story.book.ws).problems == ()
+        except BaseException as error:
+            error.add_note(f"{mode}, seed {seed}: {story.done}, killed at {story.killed}")
+            raise
+        places.update(story.killed)
+        for what, count in story.done.items():
+            totals[what] = totals.get(what, 0) + count
+    sys.stderr.write(f"{mode}, part {part}: {totals}; killed at {len(places)} places\n")
