@@ -24,7 +24,8 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 	$(addprefix backfill_assets_tests/integration/, \
 	application/test_restated_by_an_extract.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
 	examples/test_sla_traffic_fines.py landing/test_changes.py landing/test_many_changes.py \
-	landing/test_property.py landing/test_statements.py)
+	landing/test_property.py landing/test_statements.py publication/test_every_mode_by_model.py \
+	publication/test_versioned_model.py)
 
 # Tests that also run with the lake of every home in an object store.
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/, \

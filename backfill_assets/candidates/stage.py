@@ -50,7 +50,7 @@ from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.own_past import settled_pins
+from backfill_assets.planning.own_past import settled_by_partition
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
 from backfill_assets.transforms.apply import constant_columns
@@ -377,15 +377,18 @@ def _kept_snapshot(work: Staging, chunk: Chunk) -> CandidatePartition | None:
     """The accepted snapshot of a chunk, if nothing but the state before it could have changed it, and that is equal to
     the accepted one: then this one is equal too, and is not computed."""
     manifest, partition = work.manifest, chunk.partitions[0]
-    pin = settled_pins(manifest).get(partition)
+    settled = settled_by_partition(manifest).get(partition)
     before = [each for each in manifest.partitions if each < partition]
-    if pin is None or not before:
+    if settled is None or not before:
         return None
     with work.ws.ledger.read() as tx:
         accepted = tx.versions.accepted(manifest.table, [before[-1], partition])
         chunks = {each.number: each for each in tx.candidates.chunks(manifest.run_id)}
     present, earlier, staged = accepted.get(partition), accepted.get(before[-1]), chunks.get(chunk.number - 1)
-    if present is None or present.version != pin.version or earlier is None or staged is None:
+    if present is None or present.version != settled.pin.version or earlier is None or staged is None:
+        return None
+    if earlier.version != settled.after.version:
+        # Restated since the run was planned: equal to that one says nothing about what follows from the one before.
         return None
     if staged.checksum != earlier.checksum or problem_of(work.ws.lake, manifest.table, present.files):
         return None

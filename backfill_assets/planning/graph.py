@@ -144,8 +144,8 @@ class Graph:
         """
         around = merged(edge.window.needed_by(start, end) for start, end in spans_of(node.grain, partitions))
         if node.keeps_state:
-            # Nothing happened before the first day: a state begins there.
-            first = partition_of(node.grain, self.begins(node)).toordinal()
+            # Nothing happened before the first day: a state begins there, also in the middle of a month.
+            first = self.begins(node).toordinal()
             around = [(max(start, first), end) for start, end in around if end > first]
         return partitions_of_spans(self.table(edge.table).grain, around)
 
@@ -155,7 +155,7 @@ class Graph:
         spans = spans_of(source.grain, partitions)
         if node.keeps_state:
             # A state does not rest on what happened before it began.
-            first = partition_of(node.grain, self.begins(node)).toordinal()
+            first = self.begins(node).toordinal()
             spans = [(max(start, first), end) for start, end in spans if end > first]
         return partitions_of_spans(node.grain, merged(edge.window.touched_by(start, end) for start, end in spans))
 

@@ -28,6 +28,7 @@ from backfill_assets.planning.manifest_parts import (
     Proof,
     ReferenceSemantics,
     RunCause,
+    SettledSnapshot,
     semantics_of,
 )
 from backfill_assets.planning.partitions import Grain, Partitions
@@ -105,7 +106,7 @@ class Manifest:
     limits: Limits
     publish: PublishMode = REPLACE
     base: PinnedInput | None = None
-    settled: tuple[PinnedPartition, ...] = ()
+    settled: tuple[SettledSnapshot, ...] = ()
     supersedes: tuple[str, ...] = ()
     cause: RunCause = A_PERSON
     chunks: tuple[int, ...] = ()
@@ -140,7 +141,11 @@ class Manifest:
             "configuration": dict(self.configuration),
             "inputs": [_input_document(pinned) for pinned in self.inputs],
             **({"base": _input_document(self.base)} if self.base else {}),
-            **({"settled": [_pin_document(pin) for pin in self.settled]} if self.settled else {}),
+            **(
+                {"settled": [[_pin_document(each.pin), _pin_document(each.after)] for each in self.settled]}
+                if self.settled
+                else {}
+            ),
             "imports": list(self.imports),
             "references": plain(self.references),
             "gates": plain(self.gates),
@@ -218,7 +223,10 @@ class Manifest:
             configuration=document["configuration"],
             inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
             base=_parse_input(document["base"]) if "base" in document else None,
-            settled=tuple(map(_parse_pin, document.get("settled", ()))),
+            settled=tuple(
+                SettledSnapshot(pin=_parse_pin(pin), after=_parse_pin(after))
+                for pin, after in document.get("settled", ())
+            ),
             imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),

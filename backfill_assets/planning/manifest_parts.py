@@ -81,6 +81,19 @@ class PinnedPartition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettledSnapshot:
+    """An accepted snapshot that is kept where the snapshot before it in the run turns out to be equal.
+
+    Attributes:
+        pin: The snapshot.
+        after: The accepted snapshot before it, since which nothing has changed.
+    """
+
+    pin: PinnedPartition
+    after: PinnedPartition
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedInput:
     """One input of the run: the table, bound to an argument of the transform, and its exact partition versions."""
 

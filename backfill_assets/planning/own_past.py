@@ -7,11 +7,12 @@ from any earlier snapshot that is up to date and the input days after that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
+from itertools import pairwise
 
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import PinnedPartition, PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedReference, SettledSnapshot
 from backfill_assets.planning.partitions import Grain, days_of
 
 
@@ -21,13 +22,13 @@ class OwnPast:
 
     Attributes:
         stale: The reasons why snapshots are not up to date, by partition.
-        settled: Accepted snapshots that are stale only because earlier ones may be: with the same snapshot before them
-            they are the same.
+        settled: Accepted snapshots that are stale only because earlier ones may be, with the accepted one before each:
+            from an equal one they are the same.
         code_digest, references: With which code and references this is so. For a run with others, none is valid.
     """
 
     stale: Mapping[date, str]
-    settled: frozenset[date] = frozenset()
+    settled: Mapping[date, date] = field(default_factory=dict)
     code_digest: str = ""
     references: tuple[PinnedReference, ...] = ()
 
@@ -79,6 +80,23 @@ def end_of(grain: Grain, snapshot: date) -> date:
     return days_of(grain, snapshot).end
 
 
-def settled_pins(manifest: Manifest) -> Mapping[date, PinnedPartition]:
-    """The accepted snapshots that are kept where the one before them turns out to be equal, by partition."""
-    return {pin.partition: pin for pin in manifest.settled}
+def settled_in(
+    partitions: Sequence[date], past: OwnPast, grain: Grain, inputs: Iterable[PinnedInput]
+) -> Sequence[tuple[date, date]]:
+    """The settled snapshots of a run, each with the one before it.
+
+    A snapshot is none where the run leaves the one before it out: it is then computed from an earlier one, and what has
+    happened since that may have changed. Nor where a run of the same set computes input days since the one before it.
+    """
+    staged = {pin.partition for pinned in inputs for pin in pinned.partitions if pin.from_run is not None}
+    return [
+        (before, each)
+        for before, each in pairwise(partitions)
+        if past.settled.get(each) == before
+        and not any(end_of(grain, before) <= day < end_of(grain, each) for day in staged)
+    ]
+
+
+def settled_by_partition(manifest: Manifest) -> Mapping[date, SettledSnapshot]:
+    """The accepted snapshots that are kept where the one before them turns out to be equal."""
+    return {each.pin.partition: each for each in manifest.settled}

@@ -33,8 +33,9 @@ from backfill_assets.planning.manifest_parts import (
     PinnedPartition,
     PinnedReference,
     RunCause,
+    SettledSnapshot,
 )
-from backfill_assets.planning.own_past import NO_PAST, Begins, OwnPast, begins_with, end_of
+from backfill_assets.planning.own_past import NO_PAST, Begins, OwnPast, begins_with, end_of, settled_in
 from backfill_assets.planning.partitions import (
     DayRange,
     Grain,
@@ -318,7 +319,12 @@ def propose(
         limits=limits,
         publish=node.publish,
         base=base,
-        settled=_pins_of(present, past.settled & set(partitions)),
+        settled=tuple(
+            SettledSnapshot(pin=pin, after=after)
+            for before, each in settled_in(partitions, past, node.grain, pins)
+            if {before, each} <= present.keys()
+            for after, pin in [_pins_of(present, (before, each))]
+        ),
         policy=terms.policy,
         cause=cause,
         chunks=chunks,

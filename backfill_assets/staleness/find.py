@@ -144,7 +144,7 @@ def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: dat
     basis_of = {partition: basis for basis in known.bases[table.name] for partition in basis.partitions}
     in_order = sorted(basis_of)
     settled = {
-        partition
+        partition: before
         for before, partition in pairwise(in_order)
         if reasons.get(partition, set()) <= {Cause.INPUT_CHANGED}
         and _same_before(basis_of[before], basis_of[partition], days_of(node.grain, before).end)
@@ -154,7 +154,7 @@ def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: dat
     stale = {p: why for p, why in names.items() if p in basis_of}
     return OwnPast(
         stale=stale | _broken(ws, tx, table, first, in_order, stale),
-        settled=frozenset(settled),
+        settled=settled,
         code_digest=ws.code.of(table, table.version).digest,
         references=tuple(ws.references[name].pinned for name in table.references),
     )

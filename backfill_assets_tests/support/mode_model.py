@@ -48,7 +48,7 @@ class ModeModel:
     def land(self, news: pd.DataFrame) -> None:
         """Entries land; a later one of an id takes the place of the earlier one, also on another day."""
         stays = self.entries[~self.entries["entry_id"].isin(news["entry_id"])]
-        self.entries = pd.concat([stays, news[ENTRY]], ignore_index=True)
+        self.entries = pd.concat([stays, news[ENTRY]], ignore_index=True) if len(stays) else news[ENTRY]
 
     def withdraw(self, entry_id: str) -> None:
         """An entry is taken back."""

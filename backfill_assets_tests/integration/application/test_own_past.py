@@ -179,7 +179,8 @@ def test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_th
     planned, (published, *_) = office.restated()
     (manifest,) = [plan.manifest for plan in planned.plans if plan.manifest.table == CASES]
     assert manifest.partitions == (FEBRUARY, MARCH, APRIL)
-    assert [pin.partition for pin in manifest.settled] == [MARCH, APRIL]
+    settled = [(each.after.partition, each.pin.partition) for each in manifest.settled]
+    assert settled == [(FEBRUARY, MARCH), (MARCH, APRIL)]
     assert [change.partition for change in published.intent.changes] == [FEBRUARY]
     with office.ws.ledger.read() as tx:
         staged, accepted = tx.candidates.of_run(manifest.run_id), tx.versions.accepted(CASES)
@@ -292,3 +293,31 @@ def test_a_snapshot_that_a_waiting_run_begins_with_outlives_its_replacement_and_
     operations.vacuum(later, by="vic")
     assert not any(path.exists() for some in files.values() for path in some)
     assert audit(office.ws).problems == ()
+
+
+@pytest.mark.long
+def test_a_snapshot_is_not_kept_where_the_run_leaves_out_the_one_before_it(office: Office) -> None:
+    office.through(office.planned(JANUARY, LAST))
+    office.land("late", [move(date(2026, 3, 15), "a", 100, name="late")])
+    # February is equal, and what came late in March reaches April all the same.
+    request = PlanRequest(
+        table=CASES, days=DayRange.inclusive(FEBRUARY, LAST), partitions=(FEBRUARY, APRIL), reason="late", by="ana"
+    )
+    planned = operations.plan(office.ws, request)
+    assert planned.manifest.settled == ()
+    published = office.through(planned)
+    assert [change.partition for change in published.intent.changes] == [APRIL]
+    assert [row for row in office.rows() if row[0] == APRIL] == [(APRIL, "a", 116, 4), (APRIL, "c", 7, 1)]
+
+
+@pytest.mark.long
+def test_a_snapshot_is_not_kept_where_another_run_has_restated_the_one_before_it_meanwhile(office: Office) -> None:
+    office.through(office.planned(JANUARY, date(2026, 3, 31)))
+    office.land("late", [move(date(2026, 2, 20), "a", 100, name="late")])
+    both, first = office.planned(FEBRUARY, date(2026, 3, 31)), office.planned(FEBRUARY, date(2026, 2, 28))
+    assert [each.pin.partition for each in both.manifest.settled] == [MARCH]
+    office.through(first)
+    # Its February is what readers see by now, and their March follows from the February before.
+    published = office.through(both)
+    assert [change.partition for change in published.intent.changes] == [MARCH]
+    assert [row for row in office.rows() if row[0] == MARCH] == [(MARCH, "a", 115, 3), (MARCH, "c", 7, 1)]

@@ -26,6 +26,7 @@ from backfill_assets_tests.domains.modes import EVERY_MODE
 from backfill_assets_tests.faults.scenario import Stopped
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledger_book import ENTRIES, FIRST, Book, entry, open_book
+from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.merge_model import COLUMNS
 from backfill_assets_tests.support.mode_model import ENTRY, MODES, ModeModel
 from backfill_assets_tests.support.searches import is_thorough
@@ -236,7 +237,7 @@ def books(tmp_path: Path, template: Path, spark: SparkSession) -> Iterator[Calla
             kept[-1].ws.close()
             shutil.rmtree(kept[-1].ws.settings.home)
         home = tmp_path / f"book-{seed}"
-        shutil.copytree(template, home)
+        copy_home(template, home)
         kept.append(opened(home, spark))
         return kept[-1]
 

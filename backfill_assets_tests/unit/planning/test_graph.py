@@ -61,10 +61,9 @@ def test_a_state_rests_on_nothing_before_the_day_on_which_it_begins(grain: Grain
     edge = TableInput(argument="rows", table="bronze.source", window=SinceFirstDay(since))
     node = TableNode(name="silver.derived", grain=grain, inputs=(edge,))
     graph = graph_of(TableNode(name="bronze.source", grain=Grain.DAILY), node)
-    begins = partition_of(grain, since)
     partitions = {partition_of(grain, day) for day in days}
     last = max(days_of(grain, partition).last for partition in partitions)
-    assert graph.needed(edge, node, partitions) == tuple(DayRange.inclusive(begins, last) if last >= begins else ())
+    assert graph.needed(edge, node, partitions) == tuple(DayRange.inclusive(since, last) if last >= since else ())
     # Whatever a snapshot rests on reaches it, and nothing else does.
     for day in days:
         reached = set(graph.reached(edge, node, (day,)))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from datetime import date, timedelta
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.planning.own_past import OwnPast, begins_with
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
+from backfill_assets.planning.own_past import OwnPast, begins_with, settled_in
+from backfill_assets.planning.partitions import Grain
 
 FIRST = date(2026, 1, 1)
 DAYS = [FIRST + timedelta(days=n) for n in range(12)]
@@ -26,8 +29,29 @@ def test_a_run_begins_with_the_newest_snapshot_before_which_none_is_stale(
 
 
 def test_what_holds_for_one_release_says_nothing_about_a_run_of_another() -> None:
-    past = OwnPast(stale={}, settled=frozenset(DAYS), code_digest="a")
+    settled = dict(zip(DAYS[1:], DAYS, strict=False))
+    past = OwnPast(stale={}, settled=settled, code_digest="a")
     assert past.for_run("a", (), DAYS) is past
     other = past.for_run("b", (), DAYS)
-    assert (set(other.stale), other.settled) == (set(DAYS), frozenset())
+    assert (set(other.stale), other.settled) == (set(DAYS), {})
     assert begins_with(DAYS[5], DAYS, other).snapshots == ()
+
+
+def test_a_snapshot_is_settled_for_a_run_that_has_the_one_before_it_and_whose_inputs_since_then_are_accepted() -> None:
+    past = OwnPast(stale={}, settled={DAYS[3]: DAYS[2], DAYS[4]: DAYS[3]})
+
+    def settled(partitions: Sequence[date], staged: Collection[date] = ()) -> Sequence[tuple[date, date]]:
+        pins = [
+            PinnedPartition(partition=day, version=1, digest="d", from_run="other" if day in staged else None)
+            for day in DAYS
+        ]
+        return settled_in(
+            partitions, past, Grain.DAILY, [PinnedInput(argument="rows", table="silver.rows", partitions=tuple(pins))]
+        )
+
+    assert settled(DAYS[2:5]) == [(DAYS[2], DAYS[3]), (DAYS[3], DAYS[4])]
+    assert settled([DAYS[2], DAYS[4]]) == []
+    assert settled([DAYS[1], DAYS[3], DAYS[4]]) == [(DAYS[3], DAYS[4])]
+    # Another run of the set computes the input of a day.
+    assert settled(DAYS[2:5], staged=[DAYS[2]]) == [(DAYS[2], DAYS[3]), (DAYS[3], DAYS[4])]
+    assert settled(DAYS[2:5], staged=[DAYS[4]]) == [(DAYS[2], DAYS[3])]
