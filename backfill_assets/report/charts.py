@@ -31,8 +31,8 @@ _BETWEEN = 0.15
 """The room between two times, as a part of one."""
 
 _MOST_LETTERS = 42
-_MOST_INSTANTS = 3
-"""How many instants of an axis are named."""
+_MOST_INSTANTS, _LETTERS_OF_AN_INSTANT = 3, 11
+"""How many instants of an axis are named, and how long the longest name is."""
 
 _LEAST, _THOUSAND, _MOST, _LARGEST = 1e-2, 1_000, 1e15, 1e300
 _HOUR, _WEEK = 3_600, 8 * 86_400
@@ -239,6 +239,8 @@ def _in_lanes(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any]
                     "grid": True,
                     "tickCount": _MOST_INSTANTS,
                     "format": _instants(plot.seconds),
+                    # A name that would end beside the drawing ends at its edge.
+                    "labelFlush": _LETTERS_OF_AN_INSTANT * _LETTER / 2,
                 },
             }
             encoding["shape"] = {

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from xml.etree import ElementTree
 
 import pytest
@@ -220,6 +220,31 @@ def test_instants_stand_where_they_happened(apart: timedelta) -> None:
     assert (places[0] == places[1]) == (not apart)
     named = [name for name in texts(drawn) if re.fullmatch(r"[-\d: ]+", name)]
     assert len(named) == len(set(named)) >= 1
+
+
+@pytest.mark.parametrize("apart", [1, 14, 53, 79, 118, 209, 326, 18_011, 1_735_777])
+def test_the_names_of_instants_end_inside_of_the_drawing(apart: int) -> None:
+    first = datetime(2026, 11, 27, 2, 7, 31, tzinfo=UTC)
+    instants = [f"{first + timedelta(seconds=after):%Y-%m-%dT%H:%M:%SZ}" for after in (0, apart / 2, apart)]
+    marks = tuple(Mark(style="publish", title="t", at=at, row="silver.orders") for at in instants)
+    drawn = drawings((Plot(title="t", form=Form.POINTS, marks=marks, x="time, UTC", seconds=apart),))
+    begins, _, width, _ = map(float, re.findall(r'viewBox="([^"]*)"', drawn)[0].split())
+    for name, left in placed(ElementTree.fromstring(f"<div>{drawn}</div>")):
+        assert begins <= left and left + len(name) * LETTER <= begins + width, name
+
+
+LETTER = 6.5
+"""How wide a digit is."""
+
+
+def placed(drawn: ElementTree.Element, at: float = 0.0) -> Iterator[tuple[str, float]]:
+    """The names of instants, and where each begins."""
+    moved = re.match(r"translate\(([-\d.]+)", drawn.get("transform", ""))
+    at += float(moved[1]) if moved else 0.0
+    if re.fullmatch(r"[-\d: ]+", name := drawn.text or ""):
+        yield name, at - len(name) * LETTER * {"middle": 0.5, "end": 1.0}.get(drawn.get("text-anchor", ""), 0.0)
+    for part in drawn:
+        yield from placed(part, at)
 
 
 def test_every_colour_of_charts_has_one_meaning_in_light_and_in_dark() -> None:
