@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,6 +41,9 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.report.values import text_of
+
+_DATES = re.compile(r"<[^>]*>|\b(\d{4}-\d\d(?:-\d\d)?(?:\.\.\d{4}-\d\d(?:-\d\d)?)?)\b")
+"""A tag, or a date, a month or a range of them outside of one."""
 
 _IDS = (Place.RUN, Place.SET, Place.PUBLICATION)
 
@@ -131,6 +135,11 @@ class Html:
             shape = Markup("<details><summary>{}</summary>\n{}</details>")
             return shape.format(self.value(section.title), self.blocks(section.blocks, level=level))
         shape = Markup("<h{level}>{title}</h{level}>\n{blocks}")
+        if section.long:
+            # What only a person who looks closer needs: the script closes it on a narrow screen.
+            shape = Markup(
+                '<details class="long" open><summary><h{level}>{title}</h{level}></summary>\n{blocks}</details>'
+            )
         return shape.format(
             level=level, title=self.value(section.title), blocks=self.blocks(section.blocks, level=level + 1)
         )
@@ -156,13 +165,19 @@ class Html:
                 f"changed-value {style}" if (place, number) in table.changed else style,
                 _named(table, number),
                 _sorted_by(value),
-                self.value(value),
+                _cell(self.value(value)),
             )
             if number or not table.headed
-            else Markup('<th scope="row">{}</th>').format(self.value(value))
+            else Markup('<th scope="row">{}</th>').format(_cell(self.value(value)))
             for number, (value, style) in enumerate(zip(row, styles, strict=True))
         )
         return Markup("<tr>{}</tr>").format(Markup().join(cells))
+
+
+def _cell(value: Markup) -> Markup:
+    """A value in a cell, whose dates, and ranges of them, are not broken at their dashes."""
+    whole = _DATES.sub(lambda found: f'<span class="whole">{found[1]}</span>' if found[1] else found[0], value)
+    return Markup(whole)  # noqa: S704 - a value that is escaped already
 
 
 def _named(table: Table, number: int) -> Markup:

@@ -235,7 +235,7 @@ class Section:
 
     Attributes:
         folded: Whether it is a detail: HTML shows it when it is opened, a terminal and Markdown leave it out.
-        long: Whether Markdown, which is shown beside other things, leaves it out.
+        long: Whether Markdown, which is shown beside other things, leaves it out, and a narrow screen folds it.
     """
 
     title: str

@@ -20,11 +20,8 @@ const replaceTexts = (table, parts) => {
     if (!text.parentElement.closest(".whole")) text.replaceWith(...parts(text.data));
   }
 };
-// Dates, and ranges of them, are not broken at their dashes.
-const RANGE = /(\b\d{4}-\d\d(?:-\d\d)?(?:\.\.\d{4}-\d\d(?:-\d\d)?)?\b)/, DIVIDED = /(?<=[._:@/-])(?=[^\s._:@/-]{3})/;
-const keep = (text) => text.split(RANGE).map((part, at) => at % 2 ? Object.assign(made("span", part), { className: "whole" }) : part);
-document.querySelectorAll("table").forEach((table) => replaceTexts(table, keep));
 // Words break only where a table would be wider than the page: after a dot, an underscore or a dash, or else anywhere.
+const DIVIDED = /(?<=[._:@/-])(?=[^\s._:@/-]{3})/;
 const soften = (text) => text.split(DIVIDED).flatMap((part, at) => at ? [made("wbr"), part] : [part]);
 const wide = (table) => table.offsetWidth > table.parentElement.clientWidth + 1;
 const fit = () => document.querySelectorAll("table").forEach((table) => {
@@ -50,6 +47,7 @@ for (const drawing of document.querySelectorAll("svg[data-arrows]")) {
   });
   stop(links[last]);
 }
+if (matchMedia("(max-width: 40rem)").matches) document.querySelectorAll("details.long").forEach((each) => { each.open = false; });
 const unfold = () => {
   document.getElementById(location.hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
 };

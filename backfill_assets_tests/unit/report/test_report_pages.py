@@ -48,6 +48,7 @@ from backfill_assets.report.screens.run_report import change_in_words, run_page,
 from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
+from backfill_assets_tests.support.desk_reader import with_dates
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import (
     FIRST,
@@ -71,7 +72,7 @@ class Page(HTMLParser):
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.texts: list[str] = []
-        self.feed(text)
+        self.feed(with_dates(text))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
@@ -276,13 +277,14 @@ def test_the_course_of_a_run_says_what_was_done_when_and_not_what_became_of_it()
     assert [moment.what for moment in timeline((), [undone, undoing])] == ["published", "rolled back"]
     extent = Extent(first=FIRST, last=FIRST, partition_count=1, rows=1)
     documents = [PublicationDocument(header=each, extent=extent, grain=Grain.MONTHLY) for each in (undone, undoing)]
-    drawn = html_file(timeline_page(documents, lambda _ref: None, None))
+    drawn = with_dates(html_file(timeline_page(documents, lambda _ref: None, None)))
     assert "published by ben, 1 month swapped, undone later" in drawn
     assert "rolled back by ben, 1 month swapped<" in drawn
     assert drawn.count('class="publish"') - drawn.count('<span class="publish"') == 1
     assert "2006-07, 1 month swapped, 1 row" in drawn
     longer = replace(documents[0], extent=replace(extent, last=date(2006, 9, 1), partition_count=3))
-    assert "2006-07..2006-09, 3 months swapped, 1 row" in html_file(timeline_page([longer], lambda _ref: None, None))
+    drawn = html_file(timeline_page([longer], lambda _ref: None, None))
+    assert '<span class="whole">2006-07..2006-09</span>, 3 months swapped, 1 row' in drawn, "a range is never broken"
     assert ">table version<" in drawn
 
 
