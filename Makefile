@@ -41,7 +41,7 @@ ON_A_STORE = $(addprefix backfill_assets_tests/integration/, \
 	upkeep/test_reproduce.py upkeep/test_tampering.py upkeep/test_vacuum.py)
 
 # Tests of captures and replays, each family with its real server.
-CAPTURES = backfill_assets_tests/integration/capture backfill_assets_tests/integration/deliver
+CAPTURES = $(addprefix backfill_assets_tests/integration/,capture deliver landing/test_debezium.py)
 
 # With the lowest versions that pyproject.toml allows, what newer ones of others warn of is no failure.
 LOWEST_TESTS = -m pytest --numprocesses $(WORKERS) --dist loadfile --override-ini filterwarnings=default \
@@ -114,7 +114,7 @@ test-long: setup
 	$(RUN) $(PYTEST) -m long --part $(PART) backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 test-sources: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka registry kinesis
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka registry debezium kinesis
 	$(RUN) $(PYTEST) $(if $(filter full,$(SIZE)),--hypothesis-profile=thorough --timeout 7200) $(CAPTURES)
 
 test-ui: setup

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [registry] [kinesis] [prometheus] [readers] [chromium] [site] [lowest]
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [kafka] [registry] [debezium] [kinesis] [prometheus] [readers] [chromium] [site] [lowest]
 #
 #   (java and python when nothing is named)
 #
@@ -16,6 +16,8 @@
 #             in the same cache; without it those tests are skipped.
 # registry    Apicurio, a schema registry for the same tests, by Maven, kept in the same cache; without it those tests are
 #             skipped.
+# debezium    Debezium's embedded engine (deploy/debezium/pom.xml), by Maven, kept in the same cache; without it its recordings
+#             alone are tested.
 # kinesis     kinesalite, a server of Kinesis for the same tests, by npm, kept in the same cache; without it those tests are
 #             skipped.
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
@@ -379,6 +381,24 @@ ensure_registry() {
         say "CAPTURES BY A SCHEMA REGISTRY ARE NOT TESTED: it could not be fetched; install Maven and run this again."
 }
 
+has_debezium() { [ "$(cat "$CACHE/debezium/pom.cksum" 2>/dev/null)" = "$(cksum <deploy/debezium/pom.xml)" ]; }
+
+fetch_debezium() {
+    command -v mvn >/dev/null || return 1
+    say "Fetching Debezium's embedded engine for the tests of captures (once)."
+    rm -rf "$CACHE/debezium.new"
+    quietly mvn -q -B -f deploy/debezium/pom.xml dependency:copy-dependencies -DincludeScope=runtime \
+        -DoutputDirectory="$CACHE/debezium.new" || return 1
+    rm -rf "$CACHE/debezium"
+    mv "$CACHE/debezium.new" "$CACHE/debezium"
+    cksum <deploy/debezium/pom.xml >"$CACHE/debezium/pom.cksum"
+}
+
+ensure_debezium() {
+    has_debezium || fetch_debezium ||
+        say "A LIVE RUN OF DEBEZIUM IS NOT TESTED: it could not be fetched; install Maven and run this again."
+}
+
 has_kinesis() { [ -e "$CACHE/kinesalite-$KINESALITE/node_modules/kinesalite/cli.js" ]; }
 
 fetch_kinesis() {
@@ -537,13 +557,14 @@ for need in "$@"; do
     s3) ensure_s3 ;;
     kafka) ensure_kafka ;;
     registry) ensure_registry ;;
+    debezium) ensure_debezium ;;
     kinesis) ensure_kinesis ;;
     prometheus) ensure_prometheus ;;
     readers) ensure_readers ;;
     lowest) ensure_lowest ;;
     site) ensure_site ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, registry, kinesis, prometheus, readers, chromium and site." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, kafka, registry, debezium, kinesis, prometheus, readers, chromium and site." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then

@@ -7,6 +7,7 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,8 +17,10 @@ from pyspark.sql.types import DecimalType, StringType, StructField, StructType
 from backfill_assets.capture.errors import BadFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DEBEZIUM_COLUMNS
-from backfill_assets_tests.support.debezium import DAYS, ORDERS, as_landed, held, orders, recording, states
+from backfill_assets_tests.support.debezium import DAYS, ORDERS, RECORDED, as_landed, held, orders, recording, states
+from backfill_assets_tests.support.debezium.record import NoDebezium, record
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room, reasons
+from backfill_assets_tests.support.postgres_server import NoPostgres
 from backfill_assets_tests.support.shop import ticking_clock
 
 AFTERWARDS = datetime(2027, 1, 15, 12, tzinfo=UTC)
@@ -30,21 +33,47 @@ def room(spark: SparkSession, settings: Settings) -> Iterator[LandingRoom]:
         yield room
 
 
-def events(name: str, start: int = 0, end: int | None = None) -> bytes:
+def events(name: str, start: int = 0, end: int | None = None, folder: Path = RECORDED) -> bytes:
     """Events of a recording as the lines of a file, which has no tombstones."""
-    return b"".join(f"{value}\n".encode() for _, value in recording(name)[start:end] if value is not None)
+    return b"".join(f"{value}\n".encode() for _, value in recording(name, folder)[start:end] if value is not None)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Debezium writes now, of a PostgreSQL that runs meanwhile, and what its table holds."""
+    folder = tmp_path_factory.mktemp("debezium") / "live"
+    try:
+        record(folder)
+    except (NoDebezium, NoPostgres) as reason:
+        pytest.skip(f"A LIVE RUN OF DEBEZIUM IS NOT TESTED: {reason}")
+    return folder
 
 
 @pytest.mark.parametrize("form", [pytest.param("plain", marks=pytest.mark.long), "wrapped"])
 def test_current_rows_are_those_of_the_table(room: LandingRoom, form: str) -> None:
-    at = {state.after: state for state in states()}
+    require_current_rows(room, form, RECORDED)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", ["plain", "wrapped"])
+def test_current_rows_are_those_of_the_table_of_an_engine_that_runs(room: LandingRoom, live: Path, form: str) -> None:
+    require_current_rows(room, form, live)
+
+
+def require_current_rows(room: LandingRoom, form: str, folder: Path) -> None:
+    """Lands the events of a folder in three files, and compares the table each time."""
+
+    def events_of(start: int, end: int | None = None) -> bytes:
+        return events(form, start, end, folder)
+
+    at = {state.after: state for state in states(folder)}
     before_it, added, end = at["two transactions that overlap"], at["a column is added"], list(at.values())[-1]
-    landed = room.land(events(form, 0, before_it.records), "1.jsonl").record
+    landed = room.land(events_of(0, before_it.records), "1.jsonl").record
     # No contract has NaN; the row was changed again later.
     assert [each["reason"] for each in room.quarantined[landed.import_id]] == ["weight is not a number: 'NaN'"]
     assert held(room.bronze(DAYS)) == as_landed(before_it.rows)
 
-    landed = room.land(events(form, before_it.records, added.records), "2.jsonl").record
+    landed = room.land(events_of(before_it.records, added.records), "2.jsonl").record
     # The connector was not told what the note is: such a row would have another one.
     assert [each["reason"] for each in room.quarantined[landed.import_id]] == [
         "note was left as it was, and the event does not have its value"
@@ -53,11 +82,11 @@ def test_current_rows_are_those_of_the_table(room: LandingRoom, form: str) -> No
     assert found.pop(3)["amount"] != expected.pop(3)["amount"]
     assert found == expected
 
-    landed = room.land(events(form, added.records), "3.jsonl").record
+    landed = room.land(events_of(added.records), "3.jsonl").record
     assert landed.counts.rejected == 0
     assert held(room.bronze(DAYS)) == as_landed(end.rows)
     # What a connector that was restarted sends once more changes nothing.
-    again = room.land(events(form, 0, before_it.records) + b"\n", "4.jsonl").record
+    again = room.land(events_of(0, before_it.records) + b"\n", "4.jsonl").record
     assert (again.counts.accepted, held(room.bronze(DAYS))) == (0, as_landed(end.rows))
 
 

@@ -32,7 +32,8 @@ from pyspark.sql.types import (
 
 from backfill_assets.domain import DEBEZIUM_COLUMNS, DEBEZIUM_OPERATIONS, Debezium, SourceTable, daily
 
-_HERE = Path(__file__).parent
+RECORDED = Path(__file__).parent
+"""The folder of the recordings; a live run has files of the same names."""
 
 ORDERS = (
     StructField("order_id", IntegerType(), nullable=False),
@@ -79,18 +80,18 @@ class State:
     rows: Sequence[Mapping[str, Any]]
 
 
-def recording(name: str) -> Sequence[tuple[str, str | None]]:
+def recording(name: str, folder: Path = RECORDED) -> Sequence[tuple[str, str | None]]:
     """The records of the topic: keys and values, as they were written."""
     found = []
-    for line in (_HERE / f"{name}.jsonl").read_text("utf-8").splitlines():
+    for line in (folder / f"{name}.jsonl").read_text("utf-8").splitlines():
         key, _, value = line.removeprefix('{"key": ').removesuffix("}").partition(', "value": ')
         found.append((key, None if value == "null" else value))
     return found
 
 
-def states() -> Sequence[State]:
+def states(folder: Path = RECORDED) -> Sequence[State]:
     """The table, each time after it was changed."""
-    lines = (_HERE / "states.jsonl").read_text("utf-8").splitlines()
+    lines = (folder / "states.jsonl").read_text("utf-8").splitlines()
     return [State(**json.loads(line)) for line in lines]
 
 

@@ -1,8 +1,7 @@
-"""Records what Debezium writes of a table, with `Feed.java`; run by hand, with the folder of its jars.
+"""Records what Debezium writes of a table, with `Feed.java`: for a test that lands it, or by hand, into a new folder.
 
-mvn -q dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=JARS
-    # of io.debezium:debezium-embedded and debezium-connector-postgres 3.6.1.Final, and org.slf4j:slf4j-nop
-python -m backfill_assets_tests.support.debezium.record JARS FOLDER
+tools/setup.sh debezium
+python -m backfill_assets_tests.support.debezium.record FOLDER
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection
 
+from backfill_assets.cli.kafka_broker import cache
 from backfill_assets_tests.support.source_database import PASSWORD, SourceDatabase, running_source
 
 WITHIN_S = 500
@@ -28,8 +28,20 @@ ORDER = """INSERT INTO orders VALUES (%s, %s, %s, '2026-07-01 08:30:00.123456', 
     '2026-08-01', true, 0.1, '\\x00ff10', '{"a": [1, 2.50]}', %s)"""
 
 
-def main(jars: str, folder: Path) -> None:
-    """Records both feeds and the states of the table into a folder."""
+class NoDebezium(Exception):
+    """Its engine is not there."""
+
+
+def record(folder: Path) -> None:
+    """Records both feeds and the states of the table into a new folder.
+
+    Raises:
+        NoDebezium: Its engine is not there.
+        NoPostgres: There is no server to start.
+    """
+    jars = cache() / "debezium"
+    if not list(jars.glob("debezium-embedded-*.jar")):
+        raise NoDebezium("Debezium is not there; `tools/setup.sh debezium` fetches it, for which it needs Maven")
     folder.mkdir()
     with running_source(timezone="UTC") as server:
         database = server.create_database()
@@ -124,4 +136,4 @@ def insert(connection: Connection[Any], number: int, amount: str | None = "1.25"
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]))
+    record(Path(sys.argv[1]))
