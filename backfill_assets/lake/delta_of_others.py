@@ -30,8 +30,12 @@ if TYPE_CHECKING:
 
 _ESCAPED = "%25"
 _FEED = "delta.enableChangeDataFeed"
-_DENIED = ("403", "401", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "PermissionDenied")
-_GONE = ("not found", "No such file", "Invalid table version", "not the same as the specified end version", "404")
+_DENIED = (
+    *("403 Forbidden", "401 Unauthorized", "AccessDenied", "InvalidAccessKeyId"),
+    *("SignatureDoesNotMatch", "PermissionDenied"),
+)
+_GONE = ("not found", "No such file", "Invalid table version", "not the same as the specified end version", "404 Not")
+"""What the client says; it also says how many milliseconds a request took, so that a bare 403 may be a time."""
 
 
 class DeltaStream(TableStream):

@@ -161,7 +161,9 @@ def test_a_year_of_the_log_is_replaced_by_an_extract_that_lacks_moves_and_adds_s
     with home(tmp_path / "home", spark, reference) as ws:
         landed_and_published(ws, written(tmp_path / "first.parquet", events, schema), part)
         before = checksums(ws, TABLES)
-        stated = complete_extract(YEAR, where={}, reason="the second extract")
+        # Days after these would be known to have no events.
+        of_the_year = DayRange(YEAR.start, part.landed.end)
+        stated = complete_extract(of_the_year, where={}, reason="the second extract")
         report = land_as_extract(ws, BRONZE, [extract], stated, Acting(by="ana", recorder=Unrecorded()), builds=True)
         assert report.imports[-1].record.counts.landed == lacking == part.events // 100
         assert report.load is not None

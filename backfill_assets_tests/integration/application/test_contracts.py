@@ -411,7 +411,7 @@ def test_a_derived_table_takes_one_column_more_and_its_old_partitions_are_named(
     store.becomes(replace(domain, derived=(replace(totals, schema=narrower, releases=both, gates=()),)))
     (_, checked) = check(store.ws).tables
     assert "amount is not declared" in checked.problems[0]
-    assert "it has to be declared under a new name and restated there" in checked.problems[0]
+    assert "else it needs a new name" in checked.problems[0]
     assert agrees(store)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.capture.errors import ReadFailed, StreamDenied, VersionGone
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.streams import Captured, Span
 from backfill_assets.core.errors import InvalidDeclaration
@@ -92,3 +93,19 @@ def test_changes_are_cut_where_every_capture_cuts() -> None:
         ("200", "300"),
         ("300", "305"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ("in 401.625µs - HTTP error: tcp connect error: Connection refused (os error 111)", ReadFailed),
+        ("in 6.404ms - HTTP error: tcp connect error: Connection refused (os error 111)", ReadFailed),
+        ("in 6.364ms - Server returned non-2xx status code\n 403 Forbidden\n <Code>AccessDenied</Code>", StreamDenied),
+        ("in 6.364ms - Server returned non-2xx status code\n 401 Unauthorized", StreamDenied),
+        ("in 6.364ms - Server returned non-2xx status code\n 404 Not Found", VersionGone),
+    ],
+)
+def test_what_a_store_says_is_told_from_how_long_it_took(said: str, error: type[Exception]) -> None:
+    stream = DeltaStream(TABLE, secret={}, event_time="sold_at", operated=None)
+    with pytest.raises(error), stream._reading():
+        raise OSError(f"Error performing GET http://127.0.0.1:9/x/_delta_log/_last_checkpoint {said}")
