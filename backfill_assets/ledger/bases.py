@@ -237,6 +237,11 @@ class BasisReads(Queries):
     def _left(self, tables: Sequence[str]) -> list[tuple[int, str, str, date]]:
         """Accepted versions that an owner left as they are, and the runs that found other rows, in that order."""
         held, found = partition_versions, candidate_partitions
+        is_left = runs.c.table_name.in_(tables) & runs.c.left_sequence.is_not(None)
+        # Few or none: asked first, because SQLite would look every accepted version up.
+        leaving = [run_id for (run_id,) in self._columns(select(runs.c.run_id).where(is_left))]
+        if not leaving:
+            return []
         same = and_(
             held.c.table_name == runs.c.table_name,
             held.c.partition_date == found.c.partition_date,
@@ -246,8 +251,7 @@ class BasisReads(Queries):
             select(runs.c.left_sequence, runs.c.run_id, held.c.table_name, held.c.partition_date)
             .join_from(runs, found, found.c.run_id == runs.c.run_id)
             .join(held, same)
-            .where(runs.c.table_name.in_(tables), runs.c.left_sequence.is_not(None))
-            .where(held.c.state == VersionState.ACCEPTED)
+            .where(runs.c.run_id.in_(leaving), held.c.state == VersionState.ACCEPTED)
         )
         return [(at, run_id, table, partition) for at, run_id, table, partition in self._columns(chosen)]
 
