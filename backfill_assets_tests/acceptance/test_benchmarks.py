@@ -18,7 +18,7 @@ from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 
 
 @pytest.mark.long
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_every_figure_is_measured_in_the_smallest_size(tmp_path: Path) -> None:
     command = (sys.executable, PROJECT_ROOT / "benchmarks" / "bench.py", "--size", "small", "--results", tmp_path)
     done = subprocess.run(
