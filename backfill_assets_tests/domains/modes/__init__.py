@@ -4,6 +4,8 @@ accounts that can move to another day, and balances that stay on theirs.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, LongType, StringType, StructField, StructType, TimestampType
@@ -146,17 +148,7 @@ sums = derived_table(
 )(_sums)
 """A table whose partitions are replaced."""
 
-closed = derived_table(
-    name="silver.closed",
-    inputs={"entries": entries},
-    window=Window(days_back=1),
-    key=("day", "account"),
-    partition=daily("day"),
-    schema=ACCOUNTS,
-    gates=(warm_up_proof(partitions=0),),
-    version="1.0.0",
-    publish=append(),
-)(_sums)
+closed = replace(sums, name="silver.closed", publish=append())
 """The same sums, as they were when their day was closed."""
 
 
