@@ -101,13 +101,13 @@ class Figure:
             "what": self.what,
             "against": self.against or None,
             "unit": "" if self.against else self.unit,
-            "minimum": round(min(self.values), 3),
-            "median": round(statistics.median(self.values), 3),
-            "maximum": round(max(self.values), 3),
+            "minimum": round(min(self.values), 6),
+            "median": round(statistics.median(self.values), 6),
+            "maximum": round(max(self.values), 6),
             "goal": self.goal,
             "at_least": self.at_least,
-            "measured": [round(value, 3) for value in self.measured],
-            "base": [round(value, 3) for value in self.base],
+            "measured": [round(value, 6) for value in self.measured],
+            "base": [round(value, 6) for value in self.base],
         }
 
 
