@@ -118,7 +118,7 @@ def _require_pilot(tx: ReadTransaction, table: DerivedTable, scope: Scope, parti
     if unknown := [column for column, _ in scope.where if column not in columns]:
         why = f"{', '.join(unknown)} is no column that rows of a partition differ in, which are {', '.join(columns)}"
         raise NoPilot(table=table.name, scope=str(scope), why=why, unknown=unknown[0], columns=columns)
-    if table.publish.kind is not PublishKind.REPLACE or table.state is not None:
+    if not table.has_pilots:
         why = "only tables that replace whole partitions and keep no state have pilots"
     elif lacking := sorted(set(partitions) - tx.versions.claims(table.name, partitions).keys()):
         why = f"{Partitions(table.partition.grain, tuple(lacking))} has no accepted rows that could stay"

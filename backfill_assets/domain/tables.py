@@ -383,6 +383,11 @@ class DerivedTable:
         return self.publish.of or None
 
     @property
+    def has_pilots(self) -> bool:
+        """Whether some rows of its partitions can be restated while the others stay as they are accepted."""
+        return self.publish.kind is PublishKind.REPLACE and self.state is None
+
+    @property
     def returned(self) -> StructType:
         """The columns that the transform returns: those of the table, and of changes the one that tells deletes."""
         deletes = self.publish.deletes

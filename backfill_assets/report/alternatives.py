@@ -19,7 +19,7 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.publication.authority import tolerance_met
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.report.requests import KEY, NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Instead(StrEnum):
     NOTHING = "NOTHING"
     ONLY_STALE = "ONLY_STALE"
     FORWARD = "FORWARD"
+    BY_KEY = "BY_KEY"
     TOGETHER = "TOGETHER"
     LEAVE = "LEAVE"
     PERHAPS_LEAVE = "PERHAPS_LEAVE"
@@ -147,6 +148,7 @@ def _alternatives(
     needed = tuple(day for day in manifest.partitions if day in stale or day not in accepted)
     fresh = Partitions.of(grain, set(manifest.partitions).difference(needed))
     nothing, whole = Partitions(grain, ()), Partitions(grain, manifest.partitions)
+    span = days_covered(manifest)
     if not needed:
         yield Alternative(
             instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=ws.settings.tariff.spent(0), next_step=None
@@ -174,6 +176,18 @@ def _alternatives(
         yield Alternative(
             instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=ws.settings.tariff.spent(0), next_step=None
         )
+    elif (
+        needed and declared.has_pilots and (by := _identifying(declared)) and len(accepted) == len(manifest.partitions)
+    ):
+        where = f"{by}={KEY}"
+        asked = do(Act.PLAN, manifest.table, where=where, first=span.start, last=span.last, reason=WHY, by=NAME)
+        yield Alternative(
+            instead=Instead.BY_KEY,
+            partitions=whole,
+            stays=nothing,
+            cost=_part(ws, plan, manifest.partitions),
+            next_step=step(asked),
+        )
     if dependents := published(ws, tx, plan.dependents):
         yield Alternative(
             instead=Instead.TOGETHER,
@@ -183,6 +197,11 @@ def _alternatives(
             next_step=step(together(manifest, partial=bool(plan.left_out))),
             dependents=dependents,
         )
+
+
+def _identifying(table: DerivedTable) -> str | None:
+    """The first column that tells the rows of a partition apart; None where they have no key."""
+    return next((column for column in table.key if column != table.partition.column), None)
 
 
 def published(ws: Workspace, tx: ReadTransaction, dependents: Iterable[TablePartitions]) -> tuple[TablePartitions, ...]:
@@ -195,9 +214,14 @@ def published(ws: Workspace, tx: ReadTransaction, dependents: Iterable[TablePart
     return tuple(each for each in found if each.partitions)
 
 
+def days_covered(manifest: Manifest) -> DayRange:
+    """From the first day of what a run builds to the last one."""
+    return DayRange(manifest.partitions[0], days_of(manifest.grain, manifest.partitions[-1]).end)
+
+
 def together(manifest: Manifest, *, partial: bool = False) -> Invocation:
     """The plan of what a run builds as one set with everything that depends on it."""
-    days = DayRange(manifest.partitions[0], days_of(manifest.grain, manifest.partitions[-1]).end)
+    days = days_covered(manifest)
     return do(
         Act.PLAN,
         manifest.table,

@@ -21,6 +21,10 @@ ANOTHER_PERSON = "ANOTHER_PERSON"
 """Stands for the name of an approver, who is another person than the requester."""
 
 
+KEY = "KEY"
+"""Stands for the value of a column that identifies a row."""
+
+
 class Act(StrEnum):
     """What can be asked for."""
 

@@ -60,6 +60,9 @@ def alternative_words(found: Alternative) -> NextStep:
                 f"a fix forward: {found.stays} keeps the rows of the earlier release and is listed as stale; the newer "
                 f"release only computes the days that follow, as it does in any case{cost}"
             )
+        case Instead.BY_KEY:
+            what = f"a correction by key: only its rows change, and every other row stays exactly as it is{cost}: "
+            return step(what, *([found.next_step] if found.next_step else []))
         case Instead.TOGETHER:
             what = f"with {'; '.join(map(str, found.dependents))}, to see what becomes of it before anybody approves: "
             return step(what, *([found.next_step] if found.next_step else []))

@@ -43,9 +43,17 @@ def test_nothing_is_an_alternative_where_nothing_is_stale_and_costs_nothing(hand
     assert instead(hand, mode=Mode.DRY_RUN) == ()
 
 
-def test_what_is_stale_as_a_whole_has_no_alternative(hand: Hand) -> None:
+def test_what_is_stale_as_a_whole_may_be_corrected_by_key_where_its_rows_have_one(hand: Hand) -> None:
     hand.published({date(2026, 1, 5): 15})
     assert instead(hand) == ()
+    keyed = replace(example.sales_monthly, key=("month", "amount"))
+    ws = replace(hand.ws, domain=replace(example.DOMAIN, derived=(example.recent_sales, keyed)))
+    (found,) = instead(replace(hand, ws=ws))
+    assert (found.instead, found.partitions.days) == (Instead.BY_KEY, (MONTH,))
+    assert worded(alternative_words(replace(found, cost=None))) == (
+        "a correction by key: only its rows change, and every other row stays exactly as it is: backfill plan "
+        f"{GOLD} --where amount=KEY --from 2026-01-01 --to 2026-01-31 --reason WHY --by NAME"
+    )
 
 
 def test_a_plan_refuses_columns_that_cannot_follow_those_of_the_table_before_anything_is_computed(hand: Hand) -> None:
