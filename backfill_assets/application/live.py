@@ -148,7 +148,6 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
         load = plan_load(ws, table.name, partitions=None, by=LIVE, reason=REASON, on_schedule=True)
         return load or _frozen(ws, table) or "nothing has landed that is not built"
     assert isinstance(table, DerivedTable)
-    terms = present_terms(ws, table.name)
     with ws.ledger.read() as tx:
         found = _newest(ws, tx, table)
         if isinstance(found, str):
@@ -165,7 +164,7 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
         )
         plan = propose(
             request,
-            terms,
+            present_terms(ws, table.name),
             graph=ws.graph,
             state=LedgerState(tx),
             as_of=ws.clock(),

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.people import require_person
 from backfill_assets.core.session_settings import client_versions, session_digest
 from backfill_assets.domain import SourceTable
@@ -22,6 +23,7 @@ from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Limits, M
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.planning.request import PlanRequest, run_id_for, superseded
 from backfill_assets.publication.errors import Frozen
+from backfill_assets.transforms.schemas import business_schema, changes_for_readers
 from backfill_assets.workspace import Workspace
 
 _SOURCE_CHUNK = 100_000
@@ -51,6 +53,9 @@ def plan_load(
     table = ws.domain.source_table(source)
     if not on_schedule:
         require_person("the requester", by)
+    if partitions is None and not _is_pending(ws, table):
+        return None
+    columns = _changed_columns(ws, table)
     with ws.ledger.write() as tx:
         days = pending_days(tx, table).days if partitions is None else partitions
         if frozen := tx.freezes.over(table.name, days, at=tx.now):
@@ -67,8 +72,26 @@ def plan_load(
         imports = imports_for_days(tx, table, days)
         loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason)
         replaced = superseded(tx.versions.claims(table.name, loading.partitions).values())
-        manifest = replace(loading, supersedes=replaced, declared_empty=tuple(sorted(empty)))
+        manifest = replace(loading, supersedes=replaced, columns=columns, declared_empty=tuple(sorted(empty)))
         return tx.runs.add(manifest, actor=by)
+
+
+def _is_pending(ws: Workspace, table: SourceTable) -> bool:
+    with ws.ledger.read() as tx:
+        return bool(pending_days(tx, table).days)
+
+
+def _changed_columns(ws: Workspace, table: SourceTable) -> tuple[ColumnChange, ...]:
+    """How the columns that readers of a source see change with its next load.
+
+    Its Delta table keeps the columns of earlier contracts, so the contract of the latest load says which it had.
+    """
+    with ws.ledger.read() as tx:
+        last = tx.publications.last_landed(table.name)
+        built = None if last is None else tx.runs.get(last.run_id).manifest.configuration
+    version = None if built is None else ws.contracts[table.name].version_built(built)
+    held = business_schema(table.at(version or table.contract_version)).fieldNames()
+    return changes_for_readers(ws.lake, table, held=held)
 
 
 def _unread(tx: ReadTransaction, table: SourceTable, days: Collection[date]) -> Iterator[date]:

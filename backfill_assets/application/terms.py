@@ -8,6 +8,7 @@ from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import Terms
+from backfill_assets.transforms.schemas import changes_for_readers
 from backfill_assets.workspace import Workspace
 
 
@@ -28,6 +29,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
         limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
         policy=table.policy,
         proof=_proof_terms(table),
+        columns=changes_for_readers(ws.lake, table),
     )
 
 

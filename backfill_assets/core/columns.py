@@ -6,7 +6,8 @@ schema is a row of the new one, and every reader of the files can tell how. Anyt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import types as T
 
@@ -115,6 +116,50 @@ def widened(found: T.StructType, wanted: T.StructType, *, former: Collection[str
         )
     added = [T.StructField(f.name, f.dataType, nullable=True) for f in wanted.fields if f.name not in present]
     return T.StructType([*kept, *added])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ColumnChange:
+    """How a column changes for readers of a table with a publication.
+
+    Attributes:
+        column: Its name.
+        was: Its type until then; null where it is added.
+        becomes: Its type in the new rows; null where they do not have it.
+        loosens: Whether null is allowed in it, or inside of it, where it was not.
+    """
+
+    column: str
+    was: str | None
+    becomes: str | None
+    loosens: bool = False
+
+
+def column_changes(
+    found: T.StructType, wanted: T.StructType, *, held: Collection[str] | None = None
+) -> tuple[ColumnChange, ...]:
+    """How the columns of a table change for readers when rows of other columns are published; lineage is not named.
+
+    Args:
+        found: What the table has. It goes on allowing null where it did.
+        wanted: What the new rows have.
+        held: What the rows before them have, as a table keeps columns of earlier contracts; None for all of `found`.
+    """
+    after = widened(found, wanted, former=found.fieldNames())
+    had = {field.name: field for field in found.fields if held is None or field.name in {*held, *wanted.fieldNames()}}
+    has = {field.name: field for field in after.fields if field.name in wanted.fieldNames()}
+    named = (name for name in dict.fromkeys([*has, *had]) if not name.startswith("_"))
+    return tuple(each for name in named for each in _change(name, had.get(name), has.get(name)))
+
+
+def _change(column: str, old: T.StructField | None, new: T.StructField | None) -> Iterator[ColumnChange]:
+    was, becomes = (None if each is None else each.dataType.simpleString() for each in (old, new))
+    loosens = False
+    if old is not None and new is not None:
+        is_stricter = was == becomes and not _is_same(new.dataType, old.dataType)
+        loosens = is_stricter or (new.nullable and not old.nullable)
+    if loosens or was != becomes:
+        yield ColumnChange(column=column, was=was, becomes=becomes, loosens=loosens)
 
 
 def differing_columns(found: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]) -> str | None:

@@ -145,6 +145,10 @@ class Lake:
             except TableNotFoundError as error:
                 raise NoTable(table=table, place=str(self.place(table))) from error
 
+    def columns(self, table: str) -> StructType | None:
+        """The columns that readers of a table see; None where it does not exist."""
+        return schema_of(self.open(table)) if self.exists(table) else None
+
     def ensure(
         self, table: str, schema: StructType, partition_column: str, *, former: Collection[str] | None = None
     ) -> DeltaTable:
@@ -177,8 +181,8 @@ class Lake:
             schema: As for `ensure`.
             former: As for `ensure`.
         """
-        if self.exists(table):
-            _require_follows(table, schema_of(self.open(table)), schema, former, is_source=is_source)
+        if (found := self.columns(table)) is not None:
+            _require_follows(table, found, schema, former, is_source=is_source)
 
 
 def _require_follows(

@@ -13,7 +13,7 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.core.columns import RUN_ID
+from backfill_assets.core.columns import RUN_ID, ColumnChange
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -72,6 +72,7 @@ class Manifest:
         settled: Accepted snapshots that are kept where the one before them turns out to be equal.
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
+        columns: How the columns that readers see change with its publication, as it was when the run was planned.
         cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
         chunks: How many partitions each chunk has, in order; they add up to all partitions. Empty for source tables,
             whose chunks all have the size of the limit.
@@ -108,6 +109,7 @@ class Manifest:
     base: PinnedInput | None = None
     settled: tuple[SettledSnapshot, ...] = ()
     supersedes: tuple[str, ...] = ()
+    columns: tuple[ColumnChange, ...] = ()
     cause: RunCause = A_PERSON
     chunks: tuple[int, ...] = ()
     proof: Proof | None = None
@@ -146,6 +148,7 @@ class Manifest:
                 if self.settled
                 else {}
             ),
+            **({"columns": plain(self.columns)} if self.columns else {}),
             "imports": list(self.imports),
             "references": plain(self.references),
             "gates": plain(self.gates),
@@ -227,6 +230,7 @@ class Manifest:
                 SettledSnapshot(pin=_parse_pin(pin), after=_parse_pin(after))
                 for pin, after in document.get("settled", ())
             ),
+            columns=tuple(ColumnChange(**each) for each in document.get("columns", ())),
             imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),

@@ -14,6 +14,7 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
@@ -111,6 +112,7 @@ class Terms:
     Attributes:
         policy: Whose approval publication asks for.
         proof: What the warm-up gate computes again; None for tables that opted out.
+        columns: How the columns that readers of the table see change with its next publication.
     """
 
     domain: str
@@ -126,6 +128,7 @@ class Terms:
     limits: Limits
     policy: Policy = USUAL_POLICY
     proof: ProofTerms | None = None
+    columns: tuple[ColumnChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +315,7 @@ def propose(
         code_modules=terms.code_modules,
         versions=terms.versions,
         supersedes=superseded(present.values()) if request.mode not in NEVER_PUBLISHED else (),
+        columns=terms.columns,
         configuration=configuration_of(node),
         inputs=pins,
         references=terms.references,

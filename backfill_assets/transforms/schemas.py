@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID
+from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID, ColumnChange, column_changes
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL, is_current
 from backfill_assets.lake.tables import Lake
@@ -78,6 +78,16 @@ SOURCE_LINEAGE = StructType(
     ]
 )
 """On every row of a source table: the landed file, the line or row in it, and the run that loaded it."""
+
+
+def changes_for_readers(lake: Lake, table: Table, *, held: Collection[str] | None = None) -> tuple[ColumnChange, ...]:
+    """How the columns that readers see change with the next publication of a table; none of one that does not exist.
+
+    Args:
+        held: The columns of its latest rows; None for all that it has.
+    """
+    found = lake.columns(table.name)
+    return () if found is None else column_changes(found, stored_schema(table), held=held)
 
 
 def require_follows(lake: Lake, table: Table) -> None:

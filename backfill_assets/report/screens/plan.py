@@ -38,6 +38,7 @@ from backfill_assets.report.words.plans import (
     alternative_words,
     basis_words,
     brought_along_words,
+    columns_words,
     goes_back_words,
     phase_words,
     publish_words,
@@ -66,6 +67,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("left out", f"{Partitions(run.grain, run.left_out)}: {lacks(run.lacks)}" if run.left_out else None),
             ("publishes", publish_words(manifest.publish)),
             ("replaces", _replaced(run)),
+            ("columns", columns_words(manifest.columns)),
             ("supersedes", run_ids(manifest.supersedes)),
             ("expected", _expected(run.estimate)),
             ("cost", "" if plan.cost is None else f"about {cost_words(plan.cost)} to stage and to measure"),
@@ -106,6 +108,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("builds", _part_of(planned.planned, planned.asked_for)),
             ("phases", phase_words(manifest.phases) if manifest.phases else None),
             ("publishes", publish_words(planned.plans[0].manifest.publish) if scope else None),
+            ("columns", _each(_columns(run.manifest) for run in planned.plans)),
             ("references", _each(references_described(run.manifest.references) for run in planned.plans)),
             ("policies", _each(f"{run.manifest.table}: {policy_words(run.manifest.policy)}" for run in planned.plans)),
             ("limits of each run", _each(_limits(run.manifest.limits) for run in planned.plans)),
@@ -132,6 +135,10 @@ def nothing_planned_page(plan: NothingPlanned) -> Page:
     elif plan.left_out:
         nothing = "nothing that was built has to be rebuilt"
     return page("Nothing planned", Note(text=nothing), _left_out(plan.left_out))
+
+
+def _columns(manifest: Manifest) -> str | None:
+    return f"{manifest.table}: {columns_words(manifest.columns)}" if manifest.columns else None
 
 
 def _replaced(run: Plan) -> str:

@@ -16,6 +16,8 @@ from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import (
     brought_along_words,
+    columns_left_words,
+    columns_words,
     goes_back_words,
     left_behind_words,
     moved_on_words,
@@ -33,6 +35,7 @@ class Review:
     """The answers to a reviewer's questions, in words.
 
     Attributes:
+        columns: How the columns that readers see change, and what has become of that; empty where they stay.
         why: Why, by whose request, and from which release to which.
         by_how_much: How many rows move.
         is_it_right: What was checked, and with what result.
@@ -43,6 +46,7 @@ class Review:
 
     headline: str
     what_changes: str
+    columns: str
     why: str
     by_how_much: str
     is_it_right: str
@@ -57,6 +61,7 @@ def review_of(found: RunReport) -> Review:
     return Review(
         headline=_headline(found, warnings),
         what_changes=_what_changes(found),
+        columns=_columns(found),
         why=_why(found),
         by_how_much=_by_how_much(found),
         is_it_right=_is_it_right(found.gates),
@@ -150,6 +155,16 @@ def _what_changes(found: RunReport) -> str:
         stay = "were equal and stayed as they were" if is_past else "are equal and stay as they are"
         parts.append(f"the accepted rows of {count_of(found.equal_partitions, found.noun)} {stay}")
     return as_sentence("; ".join(parts))
+
+
+def _columns(found: RunReport) -> str:
+    changes, state = found.run.manifest.columns, found.run.record.state
+    said = [columns_words(changes)]
+    if changes and state is RunState.ROLLED_BACK:
+        said.append(columns_left_words(changes))
+    elif changes and (state is RunState.VERIFIED or changes_nothing(found)):
+        said.append("not yet, as no row changes")
+    return "; ".join(said)
 
 
 def _why(found: RunReport) -> str:
@@ -270,6 +285,13 @@ def review_of_set(report: SetReport) -> Review:
     return Review(
         headline=_headline_of_set(report, warnings),
         what_changes=" ".join(review.what_changes for _, review in reviews),
+        columns="; ".join(
+            dict.fromkeys(
+                f"{each.run.record.table}: {review.columns}"
+                for each, (_, review) in zip(reports, reviews, strict=True)
+                if review.columns
+            )
+        ),
         why=" ".join(
             [
                 f"Because {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",

@@ -144,6 +144,7 @@ def _review(review: Review, level: Level, following: NextStep | None) -> Iterabl
     yield section("Verdict", note, Steps(steps=(following,)) if following else None)
     yield facts(
         ("What changes?", review.what_changes),
+        ("Columns", review.columns),
         ("Why?", review.why),
         ("By how much?", review.by_how_much),
         ("Is it right?", review.is_it_right),

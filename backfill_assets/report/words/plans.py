@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
@@ -43,6 +44,27 @@ def publish_words(mode: PublishMode) -> str:
         case PublishKind.VERSIONED:
             return f"whole partitions of this version of {mode.of}, beside it"
     assert_never(mode.kind)
+
+
+def columns_words(changes: Sequence[ColumnChange]) -> str:
+    """How the columns that readers see change; empty where they stay."""
+    added = [f"{each.column} ({each.becomes})" for each in changes if each.was is None]
+    gone = [each.column for each in changes if each.becomes is None]
+    parts = [f"adds {', '.join(added)}"] if added else []
+    parts += [f"no longer has {', '.join(gone)}"] if gone else []
+    return "; ".join([*parts, *(_other_type(each) for each in changes if each.was and each.becomes)])
+
+
+def columns_left_words(changes: Sequence[ColumnChange]) -> str:
+    """What a rollback leaves of changed columns: a table never loses one."""
+    added = ", ".join(each.column for each in changes if each.was is None)
+    return f"the rollback left the columns so{f', with null for {added} in the earlier rows' if added else ''}"
+
+
+def _other_type(change: ColumnChange) -> str:
+    retyped = [f"was {change.was} and is {change.becomes}"] if change.was != change.becomes else []
+    loosened = ["allows null where it did not"] if change.loosens else []
+    return f"{change.column} {', and '.join([*retyped, *loosened])}"
 
 
 def alternative_words(found: Alternative) -> NextStep:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -23,15 +25,26 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
 )
+from rich.console import Console
 from sqlalchemy import text
 
+from backfill_assets.application.plan import described_plan
 from backfill_assets.application.propose import propose
+from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext, lifts
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import explained
+from backfill_assets.report.documents import as_json
+from backfill_assets.report.html import html_file
+from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.page import Page
+from backfill_assets.report.report import run_report
+from backfill_assets.report.screens.plan import plan_page
+from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
@@ -462,3 +475,86 @@ def test_nested_values_bytes_and_local_times_are_published_and_change_with_their
     assert store.rejected() == ["lines does not fit array<struct<no:int,price:decimal(10,2)>>: '[null]'"]
     assert agrees(store)
     assert all(store.is_identical(run_id) for run_id in runs)
+
+
+def columns_of(page: Page) -> str:
+    """What a page says of columns, on a terminal, as HTML and as Markdown alike; empty where it says nothing."""
+    terminal = io.StringIO()
+    show(Console(file=terminal, width=200), page)
+    written = html_file(page)
+    found = {
+        " ".join(re.findall(r"^ *[Cc]olumns  +(.*?) *$", terminal.getvalue(), re.MULTILINE)),
+        " ".join(re.findall(r"<dt>[Cc]olumns</dt><dd>(.*?)</dd>", written)),
+        " ".join(re.findall(r"^- \*\*[Cc]olumns\*\* (.*)$", markdown_page(page), re.MULTILINE)).replace("\\", ""),
+    }
+    assert len(found) == 1, found
+    return found.pop()
+
+
+def reported(store: Store, run_id: str) -> str:
+    """What the report of a run says of columns; its JSON has the same ones."""
+    report = run_report(store.ws, run_id)
+    said = columns_of(run_page(report))
+    assert [each["column"] in said for each in as_json(report)["columns"]] == [True] * len(report.run.manifest.columns)
+    assert bool(said) is bool(report.run.manifest.columns)
+    return said
+
+
+@pytest.mark.long
+def test_a_plan_and_every_report_name_a_column_that_a_release_adds_and_a_rollback_leaves(store: Store) -> None:
+    store.lands("one.jsonl", [sale(day, amount=1) for day in days_from(0, 3)])
+    store.loads()
+    first = store.totals(days_from(0, 3))
+    assert reported(store, first) == ""
+    domain = shop_of(1)
+    (totals,) = domain.derived
+    (release,) = totals.releases
+
+    def rated(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        return release.function(sales, ctx).select("*", sf.lit("low").alias("risk"))
+
+    wider = StructType([*totals.schema.fields, StructField("risk", StringType())])
+    both = (Release(version="1.1.0", function=rated),)
+    store.becomes(replace(domain, derived=(replace(totals, schema=wider, releases=both),)))
+    request = PlanRequest(table=TOTALS, days=days_from(0, 2), reason="a risk", by="ana")
+    plan = described_plan(store.ws, operations.plan(store.ws, request))
+    run_id, said = plan.plan.manifest.run_id, "adds risk (string)"
+    assert columns_of(plan_page(plan)) == said
+    risk = [{"column": "risk", "was": None, "becomes": "string", "loosens": False}]
+    assert as_json(plan)["columns"] == risk
+    assert reported(store, run_id) == said
+    operations.approve(store.ws, run_id, by="ben")
+    operations.stage(store.ws, run_id, actor="ana")
+    assert operations.gate(store.ws, run_id, actor="ana").passed
+    assert reported(store, run_id) == said
+    operations.publish(store.ws, run_id, by="ben")
+    assert reported(store, run_id) == said
+    assert as_json(run_report(store.ws, run_id))["columns"] == risk
+    assert reported(store, store.planned(days_from(2, 1))) == "", "readers have the column now"
+    assert "columns" not in run_report(store.ws, first).manifest, "manifests without a change are as before"
+    operations.rollback_with_dependents(store.ws, run_id, by="ben", reason="second thoughts")
+    left = "the rollback left the columns so, with null for risk in the earlier rows"
+    assert reported(store, run_id) == f"{said}; {left}"
+    assert [row["risk"] for row in sorted_rows(store, TOTALS)] == [None] * 3
+
+
+@pytest.mark.long
+def test_the_report_of_a_load_names_columns_that_a_contract_adds_drops_and_widens_once(store: Store) -> None:
+    store.lands("one.jsonl", [sale(day, amount=1) for day in days_from(0, 2)])
+    assert reported(store, store.loads()) == ""
+    store.becomes(shop_of(3))
+    store.lands("two.jsonl", [sale(day, net=2, channel="web") for day in days_from(1, 2)])
+    run = operations.plan_load(store.ws, SALES, partitions=None, by="ana", reason="landed")
+    assert run is not None
+    said = "adds net (int), channel (string); no longer has amount"
+    assert reported(store, run.run_id) == said
+    operations.stage(store.ws, run.run_id, actor="ana")
+    assert operations.gate(store.ws, run.run_id, actor="ana").passed
+    assert reported(store, run.run_id) == said
+    operations.publish(store.ws, run.run_id, by="ben")
+    assert reported(store, run.run_id) == said
+    store.lands("three.jsonl", [sale(START, net=3, channel="web")])
+    assert reported(store, store.loads()) == "", "the table keeps amount, which its latest rows did not have either"
+    store.becomes(shop_of(4))
+    store.lands("four.jsonl", [sale(START + timedelta(days=3), net=2**40, channel="web")])
+    assert reported(store, store.loads()) == "net was int and is bigint"

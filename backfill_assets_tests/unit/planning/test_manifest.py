@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest
@@ -103,6 +104,7 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"code_modules": ()},
         {"versions": {}},
         {"supersedes": ()},
+        {"columns": (ColumnChange(column="risk", was=None, becomes="string"),)},
         {"policy": SOURCE_POLICY},
         {"chunks": (1, 1)},
         {"member_of": "set.months"},
@@ -113,7 +115,9 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
     ],
 )
 def test_whatever_changes_in_a_manifest_changes_its_digest(changed: dict[str, object]) -> None:
-    assert replace(MANIFEST, **changed).digest != MANIFEST.digest  # type: ignore[arg-type]
+    manifest = replace(MANIFEST, **changed)  # type: ignore[arg-type]
+    assert manifest.digest != MANIFEST.digest
+    assert Manifest.parse(manifest.text) == manifest
 
 
 def test_a_manifest_keeps_how_its_changes_are_merged_and_with_what() -> None:

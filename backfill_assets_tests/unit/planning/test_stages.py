@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
@@ -137,6 +138,17 @@ def test_the_text_of_a_plan_shows_a_limit_of_rows_even_of_none(most: int, said: 
     assert isinstance(document, SetPlan)
     assert said in text_of(set_plan_page(document))
     assert "stops above" not in shown(plan())
+
+
+def test_the_text_of_a_plan_and_of_a_set_shows_columns_that_change_and_no_others() -> None:
+    risk = ColumnChange(column="risk", was=None, becomes="string")
+    found = plan()
+    wider = replace(found, manifest=replace(found.manifest, columns=(risk,)))
+    assert "columns       adds risk (string)" in shown(wider)
+    document = set_plan_document(set_of(wider))
+    assert isinstance(document, SetPlan)
+    assert f"{found.manifest.table}: adds risk (string)" in text_of(set_plan_page(document))
+    assert "columns  " not in shown(found)
 
 
 def set_of(planned: Plan) -> PlannedSet:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.phases import Phases
 from backfill_assets.report.page import Section
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import Act, do, read_first, step
-from backfill_assets.report.screens.review import review_of_set
+from backfill_assets.report.screens.review import review_of, review_of_set
 from backfill_assets.report.screens.run_report import set_page
 from backfill_assets.report.set_report import SetReport, totals_by_table
 from backfill_assets.report.words.states import MEANING, meaning_of_set
@@ -47,6 +48,43 @@ def test_why_names_what_computed_the_rows_of_each_table_and_a_blocked_set_says_t
     assert review_of_set(found).on_yes.startswith("Its run is published: silver.orders.")
     blocked = replace(report(), run=summary(RunState.BLOCKED))
     assert review_of_set(of_set(SetState.PLANNED, blocked)).on_yes.startswith("It cannot be published")
+
+
+def with_risk(found: RunReport, state: RunState, column: str = "risk") -> RunReport:
+    record = replace(found.run.record, state=state)
+    added = (ColumnChange(column=column, was=None, becomes="string"),)
+    return replace(
+        found, run=replace(found.run, record=replace(record, manifest=replace(record.manifest, columns=added)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "equal", "said"),
+    [
+        (RunState.PLANNED, False, "adds risk (string)"),
+        (RunState.PASSED, False, "adds risk (string)"),
+        (RunState.PASSED, True, "adds risk (string); not yet, as no row changes"),
+        (RunState.VERIFIED, True, "adds risk (string); not yet, as no row changes"),
+        (RunState.PUBLISHED, False, "adds risk (string)"),
+        (
+            RunState.ROLLED_BACK,
+            False,
+            "adds risk (string); the rollback left the columns so, with null for risk in the earlier rows",
+        ),
+    ],
+)
+def test_a_review_says_what_has_become_of_columns_that_a_run_changes(state: RunState, equal: bool, said: str) -> None:
+    found = report()
+    equals = tuple(replace(part, equal=equal) for part in found.partitions)
+    assert review_of(with_risk(replace(found, partitions=equals), state)).columns == said
+    assert review_of(found).columns == ""
+
+
+def test_a_review_of_a_set_names_the_columns_of_each_table_once() -> None:
+    each = [with_risk(report(), RunState.PASSED, column) for column in ("risk", "risk", "code")]
+    assert review_of_set(of_set(SetState.PLANNED, report(), *each)).columns == (
+        "silver.orders: adds risk (string); silver.orders: adds code (string)"
+    )
 
 
 def test_each_phase_is_told_from_the_others_by_its_number() -> None:
