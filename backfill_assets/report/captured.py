@@ -45,6 +45,7 @@ class CapturePlan:
         pinned: What the positions rest on, such as isolation level and retention.
         is_compacted: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
         is_whole: Whether everything is read that the source holds now, so that what it lacks is withdrawn.
+        has_change_events: Whether its records are change events of Debezium.
         partitions: The positions, by partition.
         records: How many records are left to capture, at most; null where positions cannot be counted.
         size_bytes: About how many bytes these are; null where that is not known.
@@ -62,6 +63,7 @@ class CapturePlan:
     pinned: Mapping[str, str]
     is_compacted: bool
     is_whole: bool
+    has_change_events: bool
     partitions: tuple[PlannedPartition, ...]
     records: int | None
     size_bytes: int | None
@@ -155,6 +157,7 @@ def capture_plan(
         pinned=resolution.pinned,
         is_compacted=resolution.is_compacted,
         is_whole=resolution.is_whole,
+        has_change_events=source.envelope is not None,
         partitions=partitions,
         records=None if None in counted else sum(each or 0 for each in counted),
         size_bytes=None

@@ -1,7 +1,7 @@
 """How many examples do tests that search try? Some in `make test`, many in `make test-faults`.
 
-A profile of hypothesis says which: `quick`, or `thorough` with `pytest --hypothesis-profile=thorough`. A quick run tries
-the same examples each time, so that it fails by what was changed; a thorough one tries others each time.
+A profile of hypothesis says which: `quick`, or `thorough` with `pytest --hypothesis-profile=thorough`. A quick run
+tries the same examples each time, so that it fails by what was changed; a thorough one tries others each time.
 """
 
 from __future__ import annotations

@@ -125,6 +125,8 @@ def _blocks(plan: CapturePlan) -> tuple[Block | None, ...]:
             "it is compacted: this is the last value of every key, with the earlier ones that are still there; what a "
             "key was in between cannot be told, nor when a key ended whose tombstone is gone: it is withdrawn"
         )
+        if plan.has_change_events:
+            compacted += "; rows that were truncated stay until they are deleted one by one"
     return (
         section(
             "positions", table(heads, rows, numbers=["from", "to (not included)", "records left", "files"], most=_MOST)

@@ -21,6 +21,7 @@ from backfill_assets.capture.streams import Pace
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, KafkaTopic
 from backfill_assets.report.captured import CaptureReport
+from backfill_assets.report.screens import page_of
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import captured
 from backfill_assets_tests.support.captured_shop import FIRST, StreamShop
@@ -168,6 +169,7 @@ def test_the_last_event_of_every_key_of_a_compacted_topic_is_the_table(
         time.sleep(1)
     report = shop.take(is_whole=True)
     assert report.plan.is_whole and report.plan.is_compacted
+    assert "rows that were truncated stay" in " ".join(map(str, page_of(report.plan).blocks))
     assert report.landed is not None and report.landed.extract is not None
     assert report.landed.extract.withdrawn.keys == withdrawn
     assert held(shop.orders_rows()) == as_landed(_after(12))
