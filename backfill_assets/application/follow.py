@@ -166,7 +166,7 @@ def step_after_change(ws: Workspace) -> NextStep | None:
         waits = True
     if not waits:
         return None
-    return step(do(Act.FOLLOW), " computes again what depends on it, unless the sensor of `make dev` runs")
+    return step("what depends on it is computed again by the sensor of `make dev`, or by: ", do(Act.FOLLOW))
 
 
 def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> FollowCancellation:

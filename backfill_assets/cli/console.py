@@ -203,7 +203,7 @@ def quiet_spark(
             session = open_spark(settings)
         if not settings.spark_remote:
             took = f"Spark took {time.monotonic() - began:,.0f} s to start"
-            said = f"{took}: after {words_of(do(Act.UP))} the next command does not wait for it"
+            said = f"{took}: {words_of(do(Act.UP))} keeps it running for the next commands"
             console.print(said, style="dim", highlight=False)
         return session
 

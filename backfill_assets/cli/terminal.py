@@ -48,7 +48,7 @@ _STYLES = {
 }
 
 
-_WORD = 25
+_WORD = 36
 """So many characters of a word are never broken, however long the values beside it are: dates, ids, names of tables."""
 
 _LEAST = 12

@@ -73,5 +73,5 @@ def states_in_words(moves: Iterable[StateMove], *, most: int = 6) -> tuple[str, 
         most: How many are told.
     """
     told = [each for each in moves if each.before != each.after]
-    words = [f"{m.column}: {m.before or NOT_THERE} \u2192 {m.after or NOT_THERE} {m.rows:,}" for m in told[:most]]
+    words = [f"{m.column}: {m.before or NOT_THERE} \u2192 {m.after or NOT_THERE}: {m.rows:,}" for m in told[:most]]
     return (*words, f"and {len(told) - most:,} more") if len(told) > most else tuple(words)

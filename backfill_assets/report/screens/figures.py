@@ -165,7 +165,7 @@ def measure_figures(found: BreakdownDocument, measure: str) -> Section | None:
     notes = (Note(text=each) for each in (both, changes) if isinstance(each, str))
     styles = {mark.style for plot in plots for mark in plot.marks}
     legend = tuple(each for each in (*_BEFORE_AND_AFTER, _CHANGE) if each[0] in styles)
-    return section(f"{measure}: where and when it moved", *notes, Chart(plots=plots, legend=legend))
+    return section(f"{measure}, by {noun}", *notes, Chart(plots=plots, legend=legend))
 
 
 def _named(cell: MeasuredCell) -> str:

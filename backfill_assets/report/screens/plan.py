@@ -88,7 +88,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("dependents", _some(run.dependents) or "none"),
             ("open runs here", ", ".join(run.conflicts)),
         ),
-        section("Instead", Items(items=tuple(map(alternative_words, plan.alternatives)))),
+        section("Alternatives", Items(items=tuple(map(alternative_words, plan.alternatives)))),
         _stages(plan.stages),
         _next(manifest.run_id, plan.stages),
     )

@@ -173,7 +173,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         ]
     return [
         *_borders(report),
-        section("Instead", Items(items=tuple(map(alternative_words, report.instead)))),
+        section("Alternatives", Items(items=tuple(map(alternative_words, report.instead)))),
         *figures,
         _reach(report),
         section("Gates", *_gates(report), long=True),
@@ -230,7 +230,8 @@ def _partitions(report: RunReport) -> Iterable[Block | None]:
     ranked = sorted(found, key=lambda part: (-part.moves.differing, part.partition))[:_MOST_MOVED]
     most = sorted(ranked, key=lambda part: part.partition)
     rows: list[Sequence[Value]] = [(_partition(grain, part), *_counts(part.moves)) for part in most]
-    title = "By partition" if len(found) == len(most) else f"The {len(most)} of {len(found):,} that move most"
+    of_all = f"The {len(most)} of {count_of(len(found), grain.noun)} that move most, by date"
+    title = "By partition" if len(found) == len(most) else of_all
     yield section(title, table(["partition", *_COUNTS], rows, numbers=_COUNTS, most=_MOST_ROWS))
     if len(most) < len(found) <= _MOST_PARTITIONS:
         rows = [(_partition(grain, part), *_counts(part.moves)) for part in found]

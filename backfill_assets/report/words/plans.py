@@ -26,7 +26,7 @@ def basis_words(estimate: Estimate) -> str:
         case Basis.EARLIER_RUNS:
             return f"the latest {count_of(estimate.runs, 'run')} of this table"
         case Basis.INPUT_ROWS:
-            return "a guess, one row for every input row of the same days: this table was never built before"
+            return "one row for every input row of the same days: a guess, as this table was never built before"
 
 
 def publish_words(mode: PublishMode) -> str:
@@ -79,8 +79,8 @@ def alternative_words(found: Alternative) -> NextStep:
             return step(what, *([found.next_step] if found.next_step else []))
         case Instead.FORWARD:
             return step(
-                f"a fix forward: {found.stays} keeps the rows of the earlier release and is listed as stale; the newer "
-                f"release only computes the days that follow, as it does in any case{cost}"
+                f"a fix forward: {found.stays} keeps the rows of the earlier release, listed as stale, and the newer "
+                f"one computes only the days that follow{cost}"
             )
         case Instead.BY_KEY:
             what = f"a correction by key: only its rows change, and every other row stays exactly as it is{cost}: "
@@ -119,7 +119,7 @@ def brought_along_words(found: BroughtAlong) -> str:
             "the transform a new version, so that a number names its code"
         )
     edited = " with other content" if found.was == found.now else ""
-    return f"{found.table} also gets {found.what} {found.now}{edited} in place of {found.was}: {found.partitions}"
+    return f"{found.table} gets {found.what} {found.now}{edited} in place of {found.was}: {found.partitions}"
 
 
 def goes_back_words(found: LaterRelease) -> str:
@@ -141,10 +141,10 @@ def moved_on_words(found: TablePartitions) -> str:
 
 def left_behind_words(found: LeftBehind) -> str:
     """Which partitions keep another release on the border of a run, and what reads both sides of it."""
-    both = f", and what reads both sides of it mixes both releases: {'; '.join(map(str, found.mixed))}"
+    both = f", and what reads both mixes both releases: {'; '.join(map(str, found.mixed))}" if found.mixed else ""
     return (
-        f"{found.partitions} of {found.table} border on this run and stay as release {' and '.join(found.releases)} "
-        f"computed them: across that border values can differ only because the rules do{both if found.mixed else ''}"
+        f"{found.partitions} of {found.table} next to this run keep the rows of release "
+        f"{' and '.join(found.releases)}: values can differ there only because the rules do{both}"
     )
 
 

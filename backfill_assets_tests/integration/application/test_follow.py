@@ -77,7 +77,7 @@ def followed_by(hand: Hand, run_id: str) -> tuple[str, ...]:
 def test_a_month_follows_its_days_and_policy_publishes_it(hand: Hand) -> None:
     assert step_after_change(hand.ws) is None, "nothing waits before anything is published"
     publication = hand.published({FIFTH: 15})
-    assert worded(step_after_change(hand.ws)).startswith("backfill follow computes again what depends on it")
+    assert worded(step_after_change(hand.ws)).startswith("what depends on it is computed again by the sensor")
     (asked,) = status(hand.ws).to_follow
     assert asked.publication_id == publication
     assert asked.dependents[0].partitions == (date(2026, 1, 1),)

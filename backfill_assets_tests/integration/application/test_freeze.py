@@ -107,7 +107,7 @@ def test_whoever_ends_one_of_two_freezes_over_the_same_partition_is_told_of_the_
     assert worded(still).startswith("gold.sales_monthly 2026-01, 1 month is frozen until 2026-03-12 12:00 UTC")
     assert worded(still).endswith(f"To end it: backfill unfreeze {second} --by NAME --reason WHY")
     last = unfreeze(hand.ws, second, by="cara", reason="done").next_step
-    assert worded(last).startswith("backfill follow computes again what depends on it")
+    assert worded(last).startswith("what depends on it is computed again by the sensor")
 
 
 def test_a_follow_up_that_was_planned_before_is_not_tried_and_publishing_it_by_hand_is_refused_in_one_sentence(

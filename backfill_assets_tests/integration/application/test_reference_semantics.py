@@ -168,7 +168,7 @@ def test_a_proposal_takes_the_present_references_and_says_which_take_the_place_o
     now = opened(home, spark)
     report = propose(now, by="propose")
     assert report.proposed is not None
-    said = "silver.charges also gets tariff 3 in place of 2: 2026-01-20, 1 day"
+    said = "silver.charges gets tariff 3 in place of 2: 2026-01-20, 1 day"
     assert said in map(brought_along_words, report.proposed.brings)
     assert f"  {said}" in map(text_of, propose_lines(report))
     now.close()
@@ -435,7 +435,7 @@ def test_a_plan_says_that_it_also_brings_newer_references_and_none_as_recorded(w
         return [brought_along_words(each) for each in document.brings]
 
     assert brought(plan_set(ws, THE_PRESENT, january(2, 2), january(20, 20))) == [
-        "silver.charges also gets tariff 2 in place of 1: 2026-01-02..2026-01-03, 2 days"
+        "silver.charges gets tariff 2 in place of 1: 2026-01-02..2026-01-03, 2 days"
     ]
     assert brought(plan_set(ws, RECORDED, january(2, 2), january(20, 20))) == []
     (only,) = described_plan(ws, plan(ws, january(4, 6))).brings
@@ -452,7 +452,7 @@ def test_the_command_line_takes_the_words_and_prints_them(home: Path) -> None:
     assert json.loads(named.output)["reference_semantics"] == "CORRECTED"
     present = runner.invoke(app, plain)
     assert "current: tariff 2" in present.output
-    assert "silver.charges also gets tariff 2 in place of 1" in present.output
+    assert "silver.charges gets tariff 2 in place of 1" in present.output
     for wrong in (["--references", "corrected"], ["--references", "current", "--reference", "tariff=1"]):
         refused = runner.invoke(app, [*plain, *wrong])
         assert (refused.exit_code, "Traceback" in refused.output) == (1, False)

@@ -95,7 +95,7 @@ def test_what_an_owner_leaves_is_not_stale_until_its_inputs_change_again(shop: S
         "add up to at most 15.5 % of it, which the table tolerates by the word of finance. An owner accepts it: "
         f"backfill cancel {set_id} --leave --reason WHY --by NAME"
     )
-    assert "Instead" in [
+    assert "Alternatives" in [
         block.title for block in run_page(run_report(shop.ws, run_id)).blocks if hasattr(block, "title")
     ]
 

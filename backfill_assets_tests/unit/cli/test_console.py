@@ -114,7 +114,7 @@ def test_a_file_without_records_does_not_wait_for_anything() -> None:
     [
         (
             False,
-            "starting Spark\nSpark took 0 s to start: after backfill up the next command does not wait for it\n",
+            "starting Spark\nSpark took 0 s to start: backfill up keeps it running for the next commands\n",
         ),
         (True, ""),
     ],
@@ -167,7 +167,7 @@ def test_landed_files_are_listed_with_the_reason_of_a_statement_where_there_is_o
 @pytest.mark.parametrize("width", [100, 160])
 def test_a_long_verdict_leaves_room_for_what_its_gate_demands(width: int) -> None:
     days = "2025-02-19, 2025-03-10, 2025-04-14, 3 days"
-    outcome = f"{days}: computed again, the same rows; the other 86 days not computed again"
+    outcome = f"{days}: computed again with more input, the same rows; the other 86 days not"
     demands = "the first and last 5 partitions of a run, and those where chunks meet, are the same with more input"
     columns = ["gate", "verdict", "on failure", "demands, or the first failure"]
     console = Console(width=width, file=StringIO())
@@ -175,6 +175,13 @@ def test_a_long_verdict_leaves_room_for_what_its_gate_demands(width: int) -> Non
     show(console, page("Gates", table(columns, [row], whole=["gate"])))
     assert isinstance(console.file, StringIO)
     assert len(console.file.getvalue().splitlines()) <= 8
+
+
+def test_the_id_of_a_run_is_not_broken_beside_long_texts() -> None:
+    run_id, words = "sla_breach_monthly-20261127-8f2a39c7", "follows a publication of the days " * 3
+    row = ("2026-11-27 04:00:23 UTC", "ROLLBACK", "gold.sla_breach_monthly", f"pub-1 {run_id}", words, words)
+    heads = ["at", "what", "table", "publication and run", "partitions", "by, and why"]
+    assert any(run_id in line for line in lines_of(160, table(heads, [row], whole=["at"])))
 
 
 def lines_of(width: int, *blocks: Table) -> list[str]:

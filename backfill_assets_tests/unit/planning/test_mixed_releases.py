@@ -64,7 +64,7 @@ def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() 
     review = review_of(left)
     (warning,) = review.warnings
     assert warning.startswith(
-        "2006-07-02, 1 day of silver.orders border on this run and stay as release 1.0.0 computed"
+        "2006-07-02, 1 day of silver.orders next to this run keep the rows of release 1.0.0: values"
     )
     assert level_of(left) is Level.ATTENTION
     text = re.sub(r"<[^>]+>", "", html_file(run_page(replace(report(), left_behind=found))))
@@ -82,7 +82,7 @@ def test_what_reads_both_sides_of_a_border_is_named_as_far_as_it_was_published()
         reader("gold.monthly", Grain.MONTHLY, SAME_DAYS),
     )
     before, after = beside(tables, contract(*every[3:5]), others, all_accepted)
-    mixed = "only because the rules do, and what reads both sides of it mixes both releases: "
+    mixed = "only because the rules do, and what reads both mixes both releases: "
     # The 4th reads the 3rd, and what reads two days ahead of that reads both sides from the 2nd to the 4th.
     assert left_behind_words(before).endswith(
         f"{mixed}gold.lately 2006-07-04, 1 day; gold.monthly 2006-07, 1 month; "

@@ -345,10 +345,10 @@ def test_what_a_proof_did_not_compare_is_said() -> None:
     again, *rest = days(31)
     shared = [result(day, Finding.SAME_ELSEWHERE) for day in rest]
     assert outcome_of(Grain.DAILY, [result(again, Finding.SAME), *shared]) == (
-        "2006-07-01, 1 day: computed again, the same rows; the other 30 days not computed again"
+        "2006-07-01, 1 day: computed again with more input, the same rows; the other 30 days not"
     )
     assert outcome_of(Grain.DAILY, [result(again, Finding.SAME)]) == (
-        "2006-07-01, 1 day: computed again, the same rows"
+        "2006-07-01, 1 day: computed again with more input, the same rows"
     )
     assert outcome_of(Grain.DAILY, [result(again, Finding.NOT_ASKED)]) == (
         "nothing was compared: not asked for when the run was planned"
@@ -358,9 +358,9 @@ def test_what_a_proof_did_not_compare_is_said() -> None:
 
 
 def test_a_review_says_what_the_proof_compared() -> None:
-    proof = replace(gate("warm_up", 3), outcome="2006-07-01, 1 day: computed again, the same rows")
+    proof = replace(gate("warm_up", 3), outcome="2006-07-01, 1 day: computed again with more input, the same rows")
     said = review_of(reviewed(parts(3), gate("unique_key", 3), proof)).is_it_right
-    assert "The window (warm_up): 2006-07-01, 1 day: computed again, the same rows." in said
+    assert "The window (warm_up): 2006-07-01, 1 day: computed again with more input, the same rows." in said
 
 
 def test_states_before_and_after_are_a_matrix_with_added_and_removed_rows() -> None:
@@ -379,11 +379,11 @@ def test_states_before_and_after_are_a_matrix_with_added_and_removed_rows() -> N
 def test_states_in_words_leave_out_rows_that_kept_theirs() -> None:
     moves = report().state_moves
     assert states_in_words(moves, most=2) == (
-        "state: open \u2192 deadlines 54",
-        "state: no row \u2192 open 2",
+        "state: open \u2192 deadlines: 54",
+        "state: no row \u2192 open: 2",
         "and 1 more",
     )
-    assert "state: open \u2192 deadlines 54" in markdown_page(run_page(report()))
+    assert "state: open \u2192 deadlines: 54" in markdown_page(run_page(report()))
 
 
 def test_new_partitions_are_no_moves_between_states() -> None:

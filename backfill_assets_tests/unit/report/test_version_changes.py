@@ -31,9 +31,9 @@ def test_a_newer_release_and_another_reference_are_named_with_their_partitions()
     older = replace(SAME, transform_version="3.0.0", references={"sla_policy": ("0", "f" * 64)})
     found = list(differences(MANIFEST, {FIRST: older, SECOND: replace(SAME, transform_version="2.4.1")}))
     assert [brought_along_words(each) for each in found] == [
-        "silver.case_sla_daily also gets release 3.1.0 in place of 3.0.0: 2006-07-01, 1 day",
-        "silver.case_sla_daily also gets sla_policy 1 in place of 0: 2006-07-01, 1 day",
-        "silver.case_sla_daily also gets release 3.1.0 in place of 2.4.1: 2006-07-02, 1 day",
+        "silver.case_sla_daily gets release 3.1.0 in place of 3.0.0: 2006-07-01, 1 day",
+        "silver.case_sla_daily gets sla_policy 1 in place of 0: 2006-07-01, 1 day",
+        "silver.case_sla_daily gets release 3.1.0 in place of 2.4.1: 2006-07-02, 1 day",
     ]
 
 
@@ -41,7 +41,7 @@ def test_other_content_of_the_same_version_counts_and_a_later_release_is_no_newe
     edited = replace(SAME, transform_version="3.2.0", references={"sla_policy": ("1", "f" * 64)})
     (only,) = differences(MANIFEST, {FIRST: edited})
     assert brought_along_words(only) == (
-        "silver.case_sla_daily also gets sla_policy 1 with other content in place of 1: 2006-07-01, 1 day"
+        "silver.case_sla_daily gets sla_policy 1 with other content in place of 1: 2006-07-01, 1 day"
     )
     (first,) = differences(MANIFEST, {FIRST: replace(SAME, references={})})
     assert (first.what, first.was, first.now) == ("sla_policy", "none", "1")

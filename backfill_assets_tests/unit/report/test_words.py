@@ -85,7 +85,8 @@ def test_what_is_left_out_names_the_input_that_it_lacks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("basis", "said"), [(Basis.EARLIER_RUNS, "the latest 2 runs of this table"), (Basis.INPUT_ROWS, "a guess, one row")]
+    ("basis", "said"),
+    [(Basis.EARLIER_RUNS, "the latest 2 runs of this table"), (Basis.INPUT_ROWS, "one row for every")],
 )
 def test_an_estimate_says_what_it_rests_on(basis: Basis, said: str) -> None:
     assert basis_words(Estimate(rows={}, size_bytes=None, seconds=None, based_on=basis, runs=2)).startswith(said)
