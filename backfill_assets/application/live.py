@@ -27,7 +27,7 @@ from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import complete_partitions, lacking, lacks
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
+from backfill_assets.planning.partitions import DayRange, days_of, describe
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.proposals import days_held_by_moves
@@ -192,8 +192,10 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest 
     if not accepted:
         return "it was never published, and a person begins with that"
     grain, today = table.partition.grain, ws.clock().date()
-    new = list(_until(next_partition(grain, max(accepted)), grain, today))
     node, state = ws.graph.table(table.name), LedgerState(tx)
+    after = days_of(grain, max(accepted)).end
+    days = DayRange(after, max(after, today))
+    new = [partition for partition in node.partitions_over(days) if days_of(grain, partition).end <= today]
     if node.is_beside:
         return _behind(ws, tx, table, new)
     ready, _ = complete_partitions(node, ws.graph, new, state)
@@ -228,7 +230,7 @@ def _behind(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequen
     """
     accepted, node = tx.versions.claims(table.name), ws.graph.table(table.name)
     shown = ws.domain.derived_table(tx.acts.shown(table.version_of or table.name))
-    missing = {*new, *tx.versions.claims(shown.name)} - accepted.keys()
+    missing = {*node.among(tx.versions.claims(shown.name)), *new} - accepted.keys()
     stale = stale_before(ws, tx, table, shown)
     complete, waiting = complete_partitions(node, ws.graph, missing | stale, LedgerState(tx))
     frozen = tx.freezes.over(table.name, complete, at=ws.clock())
@@ -248,13 +250,6 @@ def _held(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequence
     days = days_held_by_moves(ws, tx) if new else {}
     edges = [edge for edge in node.inputs if edge.table in days]
     return {partition for edge in edges for partition in ws.graph.reached(edge, node, sorted(days[edge.table]))}
-
-
-def _until(first: date, grain: Grain, today: date) -> Iterator[date]:
-    partition = first
-    while days_of(grain, partition).end <= today:
-        yield partition
-        partition = next_partition(grain, partition)
 
 
 def _frozen(ws: Workspace, source: SourceTable) -> str:

@@ -82,12 +82,12 @@ def start(ws: Workspace, table: str, *, by: str, reason: str) -> Plan | None:
     with ws.ledger.read() as tx:
         pair = pair_of(ws, tx, table)
         there, here = (tx.versions.claims(each.name) for each in (pair.shown, pair.version))
-    missing = sorted(there.keys() - here.keys())
+    missing = ws.graph.table(pair.version.name).among(sorted(there.keys() - here.keys()))
     table_acts.start(ws, pair.version.name, by=by, reason=reason)
     if not missing:
         return None
     days = DayRange(missing[0], days_of(pair.version.partition.grain, missing[-1]).end)
-    return plan(ws, PlanRequest(table=pair.version.name, days=days, partitions=tuple(missing), reason=reason, by=by))
+    return plan(ws, PlanRequest(table=pair.version.name, days=days, partitions=missing, reason=reason, by=by))
 
 
 def compare(ws: Workspace, table: str, *, by: str) -> ComparedDay:

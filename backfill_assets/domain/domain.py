@@ -106,7 +106,7 @@ class Domain:
         other = by_name.get(table.version_of)
         if other is None or other.version_of:
             raise wrong(table, f"it is a version of {table.version_of}, which has to be a derived table without one")
-        if (table.key, table.partition) != (other.key, other.partition):
+        if (table.key, table.partition, table.stretches) != (other.key, other.partition, other.stretches):
             raise wrong(table, f"it is a version of {other.name}, and has another key or other partitions")
         for name in (*other.key, other.partition.column):
             if table.schema[name].dataType != other.schema[name].dataType:

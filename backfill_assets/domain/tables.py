@@ -36,7 +36,7 @@ from backfill_assets.domain.declarations import (
 from backfill_assets.domain.gates import AddsOnly, Gate, Merged, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import Grain, Stretches
 from backfill_assets.planning.phases import AskedPhases
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishKind, PublishMode, versioned
@@ -75,9 +75,10 @@ class OwnState:
     """The earlier state of the table itself, as an input. Written with `reads_self()`."""
 
     since: date | None = None
+    every: int = 1
 
 
-def reads_self(*, since: date | None = None) -> OwnState:
+def reads_self(*, since: date | None = None, every: int = 1) -> OwnState:
     """The earlier state of the table itself: the rows of a snapshot before the partition, or none from a cold start.
 
     The function returns the state at the end of the partition, from that snapshot and every row of its other inputs
@@ -86,8 +87,10 @@ def reads_self(*, since: date | None = None) -> OwnState:
     Args:
         since: The day on which the state begins, such as the first one of the log: nothing before it counts, and no
             earlier day has to be built. None is the first day that tables can have (`BACKFILL_FIRST_DAY`).
+        every: For a daily table with `since`: it only has snapshots at the end of every so many days since then. With
+            7 the first one is that of the seventh day.
     """
-    return OwnState(since=since)
+    return OwnState(since=since, every=every)
 
 
 def reads(
@@ -177,6 +180,10 @@ OF_A_DERIVED_TABLE = {
         words="a date, such as date(2024, 10, 1)",
         test=lambda value: value is None or (isinstance(value, date) and not isinstance(value, datetime)),
     ),
+    "every": Kind(
+        words="a number of days from 1 on",
+        test=lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
+    ),
     "phases": Kind(
         words="phases(...), such as phases(hold_hours=24)",
         test=lambda value: value is None or isinstance(value, AskedPhases),
@@ -214,6 +221,7 @@ class DerivedTable:
         lineage: `run` when a row only names its run, `full` when it carries what `lineage.runs` says of the run.
         state: The argument that is given the earlier state of the table itself; None for a table without state.
         since: The day on which its state begins; None for the first day that tables can have.
+        every: After how many days since then it has a snapshot.
         replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: In which phases it is published when a person plans enough of it; None for as a whole.
         tolerance: How far accepted rows may be off before they have to be restated; None for not at all.
@@ -238,6 +246,7 @@ class DerivedTable:
     lineage: Lineage = "run"
     state: str | None = None
     since: date | None = None
+    every: int = 1
     replay: DeclaredReplay | None = None
     phases: AskedPhases | None = None
     tolerance: Tolerance | None = None
@@ -267,7 +276,7 @@ class DerivedTable:
         for argument in self.inputs:
             declared = self.windows.get(argument, self.window)
             if not callable(declared):
-                require_window(self, self.partition.grain, argument, declared)
+                self._require_window(argument, declared)
         if self.reference_window is not None and not self.references:
             raise wrong(self, "it declares how far references count, and uses none")
         object.__setattr__(self, "publish", self._merged_by_key())
@@ -319,6 +328,9 @@ class DerivedTable:
     def _check_state(self) -> None:
         if self.windows or self.window is not SAME_DAYS:
             raise wrong(self, "it keeps state, so that its inputs are read since the first day, without a window")
+        if self.every > 1 and (self.since is None or self.partition.grain is not Grain.DAILY):
+            why = f"it keeps a snapshot every {self.every} days, which takes a daily table and the first day"
+            raise wrong(self, f"{why}: reads_self(since=date(...), every={self.every})")
         if self.publish.merges:
             raise wrong(self, "it keeps state and merges changes; a state is replaced as a whole")
         if any(isinstance(gate, WarmUpProof) for gate in self.gates):
@@ -378,6 +390,11 @@ class DerivedTable:
         return dataclasses.replace(self, name=name, releases=(release,), publish=mode, gates=gates, policy=policy)
 
     @property
+    def stretches(self) -> Stretches | None:
+        """The stretches of days that have a snapshot; None where every day, or month, has a partition."""
+        return SinceFirstDay(self.since, self.every).stretches
+
+    @property
     def version_of(self) -> str | None:
         """The table that it is a version of; None for any other table."""
         return self.publish.of or None
@@ -423,10 +440,23 @@ class DerivedTable:
     def window_of(self, argument: str, references: References) -> AnyWindow:
         """The window of an input, resolved against reference values when it is a function of them."""
         if self.state is not None:
-            return SinceFirstDay(self.since)
+            return SinceFirstDay(self.since, self.every)
         declared = self.windows.get(argument, self.window)
         window = declared(references) if callable(declared) else declared
-        return require_window(self, self.partition.grain, argument, window)
+        return self._require_window(argument, window)
+
+    def _require_window(self, argument: str, declared: object) -> AnyWindow:
+        """The window of an input, if it counts partitions of this table and holds some of the input.
+
+        Raises:
+            InvalidDeclaration: It is no window, counts others, or holds no snapshot of an input that has few.
+        """
+        window, read = require_window(self, self.partition.grain, argument, declared), self.inputs[argument]
+        days = (28 if self.partition.grain is Grain.MONTHLY else 1) * (1 + sum(window.counts))
+        if self.state is None and isinstance(read, DerivedTable) and days < read.every:
+            why = f"it reads {argument!r} with {window}, and {read.name} has a snapshot every {read.every} days"
+            raise wrong(self, f"{why}: read at least {read.every} days, so that there is always one")
+        return window
 
     def reference_window_for(self, references: References) -> Window | None:
         """How far around an output day facts of these references count; None when that is not declared."""
@@ -531,6 +561,7 @@ def derived_table(
             tolerance=tolerance,
             state=next(iter(states), None),
             since=next((read.since for read in states.values()), None),
+            every=next((read.every for read in states.values()), 1),
             description=inspect.getdoc(function) or "",
         )
 

@@ -30,7 +30,7 @@ from backfill_assets.orchestration import described
 from backfill_assets.orchestration.captured import before_bronze
 from backfill_assets.orchestration.checks import gate_specs, summaries
 from backfill_assets.orchestration.described import report_link
-from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition, published_key, window_mapping
+from backfill_assets.orchestration.partitions import OfferedDays, published_key, table_partitions, window_mapping
 from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, session_of, table_key
 from backfill_assets.orchestration.runs import (
@@ -100,7 +100,7 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
     @dg.asset(
         key=key,
         deps=before_bronze(table),
-        partitions_def=partitions_definition(table.partition.grain, days),
+        partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `recorded.materialized`
         check_specs=gate_specs(key, table.gates, None),
@@ -174,7 +174,7 @@ def _candidate(
             )
             for name in dict.fromkeys(edge.table for edge in node.inputs)
         ],
-        partitions_def=partitions_definition(table.partition.grain, days),
+        partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
         # Without an output the assets after it are skipped: a publication that was followed already asks for nothing.
         output_required=False,
@@ -207,7 +207,7 @@ def _candidate(
 
 def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.AssetsDefinition:
     key = validation_key(table)
-    partitions = partitions_definition(table.partition.grain, days)
+    partitions = table_partitions(table, days)
 
     @dg.asset(
         key=key,
@@ -255,7 +255,7 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
     @dg.asset(
         key=key,
         deps=[validation_key(table)],
-        partitions_def=partitions_definition(table.partition.grain, days),
+        partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `recorded.materialized`
         check_specs=gate_specs(key, table.gates, None),

@@ -25,7 +25,7 @@ from backfill_assets.application import look
 from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration.checks import targets
 from backfill_assets.orchestration.event_log import BATCH, BatchedEventLog, batches, one_commit
-from backfill_assets.orchestration.partitions import OfferedDays, key_of, partitions_definition, published_key
+from backfill_assets.orchestration.partitions import OfferedDays, key_of, published_key, table_partitions
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import words_of
@@ -52,7 +52,7 @@ def _check(table: DerivedTable, days: OfferedDays) -> AssetChecksDefinition:
         asset=published_key(table),
         name=FRESH,
         description="Whether each partition still follows from its inputs, code, configuration and references.",
-        partitions_def=partitions_definition(table.partition.grain, days),
+        partitions_def=table_partitions(table, days),
         required_resource_keys={SESSION},
     )
     def fresh(context: AssetCheckExecutionContext) -> AssetCheckResult:

@@ -15,13 +15,16 @@ from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDe
 from backfill_assets.orchestration.fresh import fresh_checks, fresh_key
 from backfill_assets.orchestration.partitions import offered_days, published_key, relied_upon
 from backfill_assets.orchestration.resources import Session, run_resources
-from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 
 def job_name(table: Table) -> str:
     """The job that executes the runs of a table."""
-    return tags.prefixed("load" if isinstance(table, SourceTable) else f"{table.partition.grain}_tables")
+    if isinstance(table, SourceTable):
+        return tags.prefixed("load")
+    few = f"_every_{table.every}_days_since_{table.since:%Y%m%d}" if table.stretches else ""
+    return tags.prefixed(f"{table.partition.grain}_tables{few}")
 
 
 def table_jobs(domain: Domain) -> Sequence[AssetJob]:
@@ -35,17 +38,22 @@ def load_jobs(domain: Domain) -> Sequence[AssetJob]:
 
 
 def derived_jobs(domain: Domain) -> Sequence[AssetJob]:
-    """One job per grain of derived tables: Dagster's jobs have partitions of one kind.
+    """One job per grain of derived tables, and per number of days between snapshots: Dagster's jobs have partitions of
+    one kind.
 
     A launch chooses the assets that its run needs: those that stage and gate, the one that publishes, or all of them.
     """
+    by_job: dict[str, list[DerivedTable]] = {}
+    for table in domain.derived:
+        by_job.setdefault(job_name(table), []).append(table)
     return [
         made
-        for grain in Grain
+        for _, tables in sorted(by_job.items())
         for made in _job(
-            [table for table in domain.derived if table.partition.grain is grain],
-            f"Stage, gate and publish planned runs of {grain} tables, each as far as the ledger lets it: for commands, "
-            f"for the jobs of people, and for what follows a publication.",
+            tables,
+            f"Stage, gate and publish planned runs of {tables[0].partition.grain} tables"
+            f"{f' with a snapshot every {tables[0].every} days' if tables[0].stretches else ''}, each as far as the "
+            f"ledger lets it: for commands, for the jobs of people, and for what follows a publication.",
         )
     ]
 

@@ -24,7 +24,8 @@ from backfill_assets.orchestration.dagster_internals import origin_of
 from backfill_assets.orchestration.jobs import job_name, keys_of, table_definitions, table_jobs
 from backfill_assets.orchestration.resources import Perform, Session
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import DayRange, compress
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import has_gaps
 from backfill_assets.workspace import Workspace
 
 MAX_RETRIES = "dagster/max_retries"
@@ -97,8 +98,7 @@ def run_in_process(
 
 def _together(manifest: Manifest, keys: Sequence[AssetKey]) -> Sequence[Sequence[AssetKey]]:
     """Which assets one Dagster run executes: all, or each by itself where the partitions have gaps."""
-    has_gaps = len(compress(manifest.grain, manifest.partitions)) > 1
-    return [[key] for key in keys] if has_gaps else [keys]
+    return [[key] for key in keys] if has_gaps(manifest) else [keys]
 
 
 def _execute(

@@ -6,17 +6,17 @@ Both are read off the planner's view, so that Dagster's lineage cannot disagree 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import date, timedelta
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import TypedDict
 
 import dagster as dg
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.domain import SourceTable, Table
+from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of
 from backfill_assets.workspace import Workspace
@@ -36,6 +36,9 @@ CAPTURED = "captured"
 ENDED_AFTER = timedelta(days=62)
 """Data that is older ended; what is younger goes on, although nothing may have landed lately."""
 
+GAPS_AHEAD = timedelta(days=2 * 365)
+"""How long a code location knows after it was loaded which days have no snapshot."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedDays:
@@ -44,17 +47,19 @@ class OfferedDays:
     Attributes:
         first: The first one.
         last: The last one; None for today, as it comes.
+        asked_on: The day on which this was asked; without it, the first one.
     """
 
     first: date
     last: date | None = None
+    asked_on: date | None = None
 
     def with_all(self, days: DayRange | None) -> OfferedDays:
         """The same and these: those of a run, which may be none that pages show."""
         if days is None:
             return self
         last = None if self.last is None else max(self.last, days.last)
-        return OfferedDays(first=min(self.first, days.start), last=last)
+        return replace(self, first=min(self.first, days.start), last=last)
 
 
 def offered_days(workspace: Workspace) -> OfferedDays:
@@ -64,28 +69,50 @@ def offered_days(workspace: Workspace) -> OfferedDays:
     landed, or no ledger can be asked, and it ends today. A month, so that a late event seldom moves it. Data that came
     later than this was asked is shown when the code location is loaded again.
     """
-    first_day = workspace.graph.first_day
+    first_day, today = workspace.graph.first_day, workspace.clock().date()
+    nothing_known = OfferedDays(first=first_day, asked_on=today)
     kind, _, file = workspace.settings.ledger_url.partition(":///")
     if kind == "sqlite" and not Path(file).exists():
-        return OfferedDays(first=first_day)
+        return nothing_known
     try:
         with workspace.ledger.read() as tx:
             known = [day for ends in (tx.imports.event_dates(), tx.versions.partitions_ever()) if ends for day in ends]
     except BackfillError:
-        return OfferedDays(first=first_day)
+        return nothing_known
     if not known:
-        return OfferedDays(first=first_day)
-    has_ended = max(known) < workspace.clock().date() - ENDED_AFTER
+        return nothing_known
+    has_ended = max(known) < today - ENDED_AFTER
     last = days_of(Grain.MONTHLY, partition_of(Grain.MONTHLY, max(known))).last if has_ended else None
-    return OfferedDays(first=max(first_day, min(known).replace(day=1)), last=last)
+    return replace(nothing_known, first=max(first_day, min(known).replace(day=1)), last=last)
 
 
-def partitions_definition(grain: Grain, days: OfferedDays) -> dg.TimeWindowPartitionsDefinition:
-    """Every partition of the days, named by the first day it covers."""
+def table_partitions(table: Table, days: OfferedDays) -> dg.TimeWindowPartitionsDefinition:
+    """Every partition of a table on these days; of one with a snapshot every few days, no day between two."""
+    stretches = table.stretches if isinstance(table, DerivedTable) else None
+    if stretches is None:
+        return partitions_definition(table.partition.grain, days)
+    until = max(days.last or days.first, (days.asked_on or days.first) + GAPS_AHEAD)
+    every = DayRange.inclusive(days.first, until)
+    between = set(every).difference(stretches.ends(every))
+    return partitions_definition(Grain.DAILY, days, but=sorted(between))
+
+
+def partitions_definition(
+    grain: Grain, days: OfferedDays, *, but: Iterable[date] = ()
+) -> dg.TimeWindowPartitionsDefinition:
+    """Every partition of the days, named by the first day it covers.
+
+    Args:
+        but: Days that are none.
+    """
     match grain:
         case Grain.DAILY:
             return dg.DailyPartitionsDefinition(
-                start_date=days.first.isoformat(), timezone="UTC", fmt=KEY_FORMAT, **_end_of(grain, days.last)
+                start_date=days.first.isoformat(),
+                timezone="UTC",
+                fmt=KEY_FORMAT,
+                exclusions=[datetime.combine(day, time(), tzinfo=UTC) for day in but] or None,
+                **_end_of(grain, days.last),
             )
         case Grain.MONTHLY:
             # Dagster begins with the first whole month; ours is the one that the first day falls into.

@@ -30,8 +30,8 @@ from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.next_steps import explained, linked
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
-from backfill_assets.planning.partitions import DayRange, Partitions, compress, days_listed, days_of, describe
-from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.partitions import DayRange, Partitions, days_listed, days_of, describe
+from backfill_assets.planning.request import PlanRequest, has_gaps
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace
@@ -193,7 +193,7 @@ def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> R
     """Refuses a launch whose partitions or assets Dagster could not run, or would skip without a word."""
     _must_span(run, table, chosen_partitions(context))
     # Empty where a whole job is launched.
-    if _has_gaps(run) and len(context.run.asset_selection or ()) != 1:
+    if has_gaps(run.manifest) and len(context.run.asset_selection or ()) != 1:
         raise NotAsPlanned(
             run_id=run.run_id,
             why=f"{run.run_id} has gaps between its partitions, so that Dagster would skip what follows the first "
@@ -202,10 +202,6 @@ def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> R
             f"{tags.RUN_ID}={run.run_id}",
         )
     return run
-
-
-def _has_gaps(run: RunRecord) -> bool:
-    return len(compress(run.manifest.grain, run.manifest.partitions)) > 1
 
 
 def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:
@@ -218,7 +214,7 @@ def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> Ru
             why=f"the manifest of {run.run_id} covers {describe(grain, own)}, but {describe(grain, partitions)} were "
             "chosen",
             launch=f"every partition from {own[0]} to {own[-1]}"
-            f"{', also those of its gaps, which are left alone' if _has_gaps(run) else ''}, or without the tag "
+            f"{', also those of its gaps, which are left alone' if has_gaps(run.manifest) else ''}, or without the tag "
             f"{tags.RUN_ID}",
         )
     return run

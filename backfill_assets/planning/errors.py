@@ -32,6 +32,21 @@ class OutsideDays(InvalidRange):
 
 
 @sentence
+class NoSnapshot(InvalidRange):
+    """{table} has a snapshot every {every} days since {since}, and none of {days}; the nearest: {days_near}."""
+
+    table: str
+    days: DayRange
+    every: int
+    since: date
+    nearest: Sequence[date]
+
+    @property
+    def days_near(self) -> str:
+        return " and ".join(map(str, self.nearest))
+
+
+@sentence
 class NeverPublished(MissingInput):
     """{table} has never been published for {partitions}{so}."""
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.planning.partitions import DayRange, Grain, compress, describe, partitions_over
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +55,7 @@ class FollowUp:
 
     @property
     def days(self) -> DayRange:
-        (days,) = compress(self.grain, self.partitions)
-        return days
+        return DayRange(self.partitions[0], days_of(self.grain, self.partitions[-1]).end)
 
     @property
     def reason(self) -> str:
@@ -65,20 +65,18 @@ class FollowUp:
         return f"follows {named}{more} of {', '.join(self.sources)}: {describe(self.grain, self.partitions)}"
 
 
-def follow_ups(wanted: Iterable[Wanted]) -> Iterator[FollowUp]:
+def follow_ups(wanted: Iterable[Wanted], graph: Graph) -> Iterator[FollowUp]:
     """The fewest runs that do everything that is asked for, table by table."""
     by_table: dict[str, list[Wanted]] = {}
     for each in wanted:
         by_table.setdefault(each.table, []).append(each)
     for table, asking in by_table.items():
-        grain = asking[0].grain
-        for days in compress(grain, {partition for each in asking for partition in each.partitions}):
-            partitions = partitions_over(grain, days)
+        for partitions in graph.table(table).in_a_row(p for each in asking for p in each.partitions):
             here = [each for each in asking if not set(partitions).isdisjoint(each.partitions)]
             yield FollowUp(
                 publications=tuple(each.publication_id for each in here),
                 sources=tuple(dict.fromkeys(each.source for each in here)),
                 table=table,
-                grain=grain,
+                grain=asking[0].grain,
                 partitions=partitions,
             )

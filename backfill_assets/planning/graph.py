@@ -7,17 +7,20 @@ the reader of inputs all use it, so they cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from datetime import date
+from dataclasses import dataclass, field
+from datetime import date, timedelta
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.errors import NoSuchName, OutsideDays
+from backfill_assets.planning.errors import NoSnapshot, NoSuchName, OutsideDays
 from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
     Grain,
+    Stretches,
+    compress,
     days_of,
     merged,
+    next_partition,
     partition_of,
     partitions_of_spans,
     partitions_over,
@@ -48,6 +51,7 @@ class TableNode:
 
     Attributes:
         publish: How its rows become the content of partitions.
+        stretches: The stretches of days that have a snapshot; None where every day, or month, has a partition.
         is_beside: Whether it stands beside the version of a table that readers are shown. Nothing follows from it to
             other runs: sets, proposals and follow-ups leave it out, and the LIVE path keeps it up to date.
     """
@@ -57,6 +61,10 @@ class TableNode:
     inputs: tuple[TableInput, ...] = ()
     publish: PublishMode = REPLACE
     is_beside: bool = False
+    stretches: Stretches | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stretches", None if self._state is None else self._state.stretches)
 
     @property
     def is_source(self) -> bool:
@@ -65,12 +73,42 @@ class TableNode:
     @property
     def keeps_state(self) -> bool:
         """Whether its partitions are snapshots of a state that rests on every day before."""
-        return any(isinstance(edge.window, SinceFirstDay) for edge in self.inputs)
+        return self._state is not None
 
     @property
     def since(self) -> date | None:
         """The day on which its state begins; None where it declares none, or keeps no state."""
-        return next((edge.window.since for edge in self.inputs if isinstance(edge.window, SinceFirstDay)), None)
+        return None if self._state is None else self._state.since
+
+    @property
+    def _state(self) -> SinceFirstDay | None:
+        return next((edge.window for edge in self.inputs if isinstance(edge.window, SinceFirstDay)), None)
+
+    def among(self, partitions: Iterable[date]) -> tuple[date, ...]:
+        """Those of some partitions that the table can have."""
+        return tuple(partitions) if self.stretches is None else self.stretches.ends(partitions)
+
+    def partitions_over(self, days: DayRange) -> tuple[date, ...]:
+        """Every partition of the table that shares at least one day with the range, in order."""
+        return self.among(partitions_over(self.grain, days))
+
+    def next_partition(self, partition: date) -> date:
+        """The partition of the table that follows this one."""
+        if self.stretches is None:
+            return next_partition(self.grain, partition)
+        return partition + timedelta(days=self.stretches.days)
+
+    def in_a_row(self, partitions: Iterable[date]) -> tuple[tuple[date, ...], ...]:
+        """Some partitions in rows of consecutive ones, in order."""
+        if self.stretches is None:
+            return tuple(partitions_over(self.grain, days) for days in compress(self.grain, partitions))
+        rows: list[list[date]] = []
+        for partition in sorted(set(partitions)):
+            if rows and self.next_partition(rows[-1][-1]) == partition:
+                rows[-1].append(partition)
+            else:
+                rows.append([partition])
+        return tuple(map(tuple, rows))
 
     @property
     def only_adds(self) -> bool:
@@ -125,7 +163,7 @@ class Graph:
             as_of: Today; no table has partitions past it.
 
         Raises:
-            InvalidRange: The range leaves the days the table can have, or names none.
+            InvalidRange: The range leaves the days the table can have, or names none, or no day with a snapshot.
         """
         node = self.table(name)
         known = self.days(as_of)
@@ -135,7 +173,12 @@ class Graph:
         latest = days_of(node.grain, partition_of(node.grain, known.last)).end
         if not len(days) or asked.start < earliest or asked.end > latest:
             raise OutsideDays(table=name, earliest=earliest, latest=known.last, days=days)
-        return partitions_over(node.grain, days)
+        named = node.partitions_over(days)
+        if not named and node.stretches is not None:
+            length = timedelta(days=node.stretches.days)
+            nearest = node.partitions_over(DayRange(days.start - length, days.start + length))
+            raise NoSnapshot(table=name, days=days, every=length.days, since=node.stretches.since, nearest=nearest)
+        return named
 
     def needed(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
         """The partitions of an input that a table's partitions read, the warm-up included.
@@ -147,7 +190,8 @@ class Graph:
             # Nothing happened before the first day: a state begins there, also in the middle of a month.
             first = self.begins(node).toordinal()
             around = [(max(start, first), end) for start, end in around if end > first]
-        return partitions_of_spans(self.table(edge.table).grain, around)
+        source = self.table(edge.table)
+        return source.among(partitions_of_spans(source.grain, around))
 
     def reached(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
         """The partitions of a table whose window touches these partitions of its input."""
@@ -157,7 +201,8 @@ class Graph:
             # A state does not rest on what happened before it began.
             first = self.begins(node).toordinal()
             spans = [(max(start, first), end) for start, end in spans if end > first]
-        return partitions_of_spans(node.grain, merged(edge.window.touched_by(start, end) for start, end in spans))
+        touched = merged(edge.window.touched_by(start, end) for start, end in spans)
+        return node.among(partitions_of_spans(node.grain, touched))
 
 
 def topological(nodes: Iterable[TableNode]) -> Mapping[str, TableNode]:

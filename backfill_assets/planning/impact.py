@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, partitions_over
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
 from backfill_assets.planning.state import ClaimReader
 
 Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]
@@ -151,7 +151,7 @@ def unbuilt(graph: Graph, accepted: Mapping[str, AbstractSet[date]]) -> Mapping[
             continue
         span = spans[node.name] = DayRange(min(each.start for each in held), max(each.end for each in held))
         begun = min(own) if own else span.start
-        inside = (p for p in partitions_over(node.grain, span) if p >= begun and is_within(node.grain, p, span))
+        inside = (p for p in node.partitions_over(span) if p >= begun and is_within(node.grain, p, span))
         if lacking := tuple(p for p in inside if p not in own and not node.is_source):
             found[node.name] = lacking
     return found

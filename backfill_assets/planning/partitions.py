@@ -165,6 +165,19 @@ def partitions_over(grain: Grain, days: DayRange) -> tuple[date, ...]:
     return partitions_of_spans(grain, [(days.start.toordinal(), days.end.toordinal())] if len(days) else [])
 
 
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """Stretches of so many days since a first day. A table with snapshots of them has only their last days."""
+
+    since: date
+    days: int
+
+    def ends(self, days: Iterable[date]) -> tuple[date, ...]:
+        """Those of some days on which a stretch ends."""
+        last = self.days - 1
+        return tuple(day for day in days if day >= self.since and (day - self.since).days % self.days == last)
+
+
 def compress(grain: Grain, partitions: Iterable[date]) -> tuple[DayRange, ...]:
     """The fewest ranges of consecutive partitions that cover exactly these partitions, as ranges of days."""
     return tuple(DayRange(date.fromordinal(start), date.fromordinal(end)) for start, end in spans_of(grain, partitions))

@@ -20,7 +20,7 @@ from itertools import takewhile
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
-from backfill_assets.planning.partitions import DayRange, compress, days_of, partitions_over
+from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.reads import MoreDays, Reads, output_days, reads_of
 from backfill_assets.planning.state import ClaimReader
 
@@ -55,13 +55,13 @@ def plan_proof(
     more = tuple(MoreDays(argument=edge.argument, back=extra, ahead=extra) for edge in node.inputs)
     ends = tuple(
         partition
-        for together in in_a_row(node, partitions)
+        for together in node.in_a_row(partitions)
         for place, partition in enumerate(together)
         if place < terms.partitions or place >= len(together) - terms.partitions
     )
     further: list[PinnedInput] = []
     for edge, each, pinned in zip(node.inputs, more, pins, strict=True):
-        around = [_around(edge, node, graph, together, each) for together in in_a_row(node, ends)]
+        around = [_around(edge, node, graph, together, each) for together in node.in_a_row(ends)]
         own = {pin.partition for pin in pinned.partitions}
         claims = state.claims(edge.table, sorted({p for found in around for p in found.every} - own))
         read = {p for found in around for p in found.read(own | claims.keys())}
@@ -72,11 +72,6 @@ def plan_proof(
         )
         further.append(PinnedInput(argument=edge.argument, table=edge.table, partitions=tuple(pinned_too)))
     return Proof(beside=-(-terms.partitions // 2), partitions=ends, more=more, inputs=tuple(further))
-
-
-def in_a_row(node: TableNode, partitions: Sequence[date]) -> tuple[tuple[date, ...], ...]:
-    """The partitions in rows of consecutive ones."""
-    return tuple(partitions_over(node.grain, days) for days in compress(node.grain, partitions))
 
 
 def windows_touch(node: TableNode, earlier: Sequence[date], later: Sequence[date]) -> bool:
@@ -105,8 +100,11 @@ def longer_reads(
     for edge, each, declared in zip(node.inputs, proof.more, reads_of(node, graph, together), strict=True):
         around = _around(edge, node, graph, together, each)
         read = sorted(around.read(pinned[edge.argument]))
-        start = max(read[0], around.days.start)
-        end = min(days_of(declared.grain, read[-1]).end, around.days.end)
+        if not read:
+            reads.append(declared)
+            continue
+        start = min(declared.days.start, max(read[0], around.days.start))
+        end = max(declared.days.end, min(days_of(declared.grain, read[-1]).end, around.days.end))
         reads.append(replace(declared, partitions=tuple(read), days=DayRange(start, end)))
     return tuple(reads)
 
@@ -141,10 +139,10 @@ class _Around:
 def _around(edge: TableInput, node: TableNode, graph: Graph, together: Sequence[date], more: MoreDays) -> _Around:
     declared, window = graph.needed(edge, node, together), edge.window.around(output_days(node.grain, together))
     days = DayRange(window.start - timedelta(days=more.back), window.end + timedelta(days=more.ahead))
-    longer = partitions_over(graph.table(edge.table).grain, days)
+    longer = graph.table(edge.table).partitions_over(days)
     return _Around(
         days=days,
         declared=declared,
-        earlier=tuple(p for p in reversed(longer) if p < declared[0]),
-        later=tuple(p for p in longer if p > declared[-1]),
+        earlier=tuple(p for p in reversed(longer) if p < (declared[0] if declared else window.start)),
+        later=tuple(p for p in longer if p > (declared[-1] if declared else window.last)),
     )

@@ -93,8 +93,8 @@ def more_days(declared: Sequence[Reads], longer: Sequence[Reads]) -> tuple[MoreD
     return tuple(
         MoreDays(
             argument=each.argument,
-            back=(exact.days.start - each.days.start).days if each.partitions[0] < exact.partitions[0] else 0,
-            ahead=(each.days.end - exact.days.end).days if each.partitions[-1] > exact.partitions[-1] else 0,
+            back=(exact.days.start - each.days.start).days if each.partitions[:1] < exact.partitions[:1] else 0,
+            ahead=(each.days.end - exact.days.end).days if each.partitions[-1:] > exact.partitions[-1:] else 0,
         )
         for exact, each in zip(declared, longer, strict=True)
     )

@@ -269,7 +269,7 @@ def propose(
     present = state.claims(node.name, partitions)
     begins = Begins()
     if node.keeps_state:
-        snapshots = tuple(state.every_claim(node.name))
+        snapshots = node.among(state.every_claim(node.name))
         past = past.for_run(terms.code_digest, terms.references, snapshots)
         begins = begins_with(partitions[0], snapshots, past)
     base = _base(node, present, state, begins)
@@ -544,6 +544,11 @@ def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
         TableInput(argument=pinned.argument, table=pinned.table, window=parse_window(windows[pinned.argument]))
         for pinned in manifest.inputs
     )
+
+
+def has_gaps(manifest: Manifest) -> bool:
+    """Whether a run leaves out partitions between its own."""
+    return len(node_of(manifest).in_a_row(manifest.partitions)) > 1
 
 
 def node_of(manifest: Manifest) -> TableNode:

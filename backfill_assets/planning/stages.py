@@ -21,7 +21,7 @@ from backfill_assets.planning.own_past import end_of, starts_from
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.policy import A_PERSON, Demand
-from backfill_assets.planning.proof import in_a_row, longer_reads, pinned_by, windows_touch
+from backfill_assets.planning.proof import longer_reads, pinned_by, windows_touch
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_after, reads_of, reads_together
 from backfill_assets.planning.request import node_of
 
@@ -304,7 +304,7 @@ def _at_the_ends(manifest: Manifest, proof: Proof, node: TableNode, graph: Graph
     calls = [call for chunk in chunks_of(manifest) for call in _calls(node, chunk, frozenset(proof.partitions))]
     pinned = pinned_by(manifest, proof)
     for call in filter(None, calls):
-        reads = {row: longer_reads(proof, row, node, graph, pinned) for row in in_a_row(node, call)}
+        reads = {row: longer_reads(proof, row, node, graph, pinned) for row in node.in_a_row(call)}
         equal: dict[tuple[MoreDays, ...], list[date]] = {}
         for row, longer in reads.items():
             equal.setdefault(more_days(reads_of(node, graph, row), longer), []).extend(row)
@@ -325,8 +325,8 @@ def _calls(node: TableNode, chunk: Chunk, ends: frozenset[date]) -> tuple[tuple[
     finding every day since the first that it sees.
     """
     call = tuple(partition for partition in chunk.partitions if partition in ends)
-    rows = in_a_row(node, call)
-    has_gaps = len(in_a_row(node, chunk.partitions)) > 1
+    rows = node.in_a_row(call)
+    has_gaps = len(node.in_a_row(chunk.partitions)) > 1
     return (call,) if has_gaps or len(rows) < 2 or windows_touch(node, *rows) else rows
 
 

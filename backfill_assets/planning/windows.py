@@ -13,7 +13,7 @@ from datetime import date
 from functools import lru_cache
 
 from backfill_assets.core.errors import InvalidDeclaration
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, Stretches
 
 
 class AnyWindow(ABC):
@@ -119,18 +119,25 @@ class SinceFirstDay(AnyWindow):
 
     Attributes:
         since: The first day, where the table declares one; None for the first day that tables can have.
+        every: After how many days since then a daily table has a partition.
     """
 
     since: date | None = None
+    every: int = 1
 
     @property
     def counts(self) -> tuple[int, int]:
-        return 10_000, 0
+        return -(-10_000 // self.every), 0
+
+    @property
+    def stretches(self) -> Stretches | None:
+        """The stretches of days that have a partition; None where every day, or month, has one."""
+        return None if self.since is None or self.every == 1 else Stretches(self.since, self.every)
 
     @property
     def document(self) -> Mapping[str, int]:
         declared = {} if self.since is None else {"since": int(f"{self.since:%Y%m%d}")}
-        return {"since_first_day": 1, **declared}
+        return {"since_first_day": 1, **declared, **({"every": self.every} if self.every > 1 else {})}
 
     def widened(self, start: int, end: int, before: int, after: int) -> tuple[int, int]:
         return max(1, start - _A_HUNDRED_YEARS) if before else start, end + _A_HUNDRED_YEARS if after else end
@@ -150,7 +157,7 @@ def _window_of(named: tuple[tuple[str, int], ...]) -> AnyWindow:
     document = dict(named)
     if "since_first_day" in document:
         since = document.get("since")
-        return SinceFirstDay(None if since is None else date.fromisoformat(f"{since:08}"))
+        return SinceFirstDay(None if since is None else date.fromisoformat(f"{since:08}"), document.get("every", 1))
     if "months_back" in document:
         return Months(back=document["months_back"], ahead=document["months_ahead"])
     return Window(**document)

@@ -92,7 +92,7 @@ def plan_follow_ups(
     chosen = [each for each in asking if tries(each.entry)]
     runs: list[RunRecord] = []
     failed: list[FailedFollowUp] = []
-    for follow_up in follow_ups(wanted for each in chosen for wanted in each.wanted):
+    for follow_up in follow_ups((wanted for each in chosen for wanted in each.wanted), ws.graph):
         try:
             run = _plan(ws, follow_up, terms_of(follow_up.table), by=by)
         except (Refused, Retryable) as error:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Partitions, partitions_over
@@ -86,12 +87,16 @@ def _table(
     grain = ws.domain.grain_of(name)
     whole = DayRange.inclusive(*extent)
     days = DayRange(max(of_year.start, whole.start), min(of_year.end, whole.end))
-    shown = partitions_over(grain, days) if days.start < days.end else ()
+    within = partitions_over(grain, days) if days.start < days.end else ()
+    accepted = tx.versions.accepted(name, within)
+    declared = ws.domain.tables.get(name)
+    if isinstance(declared, DerivedTable) and declared.stretches is not None:
+        within = (*declared.stretches.ends(within), *accepted)
     waiting = [day for day in stale.waiting if day in of_year] if stale else []
     return TableCalendar(
         table=name,
-        partitions=Partitions.of(grain, shown),
-        accepted=tx.versions.accepted(name, shown),
+        partitions=Partitions.of(grain, within),
+        accepted=accepted,
         stale=_within(stale, of_year) if stale else (),
         blocked=frozenset(stale.blocked if stale else ()),
         waiting=Partitions.of(grain, waiting),

@@ -16,7 +16,8 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.planning.partitions import Grain, Partitions, compress, next_partition
+from backfill_assets.planning.partitions import Grain, Partitions, days_of
+from backfill_assets.planning.request import node_of
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
 
 _UNDECIDED = frozenset(RunState) - {
@@ -197,14 +198,13 @@ def beside(graph: Graph, manifest: Manifest, others: Mapping[date, str], accepte
         others: The releases of accepted partitions that are not restated with it, other than its own.
         accepted: What dependents hold.
     """
-    grain, found = manifest.grain, []
+    node, found = node_of(manifest), []
     own = set(manifest.partitions)
-    after = {next_partition(grain, partition) for partition in own}
-    for stretch in compress(grain, others):
-        partitions = [p for p in others if p in stretch]
-        if after.intersection(partitions) or any(next_partition(grain, p) in own for p in partitions):
+    after = {node.next_partition(partition) for partition in own}
+    for partitions in node.in_a_row(others):
+        if partitions[0] in after or node.next_partition(partitions[-1]) in own:
             mixed = tuple(_on_both_sides(graph, manifest, partitions, accepted))
-            found.append(_stretch(manifest, grain, {p: others[p] for p in partitions}, mixed))
+            found.append(_stretch(manifest, node.grain, {p: others[p] for p in partitions}, mixed))
     return tuple(found)
 
 
@@ -224,7 +224,6 @@ def _on_both_sides(
 def _stretch(
     manifest: Manifest, grain: Grain, others: Mapping[date, str], mixed: tuple[TablePartitions, ...]
 ) -> LeftBehind:
-    (days,) = compress(grain, others)
     return LeftBehind(
         table=manifest.table,
         releases=in_order(others),
@@ -233,8 +232,8 @@ def _stretch(
         next_step=do(
             Act.PLAN,
             manifest.table,
-            first=days.start,
-            last=days.last,
+            first=min(others),
+            last=days_of(grain, max(others)).last,
             transform_version=manifest.transform_version,
             reason=WHY,
             by=NAME,

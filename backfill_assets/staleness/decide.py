@@ -17,7 +17,7 @@ from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import TablePartitions, complete, lacking
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import DayRange, Grain, compress, next_partition, partitions_over
+from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.publish_mode import PUBLISH, PublishMode, Scope
 from backfill_assets.planning.windows import Window, parse_window
 from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
@@ -122,15 +122,15 @@ def find_stale(
             for all accepted ones and the gaps between them.
     """
     known = list(bases)
-    accepted = {partition for basis in known for partition in basis.partitions}
+    accepted = set(node.among(partition for basis in known for partition in basis.partitions))
     if asked is None:
-        chosen = partitions_over(node.grain, DayRange.inclusive(min(accepted), max(accepted))) if accepted else ()
+        chosen = node.partitions_over(DayRange.inclusive(min(accepted), max(accepted))) if accepted else ()
     else:
-        chosen = tuple(asked)
+        chosen = node.among(asked)
     wanted = None if asked is None else set(chosen)
     marks: list[_Mark] = []
     for basis in known:
-        here = frozenset(basis.partitions) if wanted is None else wanted.intersection(basis.partitions)
+        here = frozenset((accepted if wanted is None else wanted).intersection(basis.partitions))
         if here:
             marks += _marks_of(node, graph, basis, present, here)
     marks = _by_no_basis(node, graph, marks, present, earlier)
@@ -272,7 +272,7 @@ def _references(node: TableNode, basis: Basis, present: Present, here: AbstractS
 
 def _output(node: TableNode, window: Window, days: DayRange) -> tuple[date, ...]:
     """The output partitions that facts of these days count for."""
-    return partitions_over(node.grain, window.reached_from(days))
+    return node.partitions_over(window.reached_from(days))
 
 
 def _without_files(node: TableNode, files: Mapping[date, frozenset[str]]) -> _Mark:
@@ -297,7 +297,7 @@ def _ranges(node: TableNode, graph: Graph, marks: Sequence[_Mark]) -> Iterator[S
         its = reasons.get(places)
         if its is None:
             its = reasons[places] = frozenset(marks[place].reason for place in places)
-        if begun and (its != key or next_partition(node.grain, begun[-1]) != partition):
+        if begun and (its != key or node.next_partition(begun[-1]) != partition):
             yield _range(node, graph, begun, marks, found)
             begun = []
         begun.append(partition)

@@ -24,6 +24,7 @@ from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicat
 from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
+from backfill_assets.planning.errors import NoSnapshot
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
 from backfill_assets.planning.partitions import Grain, compress, days_of
@@ -52,7 +53,12 @@ def stale_within(
     known = tx.bases.of_accepted(names, inputs=inputs)
     found: list[Staleness] = []
     for declared in chosen:
-        asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
+        try:
+            asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
+        except NoSnapshot:
+            if table is not None:
+                raise
+            continue
         found.append(_stale(ws, tx, declared, known, known.bases[declared.name], known.earlier, asked))
     return tuple(found)
 
@@ -142,7 +148,7 @@ def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: dat
         for partition in each.partitions:
             reasons.setdefault(partition, set()).update(why.cause for why in each.reasons)
     basis_of = {partition: basis for basis in known.bases[table.name] for partition in basis.partitions}
-    in_order = sorted(basis_of)
+    in_order = node.among(sorted(basis_of))
     settled = {
         partition: before
         for before, partition in pairwise(in_order)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -29,7 +29,7 @@ from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion, PublicationRecord, RunRecord
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import days_between, partitions_over
+from backfill_assets.planning.partitions import days_between
 from backfill_assets.planning.reads import output_days, reads_of
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication.authority import approve_run
@@ -256,7 +256,7 @@ class DomainKit:
         """
         derived, graph = self.ws.domain.derived_table(table), self.ws.graph
         release = derived.release(version)
-        partitions = partitions_over(derived.partition.grain, in_days(days))
+        partitions = partitions_in(self, table, days)
         frames, input_days = dict(inputs), {}
         for read in reads_of(graph.table(derived.name), graph, partitions):
             column = frames[read.argument][derived.inputs[read.argument].partition.column]
@@ -323,9 +323,9 @@ def in_days(days: Days) -> DayRange:
     return days_between(days) if isinstance(days, str) else days
 
 
-def partitions_in(kit: DomainKit, table: str, days: Days) -> Sequence[date]:
+def partitions_in(kit: DomainKit, table: str, days: Days) -> tuple[date, ...]:
     """The partitions of a table on some days."""
-    return partitions_over(kit.ws.domain.derived_table(table).partition.grain, in_days(days))
+    return kit.ws.graph.table(kit.ws.domain.derived_table(table).name).partitions_over(in_days(days))
 
 
 def listed(partitions: Iterable[date], *, most: int = 5) -> str:

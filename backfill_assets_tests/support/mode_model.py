@@ -12,12 +12,13 @@ import pandas as pd
 
 from backfill_assets_tests.support.merge_model import COLUMNS, MergedByHand, frame_of, merged_by_hand
 
-SUMS, CLOSED, ACCOUNTS, BALANCES, RUNNING = (
+SUMS, CLOSED, ACCOUNTS, BALANCES, RUNNING, BY_TWO = (
     "silver.sums",
     "silver.closed",
     "silver.accounts",
     "silver.balances",
     "silver.running",
+    "silver.running_by_two",
 )
 MODES = {
     "replace": SUMS,
@@ -25,6 +26,7 @@ MODES = {
     "merge, keys move": ACCOUNTS,
     "merge, keys stay": BALANCES,
     "state": RUNNING,
+    "state every two days": BY_TWO,
 }
 
 Row = tuple[date, str, int, int]
@@ -74,7 +76,7 @@ class ModeModel:
                 if merged.is_refused:
                     return None
                 return {day: [row for row in merged.rows if row[0] == day] for day in days}
-            case "silver.running":
+            case "silver.running" | "silver.running_by_two":
                 return {day: self._sums(day, since=date.min) for day in days}
             case _:
                 return {day: self._sums(day, since=day - timedelta(days=1)) for day in days}

@@ -38,6 +38,8 @@ def of_planning(error: BackfillError) -> Advice | None:
             return "name one of these" if error.known else step("leave ", Option(error.kind), " out")
         case errors.OutsideDays():
             return "choose earlier days" if error.days.start >= error.earliest else EARLIER_FIRST_DAY
+        case errors.NoSnapshot(nearest=[day, *_]):
+            return step("choose one of them, or a range with several: ", Option("first", f"{day}"))
         case errors.NeverPublished(table=table, ever=(first, last)):
             first_and_last = (partition_text(error.partitions.grain, each) for each in (first, last))
             return step(

@@ -5,6 +5,7 @@ accounts that can move to another day, and balances that stay on theirs.
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
@@ -172,6 +173,10 @@ def running(state: DataFrame, entries: DataFrame, ctx: TransformContext) -> Data
     )
 
 
+running_by_two = replace(running, name="silver.running_by_two", since=date(2026, 1, 1), every=2)
+"""The same at the end of every second day."""
+
+
 DOMAIN = Domain(
     name="modes",
     package="backfill_assets_tests.domains.modes",
@@ -183,6 +188,6 @@ EVERY_MODE = Domain(
     name="every_mode",
     package="backfill_assets_tests.domains.modes",
     sources=(entries,),
-    derived=(sums, closed, accounts, balances, running),
+    derived=(sums, closed, accounts, balances, running, running_by_two),
 )
 """One table of each mode over the same entries."""

@@ -2,49 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.crash_points import Point
-from backfill_assets.core.settings import Settings
-from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.planning.restatement import PlannedSet, SetRequest
-from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
-from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.states import due, open_cases
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import folder_of
-from backfill_assets_tests.support.shop import shop_environment, ticking_clock
+from backfill_assets_tests.support.office import CASES, JANUARY, Office, move, open_office
+from backfill_assets_tests.support.shop import ticking_clock
 
-CASES, DUE = "silver.open_cases", "gold.due"
-JANUARY, FEBRUARY, MARCH, APRIL = (date(2026, month, 1) for month in range(1, 5))
+DUE = "gold.due"
+FEBRUARY, MARCH, APRIL = (date(2026, month, 1) for month in range(2, 5))
 LAST = date(2026, 4, 30)
-
-
-def move(day: date, case: str, amount: int = 10, *, closes: bool = False, name: str = "") -> Mapping[str, Any]:
-    """Something that happens to a case at noon of a day."""
-    return {
-        "move_id": name or f"{case}-{day}",
-        "at": f"{day}T12:00:00Z",
-        "case_id": case,
-        "amount": amount,
-        "closes": int(closes),
-    }
 
 
 USUAL = [
@@ -59,78 +41,6 @@ USUAL = [
 ]
 LATE = move(date(2026, 2, 20), "b", 100, name="late")
 """Of a case that is closed in March: from then on it makes no difference."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Office:
-    """The domain in a home."""
-
-    ws: Workspace
-
-    def land(self, name: str, moves: Iterable[Mapping[str, Any]]) -> None:
-        path = self.ws.settings.home / f"{name}.jsonl"
-        path.write_text("".join(json.dumps(each) + "\n" for each in moves), encoding="utf-8")
-        operations.land(self.ws, "moves", path, on_duplicate=OnDuplicate.IGNORE, by="ana")
-        run = operations.plan_load(self.ws, "moves", partitions=None, by="ana", reason="landed")
-        assert run is not None
-        operations.stage(self.ws, run.run_id, actor="ana")
-        operations.gate(self.ws, run.run_id, actor="ana")
-        operations.publish(self.ws, run.run_id, by="ana")
-
-    def planned(self, first: date, last: date, *, table: str = CASES, version: str | None = None) -> Plan:
-        days = DayRange.inclusive(first, last)
-        return operations.plan(
-            self.ws, PlanRequest(table=table, days=days, reason="why not", by="ana", transform_version=version)
-        )
-
-    def gated(self, run_id: str) -> RunState:
-        operations.stage(self.ws, run_id, actor="ana")
-        operations.gate(self.ws, run_id, actor="ana")
-        return operations.run_named(self.ws, run_id).state
-
-    def through(self, planned: Plan) -> PublicationRecord:
-        run_id = planned.manifest.run_id
-        assert self.gated(run_id) is RunState.PASSED
-        operations.approve(self.ws, run_id, by="ben")
-        return operations.publish(self.ws, run_id, by="ben")
-
-    def restated(self) -> tuple[PlannedSet, list[PublicationRecord]]:
-        """Everything stale, published."""
-        planned = operations.plan_set(self.ws, SetRequest(reason="late", by="ana", stale=True))
-        assert isinstance(planned, PlannedSet)
-        for member in planned.manifest.members:
-            assert self.gated(member.run_id) is RunState.PASSED
-        operations.approve_set(self.ws, planned.manifest.set_id, by="ben")
-        operations.publish_set(self.ws, planned.manifest.set_id, by="ben")
-        with self.ws.ledger.read() as tx:
-            records = [tx.publications.records(run_id=m.run_id)[-1] for m in planned.manifest.members]
-        return planned, records
-
-    def checksums(self) -> Mapping[date, str]:
-        with self.ws.ledger.read() as tx:
-            return {day: version.checksum for day, version in tx.versions.accepted(CASES).items()}
-
-    def rows(self) -> list[tuple[date, str, int, int]]:
-        found = self.ws.lake.open(CASES).to_pyarrow_table(columns=["month", "case_id", "due", "events"]).to_pylist()
-        return sorted(tuple(row.values()) for row in found)
-
-    def verdict(self, run_id: str) -> str:
-        with self.ws.ledger.read() as tx:
-            found = [each for each in tx.candidates.gate_results(run_id) if each.gate == "same_state"]
-        (said,) = {verdict_words(each) for each in found}
-        return said
-
-
-def open_office(home: Path, spark: SparkSession, *, first_day: date = JANUARY) -> Office:
-    environment = {
-        **shop_environment(home),
-        "BACKFILL_DOMAIN": "backfill_assets_tests.domains.states",
-        "BACKFILL_FIRST_DAY": str(first_day),
-    }
-    home.mkdir(parents=True, exist_ok=True)
-    clock = ticking_clock(datetime(2026, 6, 1, 12, tzinfo=UTC))
-    settings = Settings.from_environment(environment)
-    return Office(ws=Workspace.open(settings, clock=clock, open_session=lambda: spark))
 
 
 @pytest.fixture

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import date
+from functools import partial
 from types import ModuleType
 
 import pytest
@@ -25,6 +27,7 @@ from backfill_assets.domain import (
     days,
     expression,
     merge,
+    monthly,
     not_null,
     reads,
     reads_self,
@@ -34,6 +37,9 @@ from backfill_assets.domain import (
 from backfill_assets.domain.declarations import check_conditions
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets_tests.domains.states import moves
+from backfill_assets_tests.domains.weeks import DOMAIN as WEEKS
+from backfill_assets_tests.domains.weeks import balances
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.declared import (
     EVENTS,
@@ -88,6 +94,39 @@ MISTAKES: Mistakes = {
     "a state that begins on a text": (
         lambda: stateful(inputs={"state": reads_self(since="2024-10-01"), "events": source()}),  # type: ignore[arg-type]
         "silver.daily: its since is '2024-10-01' (str), and has to be a date, such as date(2024, 10, 1)",
+    ),
+    "a snapshot every few days without a first one": (
+        lambda: stateful(inputs={"state": reads_self(every=7), "events": source()}),
+        "silver.daily: it keeps a snapshot every 7 days, which takes a daily table and the first day: "
+        "reads_self(since=date(...), every=7)",
+    ),
+    "a snapshot every few days of a table of months": (
+        lambda: stateful(
+            inputs={"state": reads_self(since=date(2024, 10, 1), every=7), "events": source()}, partition=monthly("day")
+        ),
+        "silver.daily: it keeps a snapshot every 7 days, which takes a daily table and the first day: "
+        "reads_self(since=date(...), every=7)",
+    ),
+    **{
+        f"a snapshot every {every}": (
+            partial(
+                stateful,
+                inputs={"state": reads_self(since=date(2024, 10, 1), every=every), "events": source()},  # type: ignore[arg-type]
+            ),
+            f"silver.daily: its every is {every!r} ({type(every).__name__}), and has to be a number of days from 1 on",
+        )
+        for every in (0, True, "7", 7.0)
+    },
+    "a window that holds no snapshot on some days": (
+        lambda: derived(moves, inputs={"events": reads(balances, days_back=3, days_ahead=2)}),
+        "silver.daily: it reads 'events' with Window(days_back=3, days_ahead=2), and silver.balances has a snapshot "
+        "every 7 days: read at least 7 days, so that there is always one",
+    ),
+    "a version with other snapshots": (
+        lambda: replace(
+            WEEKS, derived=(balances, replace(balances.beside("silver.balances_v2"), since=date(2026, 1, 4)))
+        ),
+        "silver.balances_v2: it is a version of silver.balances, and has another key or other partitions",
     ),
     "a publish mode that is none": (
         lambda: derived(source(), publish="append"),

@@ -321,7 +321,8 @@ def test_keys_of_rows_are_only_announced_where_a_gate_names_rows(observed: dict[
 def test_partitions_are_those_of_the_data_and_a_run_of_others_extends_them(tmp_path: Path) -> None:
     settings = Settings.from_environment({**environment(tmp_path / "home"), "BACKFILL_FIRST_DAY": "1999-01-01"})
     ws = Workspace.open(settings)
-    assert offered_days(ws) == OfferedDays(first=date(1999, 1, 1))
+    today = ws.clock().date()
+    assert offered_days(ws) == OfferedDays(first=date(1999, 1, 1), asked_on=today)
     assert not (tmp_path / "home" / "ledger.db").exists()
     offered = LandedFile(
         source="bronze.sales",
@@ -346,10 +347,10 @@ def test_partitions_are_those_of_the_data_and_a_run_of_others_extends_them(tmp_p
             actor="ann",
         )
     last = date(2025, 3, 9)
-    assert offered_days(ws) == OfferedDays(first=date(2025, 3, 1), last=date(2025, 3, 31))
+    assert offered_days(ws) == OfferedDays(first=date(2025, 3, 1), last=date(2025, 3, 31), asked_on=today)
     # What goes on ends today, although nothing has landed for a while.
     on_time = replace(ws, clock=lambda: datetime.combine(last + ENDED_AFTER, time(12), tzinfo=UTC))
-    assert offered_days(on_time) == OfferedDays(first=date(2025, 3, 1))
+    assert offered_days(on_time) == OfferedDays(first=date(2025, 3, 1), asked_on=last + ENDED_AFTER)
     key = AssetKey(["bronze", "sales"])
     run = DayRange.inclusive(date(2024, 5, 2), date(2025, 4, 1))
     for over, start, end in ((None, "2025-03-01", "2025-03-31"), (run, "2024-05-02", "2025-04-01")):

@@ -6,15 +6,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 from datetime import date, timedelta
 
-from dagster import PartitionsDefinition, partition_loading_context
-from hypothesis import given
+from dagster import PartitionKeyRange, PartitionsDefinition, partition_loading_context
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from backfill_assets.orchestration.partitions import OfferedDays, key_of, partitions_definition, window_mapping
+from backfill_assets.domain import Domain, daily, derived_table, reads, reads_self
+from backfill_assets.orchestration.partitions import (
+    GAPS_AHEAD,
+    OfferedDays,
+    key_of,
+    partitions_definition,
+    table_partitions,
+    window_mapping,
+)
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
 from backfill_assets.planning.windows import AnyWindow, Months, Window
+from backfill_assets_tests.domains.states import moves
+from backfill_assets_tests.domains.weeks import balances
 from backfill_assets_tests.support.graph_examples import DAYS, graphs
 
 FIRST = date(2020, 1, 1)
@@ -131,6 +141,66 @@ def test_a_table_that_is_read_by_two_arguments_is_mapped_by_both_of_their_window
         )
     needed = {key_of(p) for each in edges for p in graph.needed(each, node, partitions)}
     assert set(found.partitions_subset.get_partition_keys()) == needed
+
+
+@settings(deadline=None, max_examples=5)  # Dagster counts the days of a long window one by one
+@given(st.sampled_from([7, 30]), st.sets(MIDDLE, min_size=1, max_size=3))
+def test_dagster_offers_only_days_with_a_snapshot_and_maps_them_as_the_planner_does(
+    every: int, days: set[date]
+) -> None:
+    state = derived_table(
+        name="silver.state",
+        inputs={"state": reads_self(since=date(2021, 12, 5), every=every), "moves": moves},
+        key=("as_of", "case_id"),
+        partition=daily("as_of"),
+        schema=balances.schema,
+        version="1",
+    )(lambda state, moves, ctx: state)
+    days_of_state = reads(state, days_back=every - 1)
+    reader = derived_table(
+        name="gold.days",
+        inputs={"state": days_of_state},
+        key=("as_of",),
+        partition=daily("as_of"),
+        schema=balances.schema,
+        version="1",
+    )(lambda state, ctx: state)
+    domain = Domain(name="few", package="few", sources=(moves,), derived=(state, reader))
+    graph = domain.graph({}, first_day=FIRST)
+    offered = OfferedDays(first=date(2022, 1, 1), last=date(2023, 12, 31), asked_on=date(2024, 2, 1))
+    of = {table.name: table_partitions(table, offered) for table in (moves, state, reader)}
+    for name, definition in of.items():
+        keys = definition.get_partition_keys()
+        shown = graph.table(name).partitions_over(DayRange.inclusive(date(2022, 1, 1), date(2023, 12, 31)))
+        assert keys == [key_of(each) for each in shown]
+        assert definition.get_partition_keys_in_range(PartitionKeyRange(keys[1], keys[3])) == keys[1:4]
+    for node in (graph.table(state.name), graph.table(reader.name)):
+        (edge,) = node.inputs
+        above, below, mapping = of[edge.table], of[node.name], window_mapping(edge)
+        later = [node.partitions_over(DayRange(day, date(2024, 3, 1)))[0] for day in days]
+        changed = [graph.table(edge.table).partitions_over(DayRange(day, date(2024, 3, 1)))[0] for day in days]
+        needed = {key_of(p) for p in graph.needed(edge, node, [p for p in later if p.year < 2024])}
+        reached = {key_of(p) for p in graph.reached(edge, node, [p for p in changed if p.year < 2024])}
+        with partition_loading_context():
+            up = mapping.get_upstream_mapped_partitions_result_for_partitions(
+                subset(below, [p for p in later if p.year < 2024]),  # type: ignore[arg-type]
+                below,
+                above,
+            )
+            down = mapping.get_downstream_partitions_for_partitions(
+                subset(above, [p for p in changed if p.year < 2024]),  # type: ignore[arg-type]
+                above,
+                below,
+            )
+        assert set(up.partitions_subset.get_partition_keys()) == needed & set(above.get_partition_keys())
+        assert set(down.get_partition_keys()) == reached & set(below.get_partition_keys())
+
+
+def test_days_between_two_snapshots_are_left_out_for_as_long_as_a_code_location_runs() -> None:
+    definition = table_partitions(balances, OfferedDays(first=date(2026, 1, 1), asked_on=date(2026, 6, 1)))
+    assert isinstance(definition.exclusions, list)
+    known = DayRange.inclusive(date(2026, 1, 1), date(2026, 6, 1) + GAPS_AHEAD)
+    assert len(definition.exclusions) == len(known) - len(balances.stretches.ends(known))  # type: ignore[union-attr]
 
 
 def test_the_days_that_dagster_offers_are_the_days_a_table_can_have() -> None:

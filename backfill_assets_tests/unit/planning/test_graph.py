@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date, timedelta
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import InvalidDeclaration, InvalidRange, UnknownName
+from backfill_assets.planning.errors import NoSnapshot
+from backfill_assets.planning.following import Wanted, follow_ups
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of, partitions_over
@@ -71,6 +75,88 @@ def test_a_state_rests_on_nothing_before_the_day_on_which_it_begins(grain: Grain
     assert parse_window(edge.window.document) == edge.window
     with pytest.raises(InvalidRange):
         graph.partitions_in(node.name, DayRange.inclusive(date(2024, 3, 1), last), as_of=date(2025, 1, 1))
+
+
+SINCE = date(2024, 2, 11)
+EVERY = st.integers(min_value=2, max_value=40)
+
+
+def snapshots(every: int) -> tuple[Graph, TableNode]:
+    """A table with a snapshot of every few days, and one of days and one of months that read it."""
+    state = TableInput(argument="rows", table="bronze.source", window=SinceFirstDay(SINCE, every))
+    node = TableNode(name="silver.state", grain=Grain.DAILY, inputs=(state,))
+    read = TableInput(argument="state", table=node.name, window=Window(days_back=every - 1))
+    daily = TableNode(name="gold.days", grain=Grain.DAILY, inputs=(read,))
+    monthly = TableNode(name="gold.months", grain=Grain.MONTHLY, inputs=(replace(read, window=Window()),))
+    return graph_of(TableNode(name="bronze.source", grain=Grain.DAILY), node, daily, monthly), node
+
+
+@given(EVERY, DAY_SETS, st.sampled_from(["silver.state", "gold.days", "gold.months"]))
+def test_what_snapshots_of_every_few_days_rest_on_and_who_reads_them_is_the_same_from_both_sides(
+    every: int, days: set[date], name: str
+) -> None:
+    graph, state = snapshots(every)
+    node = graph.table(name)
+    (edge,) = node.inputs
+    source = graph.table(edge.table)
+    whole = DayRange(FIRST, date(2025, 2, 1))
+    ends = [day for day in whole if day >= SINCE and ((day - SINCE).days + 1) % every == 0]
+    assert list(state.partitions_over(whole)) == ends
+    partitions, inputs = node.partitions_over(whole), source.partitions_over(whole)
+    changed = sorted({source.partitions_over(DayRange(day, whole.end))[0] for day in days if day < date(2024, 12, 1)})
+    reached = set(graph.reached(edge, node, changed))
+    assert reached <= {*node.partitions_over(DayRange(FIRST, date(2200, 1, 1)))}
+    assert {p for p in partitions if set(graph.needed(edge, node, (p,))) & set(changed)} == reached & set(partitions)
+    if name == "silver.state":
+        assert all(graph.needed(edge, node, (p,)) == tuple(DayRange.inclusive(SINCE, p)) for p in partitions[-3:])
+    else:
+        # A day reads the one newest snapshot, where there is one already.
+        needed = {p: graph.needed(edge, node, (p,)) for p in partitions}
+        assert {p for some in needed.values() for p in some} <= set(inputs)
+        if name == "gold.days":
+            assert all(some == tuple(p for p in ends if p <= day)[-1:] for day, some in needed.items())
+    assert parse_window(edge.window.document) == edge.window
+
+
+@given(EVERY, DAY_SETS, st.integers(min_value=0, max_value=60))
+def test_a_range_names_the_snapshots_in_it_and_without_any_the_nearest_are_said(
+    every: int, days: set[date], length: int
+) -> None:
+    graph, node = snapshots(every)
+    asked = DayRange(min(days), min(days) + timedelta(days=length + 1))
+    ends = node.partitions_over(DayRange(SINCE, date(2026, 1, 1)))
+    inside = tuple(day for day in ends if day in asked)
+    if inside:
+        assert graph.partitions_in(node.name, asked, as_of=date(2025, 6, 1)) == inside
+        return
+    with pytest.raises(NoSnapshot) as refused:
+        graph.partitions_in(node.name, asked, as_of=date(2025, 6, 1))
+    before, after = [day for day in ends if day < asked.start], [day for day in ends if day >= asked.end]
+    assert list(refused.value.nearest) == [*before[-1:], after[0]]
+
+
+@given(EVERY | st.just(1), st.sets(st.integers(min_value=0, max_value=30), min_size=1))
+def test_snapshots_are_in_a_row_where_the_table_has_none_between_them(every: int, numbers: set[int]) -> None:
+    _, node = snapshots(every)
+    place = {SINCE + timedelta(days=every * (number + 1) - 1): number for number in numbers}
+    rows = node.in_a_row(place)
+    assert [day for row in rows for day in row] == sorted(place)
+    assert all(place[after] - place[before] == 1 for row in rows for before, after in pairwise(row))
+    assert all(place[later[0]] - place[earlier[-1]] > 1 for earlier, later in pairwise(rows))
+
+
+def test_one_run_follows_over_all_snapshots_that_are_in_a_row() -> None:
+    graph, node = snapshots(7)
+    first, second, third, fourth = node.partitions_over(DayRange(SINCE, SINCE + timedelta(days=28)))
+    asked = [
+        Wanted(publication_id=name, source="silver.b", table=node.name, grain=node.grain, partitions=partitions)
+        for name, partitions in (("pub-1", (first,)), ("pub-2", (second, fourth)))
+    ]
+    found = list(follow_ups(asked, graph))
+    assert [each.partitions for each in found] == [(first, second), (fourth,)]
+    assert [each.publications for each in found] == [("pub-1", "pub-2"), ("pub-2",)]
+    assert [node.partitions_over(each.days) for each in found] == [(first, second), (fourth,)]
+    assert third not in {p for each in found for p in each.partitions}
 
 
 def test_dependents_are_found_through_every_window_and_grain() -> None:

@@ -9,8 +9,10 @@ from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Grain
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Window
+from backfill_assets.planning.manifest_parts import PinnedInput
+from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, SinceFirstDay, Window
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.releases import beside
@@ -51,6 +53,17 @@ def test_days_on_the_borders_of_a_restatement_that_keep_another_release_are_name
     assert words_of(after.next_step) == (
         "backfill plan silver.orders --from 2006-07-06 --to 2006-07-09 --transform-version 2.0.0 --reason WHY --by NAME"
     )
+
+
+def test_the_snapshots_before_and_after_those_of_a_restatement_are_on_its_borders() -> None:
+    since = date(2006, 7, 1)
+    read = TableInput(argument="orders", table="bronze.orders", window=SinceFirstDay(since, 7))
+    node = TableNode(name=ORDERS, grain=Grain.DAILY, inputs=(read,))
+    ends = node.partitions_over(DayRange(since, date(2006, 8, 26)))
+    pinned = PinnedInput(argument="orders", table="bronze.orders", partitions=())
+    restated = replace(contract(*ends[2:4]), inputs=(pinned,), configuration=configuration_of(node))
+    before, after = beside(graph(), restated, {day: "1.0.0" for day in ends if day not in ends[2:4]}, all_accepted)
+    assert (before.partitions.days, after.partitions.days) == (ends[:2], ends[4:])
 
 
 def test_days_away_from_a_restatement_are_not_named() -> None:

@@ -21,7 +21,7 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
-from backfill_assets.planning.proof import ProofTerms, in_a_row, longer_reads, pinned_by, plan_proof
+from backfill_assets.planning.proof import ProofTerms, longer_reads, pinned_by, plan_proof
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring
@@ -269,7 +269,7 @@ def test_a_proof_reads_outward_from_the_window_up_to_the_first_day_that_is_not_a
     further: set[date] = set()
     _, prove = measuring(manifest, graph)
     assert isinstance(prove, Prove)
-    for end in (replace(each, compared=row) for each in prove.ends for row in in_a_row(node, each.compared)):
+    for end in (replace(each, compared=row) for each in prove.ends for row in node.in_a_row(each.compared)):
         begins, ends = end.compared[0] - timedelta(days=back), end.compared[-1] + timedelta(days=ahead)
         earliest, latest = begins, ends
         while earliest - ONE_DAY in accepted and (begins - earliest).days < (extra or 7):
