@@ -17,7 +17,6 @@ from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, Partitions, days_of
-from backfill_assets.planning.request import node_of
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
 
 _UNDECIDED = frozenset(RunState) - {
@@ -198,6 +197,9 @@ def beside(graph: Graph, manifest: Manifest, others: Mapping[date, str], accepte
         others: The releases of accepted partitions that are not restated with it, other than its own.
         accepted: What dependents hold.
     """
+    # Most of what is shown has no border with another release.
+    from backfill_assets.planning.request import node_of
+
     node, found = node_of(manifest), []
     own = set(manifest.partitions)
     after = {node.next_partition(partition) for partition in own}
