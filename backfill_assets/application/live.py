@@ -36,7 +36,7 @@ from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.frozen import frozen_words, waiting_words
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.report.what_next import is_built_since
-from backfill_assets.staleness.find import own_past, stale_before
+from backfill_assets.staleness.find import own_past, stale_before, with_changes
 from backfill_assets.workspace import Workspace
 
 REASON = "the newest days"
@@ -171,7 +171,8 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
             cause=WHAT_LANDED,
             past=own_past(ws, tx, table, newest[0]),
         )
-    require_inputs(plan, first_day=ws.graph.first_day)
+        require_inputs(plan, first_day=ws.graph.first_day)
+        plan = with_changes(ws, tx, plan)
     with ws.ledger.write() as tx:
         if others := LedgerState(tx).open_runs(table.name, newest):
             return _others(others)

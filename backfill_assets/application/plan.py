@@ -39,7 +39,7 @@ from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.restatements.references import Chooser
-from backfill_assets.staleness.find import own_past
+from backfill_assets.staleness.find import own_past, with_changes
 from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 
@@ -103,8 +103,8 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         if ready and waiting:
             lacks = lacking(chosen.graph, node, waiting, state.accepted)
             proposed = replace(proposed, left_out=waiting, lacks=lacks)
-    require_inputs(proposed, first_day=ws.graph.first_day)
-    return proposed
+        require_inputs(proposed, first_day=ws.graph.first_day)
+        return with_changes(ws, tx, proposed)
 
 
 def _require_pilot(tx: ReadTransaction, table: DerivedTable, scope: Scope, partitions: Sequence[date]) -> None:

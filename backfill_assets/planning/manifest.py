@@ -35,6 +35,7 @@ from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 from backfill_assets.planning.reads import MoreDays
+from backfill_assets.planning.reasons import Reason
 
 FORMAT = 1
 """The shape of the document; no other one is read."""
@@ -73,6 +74,8 @@ class Manifest:
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
         columns: How the columns that readers see change with its publication, as it was when the run was planned.
+        changed: What the accepted rows of its partitions were computed from and is not what it is computed from, as it
+            was when the run was planned: why they can differ.
         cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
         chunks: How many partitions each chunk has, in order; they add up to all partitions. Empty for source tables,
             whose chunks all have the size of the limit.
@@ -110,6 +113,7 @@ class Manifest:
     settled: tuple[SettledSnapshot, ...] = ()
     supersedes: tuple[str, ...] = ()
     columns: tuple[ColumnChange, ...] = ()
+    changed: tuple[Reason, ...] = ()
     cause: RunCause = A_PERSON
     chunks: tuple[int, ...] = ()
     proof: Proof | None = None
@@ -149,6 +153,7 @@ class Manifest:
                 else {}
             ),
             **({"columns": plain(self.columns)} if self.columns else {}),
+            **({"changed": plain(self.changed)} if self.changed else {}),
             "imports": list(self.imports),
             "references": plain(self.references),
             "gates": plain(self.gates),
@@ -231,6 +236,7 @@ class Manifest:
                 for pin, after in document.get("settled", ())
             ),
             columns=tuple(ColumnChange(**each) for each in document.get("columns", ())),
+            changed=tuple(map(Reason.parse, document.get("changed", ()))),
             imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),

@@ -25,7 +25,7 @@ from backfill_assets.planning.manifest_parts import CauseKind, RunCause
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.request import PlanRequest, Terms, propose, require_inputs
 from backfill_assets.publication.proposals import automatic_days
-from backfill_assets.staleness.find import computed_from_other_inputs, own_past
+from backfill_assets.staleness.find import computed_from_other_inputs, own_past, with_changes
 from backfill_assets.workspace import Workspace
 
 UNDER_WAY = (SetState.PUBLISHING, SetState.ROLLING_BACK)
@@ -201,7 +201,8 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
         proposed = propose(
             request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=cause, past=past
         )
-    require_inputs(proposed, first_day=ws.graph.first_day)
+        require_inputs(proposed, first_day=ws.graph.first_day)
+        proposed = with_changes(ws, tx, proposed)
     with ws.ledger.write() as tx:
         return tx.outbox.add_follow_up(proposed.manifest, actor=by, expected_seconds=proposed.estimate.seconds)
 

@@ -31,7 +31,7 @@ def _shown(names: str, **renamed: str) -> Mapping[str, str]:
 SHOWN: Mapping[str, Mapping[str, str]] = {
     "planning.manifest.Manifest": _shown(
         "run_id table grain kind mode reason requested_by requested_at transform transform_version code_digest "
-        "code_modules references reference_semantics policy gates limits supersedes columns output",
+        "code_modules references reference_semantics policy gates limits supersedes columns changed output",
         member_of="set_id",
         digest="manifest_digest",
     ),

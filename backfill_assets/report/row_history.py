@@ -15,11 +15,11 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest import lineage as lineage_of
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NotGiven, NotOfKey, WordWithoutValue
 from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
-from backfill_assets.staleness.ranges import Reason
 from backfill_assets.workspace import Workspace
 
 MOST_KEYS = 25

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.advice.left_out import as_recorded, plan_stale
 from backfill_assets.report.requests import Invocation
-from backfill_assets.staleness.ranges import Cause, Staleness
+from backfill_assets.staleness.ranges import Staleness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

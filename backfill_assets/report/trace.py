@@ -16,12 +16,12 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
+from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.partition import approver_of, never_published
 from backfill_assets.report.row_history import chosen_key, key_columns
-from backfill_assets.staleness.ranges import Reason
 from backfill_assets.workspace import Workspace
 
 MOST_ROWS = 20

@@ -40,7 +40,7 @@ from backfill_assets.restatements.scope import (
     require_whole,
     stale_ones,
 )
-from backfill_assets.staleness.find import own_past, partitions_with_chosen_references, stale_tables
+from backfill_assets.staleness.find import own_past, partitions_with_chosen_references, stale_tables, with_changes
 from backfill_assets.transforms.schemas import require_follows
 from backfill_assets.workspace import Workspace
 
@@ -170,6 +170,7 @@ def _plans(
                 past = own_past(ws, tx, ws.domain.derived_table(rebuild.table), chosen.partitions[0])
                 plan = propose(asked, terms, graph=chosen.graph, state=state, as_of=as_of, upstream=staged, past=past)
                 require_inputs(plan, first_day=ws.graph.first_day)
+                plan = with_changes(ws, tx, plan)
                 plans.append(plan)
                 rows, run_id = plan.estimate.rows, plan.manifest.run_id
                 for partition in plan.manifest.partitions:

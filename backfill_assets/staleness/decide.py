@@ -19,10 +19,9 @@ from backfill_assets.planning.impact import TablePartitions, complete, lacking
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.publish_mode import PUBLISH, PublishMode, Scope
+from backfill_assets.planning.reasons import Cause, Reason, in_order
 from backfill_assets.planning.windows import Window, parse_window
-from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
-
-_PRESSING = {cause: place for place, cause in enumerate(Cause)}
+from backfill_assets.staleness.ranges import Staleness, StaleRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +71,7 @@ class Present:
     Attributes:
         code_digest: Of what its function reaches in the author's modules.
         digests: The accepted file sets of its inputs, by table and partition.
+        staged: The partitions of its inputs that another run computes again before, by table, each with that run.
         landed: For a source table, the landed files that touch each day; a day without events within what landed has
             none.
         narrow: What is known about references that changed.
@@ -85,6 +85,7 @@ class Present:
     session_digest: str
     references: tuple[PinnedReference, ...] = ()
     digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
+    staged: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
     landed: Mapping[date, frozenset[str]] = field(default_factory=dict)
     narrow: Narrow = could_be_any_day
     configured_with: ConfiguredWith = unknown_configuration
@@ -199,12 +200,17 @@ def _marks_of(
         return
     for read in basis.inputs:
         edge = read.edge
-        now = present.digests.get(edge.table, {})
-        if read.within is now or read.digests.items() <= now.items():
+        now, staged = present.digests.get(edge.table, {}), present.staged.get(edge.table, {})
+        if not staged and (read.within is now or read.digests.items() <= now.items()):
             continue
-        changed = frozenset(day for day, digest in read.digests.items() if now.get(day) != digest)
-        reached = here & frozenset(graph.reached(edge, node, changed))
-        yield _Mark(Reason(cause=Cause.INPUT_CHANGED, name=edge.table), reached, edge, changed)
+        changed: dict[str, set[date]] = {}
+        for day, digest in read.digests.items():
+            if day in staged or now.get(day) != digest:
+                changed.setdefault(staged.get(day, ""), set()).add(day)
+        for run_id, days in changed.items():
+            reached = here & frozenset(graph.reached(edge, node, days))
+            reason = Reason(cause=Cause.INPUT_CHANGED, name=edge.table, run_id=run_id)
+            yield _Mark(reason, reached, edge, frozenset(days))
     yield from _references(node, basis, present, here)
 
 
@@ -317,8 +323,7 @@ def _range(
     for place, some in by_mark.items():
         by_reason.setdefault(marks[place].reason, []).append((marks[place], some))
     reasons = [_reason_of(node, graph, reason, parts) for reason, parts in by_reason.items()]
-    reasons.sort(key=lambda reason: (_PRESSING[reason.cause], reason.name, reason.was))
-    return StaleRange(grain=node.grain, partitions=tuple(partitions), reasons=tuple(reasons))
+    return StaleRange(grain=node.grain, partitions=tuple(partitions), reasons=in_order(reasons))
 
 
 def _reason_of(node: TableNode, graph: Graph, reason: Reason, parts: Sequence[tuple[_Mark, list[date]]]) -> Reason:

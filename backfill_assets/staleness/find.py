@@ -25,13 +25,16 @@ from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.errors import NoSnapshot
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
 from backfill_assets.planning.partitions import Grain, compress, days_of
 from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.publish_mode import PUBLISH
+from backfill_assets.planning.reasons import Cause, together
+from backfill_assets.planning.request import Plan, configuration_of
 from backfill_assets.staleness.decide import ConfiguredWith, Narrow, Narrowed, Present, find_stale
-from backfill_assets.staleness.ranges import Cause, Staleness
+from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.transforms.references import LoadedReference, load_pinned
 from backfill_assets.workspace import Workspace
 
@@ -119,6 +122,20 @@ def stale_partitions(
     inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
     known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(partitions), agreed=agreed)
     return _stale(ws, tx, table, known, known.bases[table.name], known.earlier, sorted(partitions))
+
+
+def with_changes(ws: Workspace, tx: ReadTransaction, plan: Plan) -> Plan:
+    """A plan with what has changed since the accepted rows of its partitions were computed, in its manifest."""
+    manifest = plan.manifest
+    accepted = sorted(tx.versions.claims(manifest.table, manifest.partitions))
+    if not accepted:
+        return plan
+    table = ws.domain.derived_table(manifest.table)
+    inputs = [pinned.table for pinned in manifest.inputs]
+    known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(accepted))
+    found = _stale(ws, tx, table, known, known.bases[table.name], known.earlier, accepted, manifest)
+    reasons = together(why for each in (*found.ranges, *found.kept) for why in each.reasons)
+    return replace(plan, manifest=replace(manifest, changed=reasons))
 
 
 def stale_before(ws: Workspace, tx: ReadTransaction, table: DerivedTable, other: DerivedTable) -> frozenset[date]:
@@ -233,8 +250,13 @@ def _stale(
     bases: Iterable[Basis],
     earlier: Callable[[str, Collection[date]], Iterator[Basis]],
     asked: Sequence[date] | None,
+    planned: Manifest | None = None,
 ) -> Staleness:
-    """What is stale of a table with these bases."""
+    """What is stale of a table with these bases.
+
+    Args:
+        planned: The run that computes it, for a derived table; None for the present.
+    """
     match table:
         case SourceTable():
             present = _present_source(ws, tx, table)
@@ -245,6 +267,8 @@ def _stale(
 
         case DerivedTable():
             present = _present(ws, table, known.digests)
+            if planned is not None:
+                present = _as_planned(ws, table, present, planned)
             read = {source.name for source in table.inputs.values() if isinstance(source, SourceTable)}
             contracts = {name: ws.contracts[name] for name in sorted(read)}
 
@@ -269,6 +293,27 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
         digests=digests,
         narrow=narrowing(ws.domain, table, ws.references, ws.reference_archive),
         configured_with=_configured_with(ws, table),
+    )
+
+
+def _as_planned(ws: Workspace, table: DerivedTable, present: Present, planned: Manifest) -> Present:
+    """How a run computes a table, which can be by an earlier release, with chosen references, or from candidates."""
+    chosen = load_pinned(ws.domain, [each for each in planned.references if each.is_chosen], ws.reference_archive)
+    # The rows that a pilot changes are computed as all others are.
+    left_out = {PUBLISH} if planned.publish.scope is not None else set()
+    staged: dict[str, dict[date, str]] = {}
+    for pinned in planned.inputs:
+        of_table = staged.setdefault(pinned.table, {})
+        of_table |= {pin.partition: pin.from_run for pin in pinned.partitions if pin.from_run is not None}
+    return replace(
+        present,
+        transform=planned.transform,
+        transform_version=planned.transform_version,
+        code_digest=planned.code_digest,
+        configuration={name: value for name, value in planned.configuration.items() if name not in left_out},
+        references=planned.references,
+        staged=staged,
+        narrow=narrowing(ws.domain, table, {**ws.references, **chosen}, ws.reference_archive),
     )
 
 

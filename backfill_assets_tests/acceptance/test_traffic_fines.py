@@ -30,12 +30,12 @@ from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.ledger.import_records import ImportCounts
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.report import run_report
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.restatements.errors import OnlyPart
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT

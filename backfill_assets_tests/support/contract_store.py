@@ -15,8 +15,8 @@ from backfill_assets.domain import Domain
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 

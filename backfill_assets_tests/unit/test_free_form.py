@@ -22,6 +22,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/manifest.py Manifest.configuration",
         "planning/manifest.py Manifest.document",
         "planning/policy.py Policy.parse",
+        "planning/reasons.py Reason.parse",
         "planning/request.py configuration_of",
         "planning/sets.py ProposedBecause.parse",
         "planning/sets.py SetManifest.document",

@@ -16,6 +16,8 @@ from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import (
     brought_along_words,
+    changed_by_table,
+    changed_words,
     columns_left_words,
     columns_words,
     goes_back_words,
@@ -36,6 +38,7 @@ class Review:
 
     Attributes:
         columns: How the columns that readers see change, and what has become of that; empty where they stay.
+        changed: What has changed since the accepted rows were computed; empty where nothing has.
         why: Why, by whose request, and from which release to which.
         by_how_much: How many rows move.
         is_it_right: What was checked, and with what result.
@@ -47,6 +50,7 @@ class Review:
     headline: str
     what_changes: str
     columns: str
+    changed: str
     why: str
     by_how_much: str
     is_it_right: str
@@ -62,6 +66,7 @@ def review_of(found: RunReport) -> Review:
         headline=_headline(found, warnings),
         what_changes=_what_changes(found),
         columns=_columns(found),
+        changed=changed_words(found.run.manifest),
         why=_why(found),
         by_how_much=_by_how_much(found),
         is_it_right=_is_it_right(found.gates),
@@ -292,6 +297,7 @@ def review_of_set(report: SetReport) -> Review:
                 if review.columns
             )
         ),
+        changed=changed_by_table(each.run.manifest for each in reports),
         why=" ".join(
             [
                 f"Because {manifest.because}. Requested by {manifest.requested_by}: {manifest.reason}.",

@@ -145,6 +145,7 @@ def _review(review: Review, level: Level, following: NextStep | None) -> Iterabl
     yield facts(
         ("What changes?", review.what_changes),
         ("Columns", review.columns),
+        ("Inputs changed", review.changed),
         ("Why?", review.why),
         ("By how much?", review.by_how_much),
         ("Is it right?", review.is_it_right),

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.partitions import Partitions, count_of, describe
+from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.advice.filling import joined, plans
 from backfill_assets.report.page import Block, Note, Page, Section, Steps, Tone, facts, page, section, table, words
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
+from backfill_assets.staleness.ranges import Staleness, StaleRange
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.check import CheckedTable, CheckReport

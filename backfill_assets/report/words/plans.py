@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
+from backfill_assets.planning.reasons import Reason, together
 from backfill_assets.report.alternatives import Alternative, Instead, ToleratedMove
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words
+from backfill_assets.report.words.staleness import stale_words
 
 
 def basis_words(estimate: Estimate) -> str:
@@ -53,6 +56,20 @@ def columns_words(changes: Sequence[ColumnChange]) -> str:
     parts = [f"adds {', '.join(added)}"] if added else []
     parts += [f"no longer has {', '.join(gone)}"] if gone else []
     return "; ".join([*parts, *(_other_type(each) for each in changes if each.was and each.becomes)])
+
+
+def changed_words(manifest: Manifest) -> str:
+    """What has changed since the accepted rows of a run's partitions were computed; empty where nothing has."""
+    return "; ".join(stale_words(manifest.table, each) for each in manifest.changed)
+
+
+def changed_by_table(manifests: Iterable[Manifest]) -> str:
+    """The same of the runs of a set, table by table."""
+    found: dict[str, list[Reason]] = {}
+    for manifest in manifests:
+        found.setdefault(manifest.table, []).extend(manifest.changed)
+    words = ((table, "; ".join(stale_words(table, each) for each in together(some))) for table, some in found.items())
+    return "; ".join(f"{table}: {said}" for table, said in words if said)
 
 
 def columns_left_words(changes: Sequence[ColumnChange]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
-from backfill_assets.staleness.ranges import Cause, Reason
+from backfill_assets.planning.reasons import Cause, Reason
 
 _MOST_FILES = 3
 
@@ -41,9 +41,13 @@ def stale_words(table: str, reason: Reason) -> str:
                 f"now {reason.now}: {which}"
             )
         case Cause.DIFFERENCE_ACCEPTED:
-            return f"run {reason.run_id} found other rows, and an owner accepted the difference: they stay as they are"
+            return f"run {reason.run_id} found other rows, and an owner left the accepted ones as they were"
         case Cause.INPUT_CHANGED if reason.name == table:
             return f"has yet to be built {_from_files(reason.files)}"
+        case Cause.INPUT_CHANGED if reason.run_id:
+            return (
+                f"{reason.name} is computed again by {reason.run_id} of the same set: {_ranges_text(reason.days or ())}"
+            )
         case Cause.INPUT_CHANGED:
             return f"{reason.name} changed: {_ranges_text(reason.days or ())}"
         case Cause.NEVER_BUILT:

@@ -36,6 +36,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext, lifts
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.documents import as_json
@@ -46,7 +47,6 @@ from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.plan import plan_page
 from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.words.verdicts import verdict_words
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.check import check
 from backfill_assets.workspace import Workspace

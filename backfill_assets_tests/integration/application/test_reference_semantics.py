@@ -21,8 +21,11 @@ from backfill_assets.domain import days
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.windows import Window
 from backfill_assets.report.command_line import words_of
@@ -33,9 +36,8 @@ from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.status import status
 from backfill_assets.report.values import text_of
-from backfill_assets.report.words.plans import brought_along_words, references_described
+from backfill_assets.report.words.plans import brought_along_words, changed_words, references_described
 from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.tariff import bills, charges, sales
@@ -172,6 +174,29 @@ def test_a_proposal_takes_the_present_references_and_says_which_take_the_place_o
     assert said in map(brought_along_words, report.proposed.brings)
     assert f"  {said}" in map(text_of, propose_lines(report))
     now.close()
+
+
+def changed(planned: Plan) -> str:
+    return changed_words(planned.manifest)
+
+
+def test_a_plan_keeps_what_has_changed_since_the_accepted_rows_by_the_references_that_it_computes_with(
+    ws: Workspace,
+) -> None:
+    then, since = (f"sales = {SALES}, Window(days_back={back}, days_ahead=0)" for back in (0, 1))
+    newer = f"configured otherwise: {then}; now {since}; tariff was 1, now 2: it could be any day"
+    assert changed(plan(ws, january(2, 4))) == newer
+    assert changed(plan(ws, january(2, 4), RECORDED)) == ""
+    earlier = plan(ws, SECOND, AskedReferences(semantics=CORRECTED, named=(("tariff", "1"),)))
+    assert changed(earlier) == f"configured otherwise: {since}; now {then}; tariff was 2, now 1: it could be any day"
+    assert changed(plan(ws, january(2, 4), mode=Mode.DRY_RUN)) == newer
+    land(ws, "late.jsonl", {date(2026, 1, 20): 5})
+    late = "bronze.sales changed: 2026-01-20, 1 day"
+    assert changed(plan(ws, SECOND)) == late
+    charges, bills = plan_set(ws, RECORDED, january(20, 20)).plans
+    again = f"is computed again by {charges.manifest.run_id} of the same set: 2026-01-20..2026-01-21, 2 days"
+    assert (changed(charges), changed(bills)) == (late, f"{CHARGES} {again}")
+    assert Manifest.parse(bills.manifest.text).changed == bills.manifest.changed
 
 
 def test_rows_of_different_versions_are_refused_in_one_run_with_the_plans_that_are_possible(ws: Workspace) -> None:

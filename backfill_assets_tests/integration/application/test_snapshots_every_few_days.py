@@ -20,9 +20,9 @@ from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.planning.errors import NoSnapshot
 from backfill_assets.planning.impact import unbuilt
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.calendar import calendar
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains.weeks import balances, totals
 from backfill_assets_tests.support import operations

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.words.verdicts import verdict_words
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.shop import shop_environment, ticking_clock

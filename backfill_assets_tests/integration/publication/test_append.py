@@ -15,12 +15,12 @@ from backfill_assets.planning.errors import AlreadyAccepted
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.publish_mode import REPLACE
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.errors import OnlyAdds
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.restatements.errors import OnlyPart
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledger_book import (

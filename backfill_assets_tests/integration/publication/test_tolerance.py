@@ -19,6 +19,7 @@ from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.next_steps import DECIDE
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.report.alternatives import Instead
@@ -27,7 +28,7 @@ from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.screens.staleness import stale_page
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.words.plans import alternative_words
-from backfill_assets.staleness.ranges import Cause, Staleness
+from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import recent_sales, sales_monthly

@@ -18,12 +18,12 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.main import app
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.planned import set_plan_document
 from backfill_assets.restatements.errors import why_left_out
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.edited import edit

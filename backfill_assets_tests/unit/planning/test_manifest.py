@@ -28,9 +28,10 @@ from backfill_assets.planning.manifest_parts import (
     RunCause,
     semantics_of,
 )
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY
 from backfill_assets.planning.publish_mode import append, merge
+from backfill_assets.planning.reasons import Cause, Reason
 
 FIRST = date(2006, 7, 1)
 
@@ -105,6 +106,18 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"versions": {}},
         {"supersedes": ()},
         {"columns": (ColumnChange(column="risk", was=None, becomes="string"),)},
+        {"changed": (Reason(cause=Cause.VERSION_CHANGED, was="orders 1.0.0", now="orders 2.0.0"),)},
+        {
+            "changed": (
+                Reason(
+                    cause=Cause.INPUT_CHANGED,
+                    name="bronze.orders",
+                    days=(DayRange.inclusive(FIRST, FIRST),),
+                    run_id="orders-1",
+                ),
+            )
+        },
+        {"changed": (Reason(cause=Cause.REFERENCE_KEPT, name="tax", semantics=ReferenceSemantics.CORRECTED),)},
         {"policy": SOURCE_POLICY},
         {"chunks": (1, 1)},
         {"member_of": "set.months"},

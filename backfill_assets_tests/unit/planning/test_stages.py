@@ -16,6 +16,7 @@ from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.proof import ProofTerms
+from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.planning.request import AskedLimits, Plan
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.planning.sets import SetManifest, SetMember
@@ -145,10 +146,23 @@ def test_the_text_of_a_plan_and_of_a_set_shows_columns_that_change_and_no_others
     found = plan()
     wider = replace(found, manifest=replace(found.manifest, columns=(risk,)))
     assert "columns       adds risk (string)" in shown(wider)
-    document = set_plan_document(set_of(wider))
-    assert isinstance(document, SetPlan)
-    assert f"{found.manifest.table}: adds risk (string)" in text_of(set_plan_page(document))
+    assert f"{found.manifest.table}: adds risk (string)" in text_of(set_plan_page(document_of(wider)))
     assert "columns  " not in shown(found)
+
+
+def test_the_text_of_a_plan_and_of_a_set_shows_what_has_changed_since_the_accepted_rows() -> None:
+    found, said = plan(), "bronze.events changed: 2024-06-10..2024-06-16, 7 days"
+    reason = Reason(cause=Cause.INPUT_CHANGED, name="bronze.events", days=(WEEK,))
+    restating = replace(found, manifest=replace(found.manifest, changed=(reason,)))
+    assert f"inputs changed  {said}" in shown(restating)
+    assert f"{found.manifest.table}: {said}" in text_of(set_plan_page(document_of(restating)))
+    assert "inputs changed" not in shown(found)
+
+
+def document_of(planned: Plan) -> SetPlan:
+    document = set_plan_document(set_of(planned))
+    assert isinstance(document, SetPlan)
+    return document
 
 
 def set_of(planned: Plan) -> PlannedSet:

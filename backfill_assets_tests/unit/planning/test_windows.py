@@ -24,12 +24,12 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlannedInput, configuration_of, require_inputs
 from backfill_assets.planning.stages import computing
 from backfill_assets.planning.state import Claim
 from backfill_assets.planning.windows import Months, Window, parse_window
 from backfill_assets.staleness.decide import Present, find_stale
-from backfill_assets.staleness.ranges import Cause
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.graph_examples import SPAN, WINDOWS, every_partition, inputs_of
 from backfill_assets_tests.unit.planning.test_estimates import Accepted, claim_of, plan_of

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import date
 
 import pytest
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.phases import Phases
+from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.page import Section
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import Act, do, read_first, step
@@ -85,6 +88,25 @@ def test_a_review_of_a_set_names_the_columns_of_each_table_once() -> None:
     assert review_of_set(of_set(SetState.PLANNED, report(), *each)).columns == (
         "silver.orders: adds risk (string); silver.orders: adds code (string)"
     )
+
+
+def computed_from(found: RunReport, *reasons: Reason) -> RunReport:
+    record = found.run.record
+    changed = replace(record, manifest=replace(record.manifest, changed=reasons))
+    return replace(found, run=replace(found.run, record=changed))
+
+
+def test_a_review_says_what_has_changed_since_the_accepted_rows_and_a_set_says_it_once_for_each_table() -> None:
+    days = [DayRange.inclusive(date(2024, 1, first), date(2024, 1, first + 1)) for first in (5, 7)]
+    reasons = [Reason(cause=Cause.INPUT_CHANGED, name="bronze.loans", days=(each,)) for each in days]
+    release = Reason(cause=Cause.VERSION_CHANGED, was="orders 1.0.0", now="orders 2.0.0")
+    phases = [computed_from(report(), release, each) for each in reasons]
+    computed = "computed by orders 1.0.0; now it is orders 2.0.0"
+    assert review_of(phases[0]).changed == f"{computed}; bronze.loans changed: 2024-01-05..2024-01-06, 2 days"
+    assert review_of_set(of_set(SetState.PLANNED, *phases, report())).changed == (
+        f"silver.orders: {computed}; bronze.loans changed: 2024-01-05..2024-01-08, 4 days"
+    )
+    assert (review_of(report()).changed, review_of_set(of_set(SetState.PLANNED, report())).changed) == ("", "")
 
 
 def test_each_phase_is_told_from_the_others_by_its_number() -> None:

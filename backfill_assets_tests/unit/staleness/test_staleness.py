@@ -12,10 +12,11 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
+from backfill_assets.planning.reasons import Cause, Reason, together
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.windows import Window
+from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.decide import Narrowed, Present, find_stale
-from backfill_assets.staleness.ranges import Cause, Reason
 
 AT = datetime(2026, 1, 15, 12, tzinfo=UTC)
 EVENTS = TableNode(name="bronze.events", grain=Grain.DAILY)
@@ -82,6 +83,27 @@ def test_an_input_that_was_never_accepted_equals_nothing_not_even_its_absence() 
     for present in (DIGESTS, left):
         (only,) = found(replace(PRESENT, digests={"bronze.events": present}), replace(BASIS, inputs=(read,)))
         assert only[:2] == (day(30), day(31))
+
+
+def test_an_input_day_that_another_run_computes_again_is_named_with_it_even_if_its_digest_is_the_same() -> None:
+    present = replace(PRESENT, staged={"bronze.events": {day(10): "events-2"}})
+    (only,) = found(present, replace(BASIS, inputs=(replace(BASIS.inputs[0], within=DIGESTS),)))
+    tenth = (DayRange.inclusive(day(10), day(10)),)
+    reason = Reason(cause=Cause.INPUT_CHANGED, name="bronze.events", days=tenth, run_id="events-2")
+    assert only == (day(9), day(16), (reason,))
+    assert stale_words("silver.weekly", reason) == (
+        "bronze.events is computed again by events-2 of the same set: 2024-03-10, 1 day"
+    )
+
+
+def test_reasons_of_several_ranges_are_one_with_the_days_of_all_and_any_day_is_more_than_some() -> None:
+    days = [DayRange.inclusive(day(first), day(first + 1)) for first in (1, 3, 9)]
+    changed = [Reason(cause=Cause.INPUT_CHANGED, name="bronze.events", days=(each,)) for each in days]
+    code = Reason(cause=Cause.CODE_CHANGED, name="weekly 1.0.0")
+    kept = DayRange.inclusive(day(1), day(4))
+    assert together([*changed, code, code]) == (code, replace(changed[0], days=(kept, days[2])))
+    some = Reason(cause=Cause.REFERENCE_CHANGED, name="calendar", days=(days[0],))
+    assert together([some, replace(some, days=None)]) == (replace(some, days=None),)
 
 
 def test_two_changed_days_make_one_range_where_their_days_meet_and_two_where_they_do_not() -> None:

@@ -1,0 +1,101 @@
+"""Reasons why accepted partitions are stale, or why a run can give other rows than theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+from typing import Any
+
+from backfill_assets.planning.manifest_parts import ReferenceSemantics
+from backfill_assets.planning.partitions import DayRange, Grain, compress
+
+
+class Cause(StrEnum):
+    """Why a partition is stale, the most pressing first."""
+
+    CODE_CHANGED = "CODE_CHANGED"
+    SESSION_CHANGED = "SESSION_CHANGED"
+    VERSION_CHANGED = "VERSION_CHANGED"
+    CONFIGURATION_CHANGED = "CONFIGURATION_CHANGED"
+    PILOTED = "PILOTED"
+    REFERENCE_CHANGED = "REFERENCE_CHANGED"
+    REFERENCE_KEPT = "REFERENCE_KEPT"
+    DIFFERENCE_ACCEPTED = "DIFFERENCE_ACCEPTED"
+    INPUT_CHANGED = "INPUT_CHANGED"
+    NEVER_BUILT = "NEVER_BUILT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason why a range of partitions is stale.
+
+    Attributes:
+        cause: What changed. CODE_CHANGED: the code, while the version is the same, an error to be confirmed;
+            SESSION_CHANGED: the Spark settings that a later release fixes; PILOTED: the last run computed only some of
+            the rows; REFERENCE_KEPT: a person chose the version of a reference; DIFFERENCE_ACCEPTED: an owner
+            left the rows as they are, although a run found others.
+        name: The input table, the reference, the version whose code changed, or the rows of a pilot; empty for the
+            other causes.
+        was: The version, digest or setting then.
+        now: The same now.
+        days: The input days that changed and that the range reads, or the days whose facts changed; None if the cause
+            has no days, or any day may be affected.
+        files: For a source table, the landed files that the range was built without.
+        semantics: Of a reference whose version was chosen: which truth it gives.
+        run_id: The run for which it was chosen, the pilot, the run whose difference was accepted, or the run of the
+            same set that computes the input days again.
+    """
+
+    cause: Cause
+    name: str = ""
+    was: str = ""
+    now: str = ""
+    days: tuple[DayRange, ...] | None = None
+    files: tuple[str, ...] = ()
+    semantics: ReferenceSemantics | None = None
+    run_id: str = ""
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> Reason:
+        """The reason that a document of plain values holds."""
+        days, semantics = document["days"], document["semantics"]
+        return Reason(
+            cause=Cause(document["cause"]),
+            name=document["name"],
+            was=document["was"],
+            now=document["now"],
+            days=None
+            if days is None
+            else tuple(DayRange(date.fromisoformat(each["start"]), date.fromisoformat(each["end"])) for each in days),
+            files=tuple(document["files"]),
+            semantics=None if semantics is None else ReferenceSemantics(semantics),
+            run_id=document["run_id"],
+        )
+
+
+_PRESSING = {cause: place for place, cause in enumerate(Cause)}
+
+
+def in_order(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """Reasons, the most pressing first."""
+    return tuple(sorted(reasons, key=lambda each: (_PRESSING[each.cause], each.name, each.was, each.run_id)))
+
+
+def together(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
+    """The reasons of several ranges of partitions, each once, with the days that it has in any of them."""
+    found: dict[Reason, list[tuple[DayRange, ...] | None]] = {}
+    for reason in reasons:
+        found.setdefault(replace(reason, days=None), []).append(reason.days)
+    return in_order(replace(reason, days=_all_days(some)) for reason, some in found.items())
+
+
+def _all_days(some: Iterable[tuple[DayRange, ...] | None]) -> tuple[DayRange, ...] | None:
+    """The days of all; None if any day may be affected."""
+    found: set[date] = set()
+    for ranges in some:
+        if ranges is None:
+            return None
+        found.update(day for days in ranges for day in days)
+    return compress(Grain.DAILY, found)
