@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.core.clock import Clock, system_clock
 from backfill_assets.core.crash_points import Reached, carry_on
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import give_access, open_spark, require_meaning
 from backfill_assets.domain import Domain, Reference
@@ -103,6 +104,27 @@ class Workspace:
     @cached_property
     def ledger(self) -> Ledger:
         return Ledger.open(self.settings.ledger_url, clock=self.clock)
+
+    def require_own_home(self) -> None:
+        """Refuses a home of another domain: all tables of this one would look empty.
+
+        Raises:
+            Refused: The newest run is of a domain with another name and no table of this one was ever published.
+        """
+        with self.ledger.read() as tx:
+            newest = next(iter(tx.runs.headers(limit=1)), None)
+            if newest is None or newest.table in self.domain.tables:
+                return
+            if not self.domain.tables.keys().isdisjoint(tx.versions.tables()):
+                return
+            owner = tx.runs.get(newest.run_id).manifest.domain
+        if owner == self.domain.name:
+            return
+        raise InvalidSetting(
+            setting="BACKFILL_DOMAIN",
+            why=f"is {self.settings.domain}, and the home {self.settings.home} belongs to the domain {owner}",
+            wanted=f"the module that declares {owner}, or BACKFILL_HOME to a home of {self.domain.name}",
+        )
 
     @cached_property
     def lake(self) -> Lake:

@@ -188,18 +188,13 @@ def follow(
     with answering(as_json) as console:
         from backfill_assets.application import follow as following
 
+        if reason and not cancel:
+            raise NotTogether(why="--reason goes with --cancel", leave="--reason", instead="add --cancel PUBLICATION")
+        why = given_reason(reason, by) if cancel else ""
         with opened(quiet=as_json) as session:
-            if reason and not cancel:
-                raise NotTogether(
-                    why="--reason goes with --cancel", leave="--reason", instead="add --cancel PUBLICATION"
-                )
             if cancel:
-                why = given_reason(reason, by)
-                answer(
-                    console,
-                    following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=why),
-                    as_json=as_json,
-                )
+                cancelled = following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=why)
+                answer(console, cancelled, as_json=as_json)
                 return
             document = following.follow_document(
                 following.follow(session.ws, session.acting(by or "follow", on="follow"))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -210,18 +208,6 @@ def _answer(error: BackfillError, *, as_json: bool) -> None:
         print_json(ErrorDocument(error=error))
     else:
         print_error(error)
-        if _has_unread_settings():
-            sys.stderr.write("note: the settings of .env in this folder are not read: set -a && . ./.env && set +a\n")
-
-
-def _has_unread_settings() -> bool:
-    """Whether the folder has an `.env` with settings of a project, of which the environment has none."""
-    try:
-        text = Path(".env").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return False
-    named = re.findall(r"^\s*(?:export\s+)?(BACKFILL_[A-Z_]+)\s*=", text, re.MULTILINE)
-    return bool(named) and not any(name in os.environ for name in named)
 
 
 def print_error(error: BackfillError) -> None:

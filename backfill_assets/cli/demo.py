@@ -115,8 +115,7 @@ def demo(
         if (named := os.environ.setdefault("BACKFILL_DOMAIN", source.domain)) != source.domain:
             why = f"is {named}, which is another domain than the demo's"
             raise InvalidSetting(setting="BACKFILL_DOMAIN", why=why, wanted=source.domain)
-        if not IS_CHECKOUT:
-            os.environ.setdefault("BACKFILL_HOME", str(Path.cwd() / "backfill_demo"))
+        os.environ.setdefault("BACKFILL_HOME", str(default_home() if IS_CHECKOUT else Path.cwd() / "backfill_demo"))
         port = place() if source is Source.KAFKA else 0
         with opened(begins=True) as session:
             prepare_home(session.ws, fresh=fresh)
@@ -249,15 +248,12 @@ def _carried_out(words: Sequence[str], *, as_json: bool) -> tuple[int, str]:
 
 
 def _typed(home: Path, source: Source) -> Iterator[str]:
-    """What to type to look around: what this shell lacks, and some commands."""
-    lacking = {
-        "PATH": "" if shutil.which("backfill") else f"{Path(sys.argv[0]).parent.absolute()}:$PATH",
-        "BACKFILL_HOME": "" if home == default_home() else str(home),
-        "BACKFILL_DOMAIN": "" if IS_CHECKOUT and source is Source.FILES else source.domain,
-    }
-    if any(lacking.values()):
-        yield f"  export {' '.join(f'{name}={value}' for name, value in lacking.items() if value)}"
+    """What to type to look around: what names this home to a shell, and some commands."""
+    named = {"BACKFILL_HOME": shlex.quote(str(home)), "BACKFILL_DOMAIN": source.domain}
+    if not shutil.which("backfill"):
+        named["PATH"] = f"{Path(sys.argv[0]).parent.absolute()}:$PATH"
+    yield f"  export {' '.join(f'{name}={value}' for name, value in named.items())}"
     yield f"  {words_of(do(Act.STATUS))}"
     yield f"  {words_of(do(Act.DESK))}    shows tables, runs and publications in a browser"
-    if IS_CHECKOUT and not lacking["BACKFILL_HOME"]:
+    if IS_CHECKOUT and home == default_home():
         yield "  make dev    shows the same in Dagster"

@@ -200,7 +200,8 @@ def doctor(as_json: Json = False) -> None:
         from backfill_assets.application import look
         from backfill_assets.cli.console import progress_listener
 
-        with opened(looks=True, begins=True) as session, progress_listener("this set-up", quiet=as_json) as listener:
+        examined = opened(looks=True, begins=True, examines=True)
+        with examined as session, progress_listener("this set-up", quiet=as_json) as listener:
             document = look.doctor(session.ws, listener)
         answer(console, document, as_json=as_json)
         if not document.is_sound:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.cli.answers import Json, answer, answering, app
+from backfill_assets.cli.session import settings_of_command
 
 
 @app.command()
@@ -12,9 +13,8 @@ def up(as_json: Json = False) -> None:
         from backfill_assets.application import spark_server
         from backfill_assets.cli.console import progress_listener
         from backfill_assets.core.clock import system_clock
-        from backfill_assets.core.settings import Settings
 
-        settings = Settings.from_environment()
+        settings = settings_of_command()
         with progress_listener("the Spark server", quiet=as_json or bool(settings.log)) as listener:
             document = spark_server.up(settings, clock=system_clock, listener=listener)
         answer(console, document, as_json=as_json)
@@ -25,6 +25,5 @@ def down(as_json: Json = False) -> None:
     """End the Spark server of the home; what still computes there stops, and is resumed by the same command."""
     with answering(as_json) as console:
         from backfill_assets.application import spark_server
-        from backfill_assets.core.settings import Settings
 
-        answer(console, spark_server.down(Settings.from_environment()), as_json=as_json)
+        answer(console, spark_server.down(settings_of_command()), as_json=as_json)

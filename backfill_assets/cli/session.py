@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
@@ -140,24 +142,53 @@ class Session:
         return named(self.ws, name)
 
 
+def settings_of_command() -> Settings:
+    """The environment's settings; a home or a domain that it does not name is named on standard error."""
+    from backfill_assets.core.settings import Settings
+
+    settings = Settings.from_environment()
+    used = {"BACKFILL_HOME": f"home {settings.home}"}
+    if settings.domain:
+        used["BACKFILL_DOMAIN"] = f"domain {settings.domain}"
+    unset = [name for name in used if not os.environ.get(name)]
+    if unset and not settings.log:
+        names, values = " and ".join(unset), " and the ".join(used[name] for name in unset)
+        unread = ". The settings of .env in this folder are not read: set -a && . ./.env && set +a"
+        said = f"note: {names} {'are' if unset[1:] else 'is'} not set, so this is the {visible(values)}"
+        sys.stderr.write(f"{said}{unread if _has_unread_settings() else ''}\n")
+    return settings
+
+
+def _has_unread_settings() -> bool:
+    """Whether the folder has an `.env` with settings of a project, of which the environment has none."""
+    try:
+        text = Path(".env").read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    named = re.findall(r"^\s*(?:export\s+)?(BACKFILL_[A-Z_]+)\s*=", text, re.MULTILINE)
+    return bool(named) and not any(name in os.environ for name in named)
+
+
 @contextmanager
-def opened(*, quiet: bool = True, looks: bool = False, begins: bool = False) -> Iterator[Session]:
+def opened(
+    *, quiet: bool = True, looks: bool = False, begins: bool = False, examines: bool = False
+) -> Iterator[Session]:
     """A session over the environment's settings, whose Spark writes its log to a file and not to the terminal.
 
     Args:
         quiet: Show no progress, for machines.
         looks: The command only looks, and needs none of the domain's conditions.
         begins: The command can be the first one in a home, which it then creates.
+        examines: The command looks for what is wrong with the home, whatever that is.
 
     Raises:
-        Refused: The home does not exist, and this command begins none.
+        Refused: The home does not exist, and this command begins none; or it is the home of another domain.
     """
     from backfill_assets.application.recorder import LazyRecorder
     from backfill_assets.cli.console import quiet_spark
-    from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
 
-    settings = Settings.from_environment()
+    settings = settings_of_command()
     with ExitStack() as stack:
         # Lines of JSON take the place of what a person reads: what collects them reads standard error as well.
         quiet = quiet or bool(settings.log)
@@ -168,6 +199,8 @@ def opened(*, quiet: bool = True, looks: bool = False, begins: bool = False) -> 
             settings.require_home()
         elif not quiet and not settings.home.exists():
             sys.stderr.write(f"a new home: {visible(str(settings.home))}\n")
+        if not examines and (not begins or settings.home.exists()):
+            ws.require_own_home()
         recorder = stack.enter_context(LazyRecorder(lambda: surroundings().recording(settings)))
         yield Session(ws=ws, recorder=recorder, quiet=quiet, _stack=stack)
 

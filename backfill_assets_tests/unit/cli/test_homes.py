@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from typer.testing import CliRunner, Result
 
 from backfill_assets.core.settings import Settings
 from backfill_assets.main import app
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.support.ledger_examples import a_manifest
 
 DOMAIN = "backfill_assets_tests.domains.example"
 
@@ -67,17 +70,64 @@ def test_a_ledger_that_is_a_database_of_its_own_has_new_homes_on_every_machine(t
     Settings.from_environment(elsewhere).require_home()
 
 
-@pytest.mark.parametrize(("line", "is_said"), [("BACKFILL_DOMAIN=my_shop", True), ("OTHER=x", False)])
-def test_settings_that_a_folder_has_and_nobody_has_read_are_named_after_a_refusal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, is_said: bool
-) -> None:
+@pytest.fixture
+def nothing_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a checkout, and no setting of this project in the environment."""
     for name in [name for name in os.environ if name.startswith("BACKFILL_")]:
         monkeypatch.delenv(name)
+    checkout = tmp_path / "checkout"
+    (checkout / "data").mkdir(parents=True)
+    monkeypatch.setattr("backfill_assets.core.settings.PROJECT_ROOT", checkout)
     monkeypatch.chdir(tmp_path)
-    (tmp_path / ".env").write_text(f"{line}\n")
-    asked = ["land", "orders", "orders.jsonl", "--by", "ana"]
-    refused = CliRunner().invoke(app, asked, env={"HOME": str(tmp_path)})
+    return checkout
+
+
+@pytest.mark.parametrize("words", [["status"], ["check"], ["audit"], ["history", "silver.open_cases"], ["down"]])
+def test_a_home_and_a_domain_that_nobody_named_are_named_beside_the_answer(nothing_set: Path, words: list[str]) -> None:
+    example = "backfill_assets.examples.enforcement_sla"
+    home = nothing_set / "data"
+    both = f"note: BACKFILL_HOME and BACKFILL_DOMAIN are not set, so this is the home {home} and the domain {example}\n"
+    answered = CliRunner().invoke(app, [*words, "--json"])
+    assert both in answered.stderr
+    json.loads(answered.stdout)
+    one = CliRunner().invoke(app, words, env={"BACKFILL_HOME": str(home)})
+    assert f"note: BACKFILL_DOMAIN is not set, so this is the domain {example}\n" in one.stderr
+    named = CliRunner().invoke(app, words, env={"BACKFILL_HOME": str(home), "BACKFILL_DOMAIN": example})
+    assert "note:" not in named.stderr
+
+
+def with_a_run(home: Path, *, table: str, domain: str) -> None:
+    """A home in which a run was planned."""
+    settings = Settings.from_environment({"BACKFILL_HOME": str(home), "BACKFILL_DOMAIN": DOMAIN})
+    ws = Workspace.open(settings)
+    with ws.ledger.write() as tx:
+        tx.runs.add(a_manifest("a-run", table=table, domain=domain), actor="ana")
+    ws.close()
+
+
+@pytest.mark.parametrize(
+    "words", [["status"], ["stale"], ["check"], ["audit"], ["follow"], ["land", "sales", "sales.csv", "--by", "ana"]]
+)
+def test_the_home_of_another_domain_is_refused_and_named(tmp_path: Path, words: list[str]) -> None:
+    with_a_run(tmp_path, table="silver.of_others", domain="cases")
+    refused = typed(tmp_path, *words)
+    said = " ".join(refused.stderr.split())
     assert refused.exit_code == 1
-    assert ("the settings of .env in this folder are not read" in refused.stderr) is is_said
-    given = CliRunner().invoke(app, asked, env={"HOME": str(tmp_path), "BACKFILL_DOMAIN": DOMAIN})
-    assert "the settings of .env" not in given.stderr
+    assert f"BACKFILL_DOMAIN is {DOMAIN}, and the home {tmp_path} belongs to the domain cases." in said
+    wanted = "the module that declares cases, or BACKFILL_HOME to a home of example"
+    assert f"next: set BACKFILL_DOMAIN to {wanted}" in said
+
+
+@pytest.mark.parametrize(("table", "domain"), [("gold.sales_monthly", "cases"), ("silver.renamed", "example")])
+def test_a_domain_that_has_renamed_itself_or_its_tables_keeps_its_home(tmp_path: Path, table: str, domain: str) -> None:
+    with_a_run(tmp_path, table=table, domain=domain)
+    assert typed(tmp_path, "status").exit_code == 0
+
+
+@pytest.mark.parametrize(("line", "is_said"), [("BACKFILL_DOMAIN=my_shop", True), ("OTHER=x", False)])
+def test_settings_that_a_folder_has_and_nobody_has_read_are_named(nothing_set: Path, line: str, is_said: bool) -> None:
+    Path(".env").write_text(f"{line}\n")
+    answered = CliRunner().invoke(app, ["status"])
+    assert ("The settings of .env in this folder are not read: set -a" in answered.stderr) is is_said
+    given = CliRunner().invoke(app, ["status"], env={"BACKFILL_DOMAIN": DOMAIN})
+    assert "The settings of .env" not in given.stderr
