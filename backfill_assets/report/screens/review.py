@@ -23,6 +23,7 @@ from backfill_assets.report.words.plans import (
     goes_back_words,
     left_behind_words,
     moved_on_words,
+    phase_words,
     references_described,
 )
 from backfill_assets.report.words.states import MEANING, meaning_of_set
@@ -360,6 +361,12 @@ def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
     if any(each.is_blocked for each in report.reports):
         return "It cannot be published: a blocking gate failed; cancel it, and plan it again when the cause is fixed."
     follow = f" Then the dependents follow: {'; '.join(outside)}." if outside else ""
+    manifest = found.record.manifest
+    if manifest.phases:
+        return (
+            f"{manifest.because}: they are published {phase_words(manifest.phases)}. "
+            f"A rollback of the set undoes all of them.{follow}"
+        )
     if len(report.reports) == 1:
         return f"Its run is published: {order}. A rollback of the set undoes it.{follow}"
     return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from backfill_assets.core.errors import Problem
 from backfill_assets.ledger.records import ApprovalGrounds
-from backfill_assets.ledger.states import ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.report.advice import next_step_of
@@ -57,7 +57,7 @@ _NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.CAN
 EVER_VISIBLE = (RunState.PUBLISHED, RunState.SUPERSEDED)
 """Runs whose rows readers see, or saw until a later publication replaced them."""
 
-_PASSED = (RunState.PASSED, RunState.PUBLISHING, *EVER_VISIBLE, RunState.VERIFIED)
+_PASSED = (RunState.PASSED, RunState.PUBLISHING, *EVER_PUBLISHED, RunState.VERIFIED)
 _NOT_NEEDED = "not needed: nothing changes"
 _NOT_AGREED = "DRAFT: no other person has agreed yet"
 _MOST_FILES = 40
@@ -195,12 +195,14 @@ def _approval_of_set(found: SetDocument) -> str:
 
 
 def progress_words(found: SetDocument) -> str:
-    """How many runs of a set are staged, have passed and are published."""
+    """How many runs of a set are staged, have passed, are published, and were rolled back."""
     states = found.states
     staged = sum(each not in _NOT_STAGED for each in states)
     passed = sum(each in _PASSED for each in states)
     published = sum(each in EVER_VISIBLE for each in states)
-    return f"{count_of(len(states), 'run')}: {staged} staged, {passed} passed, {published} published"
+    undone = states.count(RunState.ROLLED_BACK)
+    back = f", {undone} rolled back" if undone else ""
+    return f"{count_of(len(states), 'run')}: {staged} staged, {passed} passed, {published} published{back}"
 
 
 def set_summary_page(found: SetDocument) -> Page:

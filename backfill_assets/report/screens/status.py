@@ -95,13 +95,14 @@ def _sets(sets: Sequence[SetDocument]) -> Table:
         (
             set_ref(each.record.set_id, each.record.manifest.name),
             each.record.manifest.because,
+            each.record.manifest.reason,
             state_of(each.record.state),
             approval(each),
             f"{sum(of.run.record.state in EVER_VISIBLE for of in each.runs):,} of {len(each.runs):,}",
         )
         for each in sets
     ]
-    return table(["set", "because", "state", "approval", "published"], rows, whole=["set", "state"])
+    return table(["set", "because", "reason", "state", "approval", "published"], rows, whole=["set", "state"])
 
 
 def _next(status: StatusDocument) -> Iterable[NextStep]:

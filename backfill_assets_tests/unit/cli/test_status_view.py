@@ -99,8 +99,9 @@ def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
             "DRAFT",
         ]
     (line,) = (line for line in shown if line.startswith("set."))
-    for word in ("(carnival)", "bronze.case_events:2025-03-10..2025-03-10", "PLANNED", "APPROVED", "0 of 0"):
+    for word in ("(carnival)", "bronze.case_events:2025-03-10..2025-03-10", "a late event", "PLANNED", "APPROVED"):
         assert word in line
+    assert line.endswith("0 of 0")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import Act, do, read_first, step
 from backfill_assets.report.screens.review import review_of, review_of_set
 from backfill_assets.report.screens.run_report import set_page
+from backfill_assets.report.screens.runs import progress_words
 from backfill_assets.report.set_report import SetReport, totals_by_table
+from backfill_assets.report.sets import SetMember
 from backfill_assets.report.words.states import MEANING, meaning_of_set
 from backfill_assets_tests.support.report_examples import report, restatement, summary
 
@@ -112,7 +114,9 @@ def test_a_review_says_what_has_changed_since_the_accepted_rows_and_a_set_says_i
 def test_each_phase_is_told_from_the_others_by_its_number() -> None:
     found = of_set(SetState.PLANNED, report(), report(2))
     record = found.set.record
-    phased = replace(record, manifest=replace(record.manifest, phases=Phases()))
+    because = "silver.orders:2025-03-01..2025-03-03 in 2 phases"
+    manifest = replace(record.manifest, phases=Phases(hold_s=7200, each=True), because=because)
+    phased = replace(record, manifest=manifest)
     in_phases = replace(found, set=replace(found.set, record=phased))
     assert [found.title_of(each) for each in found.reports] == ["silver.orders"] * 2
     assert [in_phases.title_of(each) for each in in_phases.reports] == [
@@ -120,6 +124,10 @@ def test_each_phase_is_told_from_the_others_by_its_number() -> None:
         "silver.orders, phase 2 of 2",
     ]
     assert "silver.orders, phase 2 of 2: " in review_of_set(in_phases).is_it_right
+    held = "one after the other, each 2 hours after the one before it; approved one by one"
+    assert review_of_set(in_phases).on_yes.startswith(
+        f"{because}: they are published {held}. A rollback of the set undoes all of them."
+    )
 
 
 def test_a_table_without_accepted_rows_has_no_share() -> None:
@@ -137,6 +145,17 @@ def test_the_rows_of_each_run_stand_once_on_the_page_of_a_set_and_an_approval_is
     assert str(read_first(approve)) == "report set.1, and then approve set.1 by=ANOTHER_PERSON"
     again = step("to publish the same rows again: ", approve)
     assert read_first(again) == again and read_first(None) is None
+
+
+def test_after_a_rollback_a_set_still_says_what_had_passed() -> None:
+    runs = [summary(state) for state in (RunState.ROLLED_BACK, RunState.ROLLED_BACK, RunState.PUBLISHED)]
+    members = tuple(
+        SetMember(run=run, changed_partitions=None, verified_partitions=None, outdated=None) for run in runs
+    )
+    found = replace(restatement(SetState.ROLLING_BACK), runs=members)
+    assert progress_words(found) == "3 runs: 3 staged, 3 passed, 1 published, 2 rolled back"
+    published = replace(found, runs=members[2:])
+    assert progress_words(published) == "1 run: 1 staged, 1 passed, 1 published"
 
 
 @pytest.mark.parametrize(
