@@ -246,9 +246,6 @@ def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
         called_transform(table, table.release(None), frames, ctx)
     except BackfillError as error:
         return error.message.rstrip(".")
-    except (LookupError, AttributeError, TypeError, ValueError) as error:
-        named = f"the transform {table.transform} {table.version} of {table.name}"
-        return f"{named} failed: {type(error).__name__}: {error}".splitlines()[0].rstrip(".")
     return None
 
 

@@ -18,6 +18,8 @@ from backfill_assets.candidates.errors import LostWhenStopped, SparkStopped
 from backfill_assets.core.errors import BackfillError, TakenOver
 from backfill_assets.core.lease import LeaseTerms, renewed
 from backfill_assets.core.spark_causes import recorded_reason, spark_reason
+from backfill_assets.domain.errors import CodeBroken
+from backfill_assets.ledger.events import BY_CODE
 from backfill_assets.ledger.states import RunState
 from backfill_assets.workspace import Workspace
 
@@ -83,6 +85,13 @@ def _fail(ws: Workspace, work: LeasedRun, error: BackfillError) -> None:
     attempt = work.lease.attempt
     try:
         with ws.ledger.write() as tx:
-            tx.runs.move(work.run_id, RunState.FAILED, actor=work.actor, attempt=attempt, note=error.recorded)
+            tx.runs.move(
+                work.run_id,
+                RunState.FAILED,
+                actor=work.actor,
+                attempt=attempt,
+                note=error.recorded,
+                payload={BY_CODE: True} if isinstance(error, CodeBroken) else {},
+            )
     except TakenOver as taken:
         raise LostWhenStopped(run_id=work.run_id, cause=taken, stopped=error.message) from error

@@ -245,8 +245,20 @@ def seconds_of_gates(recorded: EventRecord) -> Mapping[str, float]:
     return {stage: took_ms / 1000 for stage, took_ms in recorded.payload.get(TOOK_MS, {}).items()}
 
 
+BY_CODE = "by_code"
+"""What the event of a run that failed has where the code of its table did: to run it again would fail again."""
+
+
 class EventReads(Queries):
     """The event chain."""
+
+    def failed_by_code(self, run_id: str) -> bool:
+        """Whether the code of its table stopped a run the last time that it moved.
+
+        Cost: the events of the run that moved it.
+        """
+        moved = list(self.entries(entity_id=run_id, actions=["moved"]))
+        return bool(moved) and BY_CODE in moved[-1].payload
 
     def entries(
         self, *, after: int = 0, entity_id: str | None = None, actions: Collection[str] | None = None

@@ -51,6 +51,8 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
         return step(why, do(Act.CANCEL, named, by=NAME, reason=WHY))
     match run.state:
+        case RunState.FAILED if tx.events.failed_by_code(run.run_id):
+            return _fix_and_plan_again(run)
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING if run.lease is None:
@@ -101,9 +103,10 @@ def next_step_of_set(
     if phases:
         due = next_phase(members)
         members = [due] if due else []
-    blocked = [member for member in members if member.state is RunState.BLOCKED]
-    if blocked:
-        return _fix_and_plan_again(blocked[0])
+    for member in members:
+        by_code = member.state is RunState.FAILED and tx.events.failed_by_code(member.run_id)
+        if by_code or member.state is RunState.BLOCKED:
+            return _fix_and_plan_again(member)
     if gone := next((each for each in members if each.state in _NOT_BUILT and not is_declared(ws, each)), None):
         why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is not declared any more: "
         return step(why, do(Act.CANCEL, set_id, by=NAME, reason=WHY))
@@ -214,7 +217,7 @@ def _is_covered_since(tx: ReadTransaction, run: RunRecord) -> bool:
     return not left
 
 
-def _fix_and_plan_again(blocked: RunRecord) -> NextStep:
-    named = blocked.manifest.member_of or blocked.run_id
+def _fix_and_plan_again(stopped: RunRecord) -> NextStep:
+    named = stopped.manifest.member_of or stopped.run_id
     give_up = do(Act.CANCEL, named, by=NAME, reason=WHY)
-    return step(do(Act.REPORT, blocked.run_id), "; then fix the cause and plan again, or give it up: ", give_up)
+    return step(do(Act.REPORT, stopped.run_id), "; then fix the cause and plan again, or give it up: ", give_up)

@@ -14,22 +14,27 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from traceback import walk_tb
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from backfill_assets.core.columns import differing_columns
-from backfill_assets.core.errors import ContractBroken
+from backfill_assets.core.errors import BackfillError, ContractBroken, is_full_disk
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.core.spark_causes import recorded_reason, spark_reason
+from backfill_assets.core.wording import visible
 from backfill_assets.domain import DerivedTable, Release, Table, TransformContext
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.transforms.schemas import stored_schema
+
+_MOST_CHARACTERS = 200
 
 
 def apply_transform(
@@ -59,16 +64,38 @@ def called_transform(
     try:
         with without_actions(named, type(next(iter(inputs.values())))):
             frame = release.function(**inputs, ctx=ctx)
+        if not isinstance(frame, DataFrame):
+            raise CodeBroken(code=named, problem=f"returned {type(frame).__name__} where a DataFrame is declared")
         found = frame.schema
     except PySparkException as error:
         broken = CodeBroken(code=named, problem=f"failed: {spark_reason(error).removesuffix('.')}")
         raise broken.record_as(f"{named} failed: {recorded_reason(error)}") from error
+    except (BackfillError, Py4JError, ConnectionError, MemoryError):
+        raise
+    except Exception as error:  # of any kind: it is the author's code that raised it
+        if is_full_disk(error):
+            raise
+        raise CodeBroken(code=named, problem=f"failed: {_python_reason(error, release.function)}") from error
     # A transform can open another session, and Spark computes a frame by the settings of that session.
     for session in dict.fromkeys((ctx.spark, frame.sparkSession)):
         require_meaning(session, transform=named)
     if problem := columns_differ(found, table.returned):
         raise CodeBroken(code=named, problem=f"returned other columns than it declares: {problem}")
     return frame
+
+
+def _python_reason(error: Exception, function: Callable[..., Any]) -> str:
+    """Why a function of an author failed, in one line, with the last line of the author's package that was reached.
+
+    No row has been read when a transform fails, so that the ledger may keep the message.
+    """
+    said = f"{type(error).__name__}: {error}".splitlines()[0].strip().rstrip(":.")
+    package = function.__module__.partition(".")[0]
+    place = ""
+    for frame, line in walk_tb(error.__traceback__):
+        if frame.f_globals.get("__name__", "").partition(".")[0] == package:
+            place = f", in {frame.f_code.co_filename}, line {line}"
+    return f"{visible(said)[:_MOST_CHARACTERS]}{visible(place)}"
 
 
 def _within(column: Column, grain: Grain, ctx: TransformContext) -> Column:

@@ -27,7 +27,11 @@ from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.partition import partition_history
+from backfill_assets.report.runs import RunSummary, run_document
+from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
@@ -314,3 +318,79 @@ def test_a_replay_may_take_readers_back(shop: Shop) -> None:
     operations.approve(shop.ws, old, by="ben")
     shop.publish(old)
     assert shop.amounts()[FIFTH] == 40
+
+
+def no_such_shop(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    return sales.where(F.col("shop") == {"Rome": 1}["Turin"])
+
+
+def no_such_name(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    return no_such_function(sales)  # type: ignore[name-defined,no-any-return] # noqa: F821
+
+
+def nothing(sales: DataFrame, ctx: TransformContext) -> None:
+    sales.select("amount")
+
+
+def looked_up(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    return no_such_shop(sales, ctx)
+
+
+LINE_OF_SHOP = no_such_shop.__code__.co_firstlineno + 1
+
+
+@pytest.mark.parametrize(
+    ("function", "problem"),
+    [
+        (no_such_shop, f"failed: KeyError: 'Turin', in {__file__}, line {LINE_OF_SHOP}"),
+        (looked_up, f"failed: KeyError: 'Turin', in {__file__}, line {LINE_OF_SHOP}"),
+        (
+            no_such_name,
+            f"failed: NameError: name 'no_such_function' is not defined, in {__file__}, line "
+            f"{no_such_name.__code__.co_firstlineno + 1}",
+        ),
+        (nothing, "returned NoneType where a DataFrame is declared"),
+    ],
+)
+def test_an_error_of_python_in_a_transform_says_what_failed_in_which_line_and_that_it_is_planned_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, function: Callable[..., DataFrame], problem: str
+) -> None:
+    run_id = shop.planned(MIDDLE)
+    table = shop.ws.domain.derived_table(RECENT)
+    monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=function))
+    with pytest.raises(ContractBroken) as refusal:
+        operations.stage(shop.ws, run_id, actor="ana")
+    assert refusal.value.message == f"the transform recent-sales 1.0.0 of {RECENT} {problem}."
+    assert advised(refusal.value) == "correct it in the domain, and plan again"
+    run = run_document(shop.ws, run_id)
+    assert (run.record.state, run.record.note) == (RunState.FAILED, refusal.value.message)
+    assert following(run) == (
+        f"backfill report {run_id}; then fix the cause and plan again, or give it up: "
+        f"backfill cancel {run_id} --by NAME --reason WHY"
+    )
+
+
+def test_a_set_with_a_run_that_its_own_code_stopped_is_not_run_again_and_one_without_is(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = operations.plan_set(
+        shop.ws, SetRequest(reason="why not", by="ana", table=RECENT, days=MIDDLE, with_dependents=True)
+    )
+    assert isinstance(planned, PlannedSet)
+    table, set_id = shop.ws.domain.derived_table(RECENT), planned.manifest.set_id
+    (run_id, *_) = [each.run_id for each in planned.manifest.members]
+    for error, said in ((ConnectionError, f"backfill run {set_id}"), (ValueError, f"backfill report {run_id}; then ")):
+
+        def failing(sales: DataFrame, ctx: TransformContext, error: type[Exception] = error) -> DataFrame:
+            raise error("no more")
+
+        monkeypatch.setattr(type(table), "release", lambda self, version, f=failing: Release(version="1", function=f))
+        with pytest.raises((ConnectionError, ContractBroken), match="no more"):
+            operations.stage(shop.ws, run_id, actor="ana")
+        assert following(set_document(shop.ws, set_id)).startswith(said)
+        assert following(run_document(shop.ws, run_id)).startswith(said)
+
+
+def following(found: RunSummary | SetDocument) -> str:
+    assert found.next_step is not None
+    return words_of(found.next_step)
