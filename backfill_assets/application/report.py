@@ -33,7 +33,8 @@ class WrittenReport:
 def report_page(ws: Workspace, name: str) -> Page:
     """The report of a run or a set as a page."""
     found = subject_of(ws, name).report()
-    return set_page(found) if isinstance(found, SetReport) else run_page(found)
+    now = ws.clock()
+    return set_page(found, now) if isinstance(found, SetReport) else run_page(found, now)
 
 
 def report_html(ws: Workspace, name: str) -> str:

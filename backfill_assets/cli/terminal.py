@@ -80,7 +80,7 @@ def view(page: Page) -> RenderableType:
     What a section far above says to do next is said again at the end, where a reader of a terminal looks.
     """
     above = (block for block in page.blocks[:-1] if isinstance(block, Section) and not block.folded)
-    again = [each for block in above for each in block.blocks if isinstance(each, Steps)]
+    again = [Steps(steps=each.steps) for block in above for each in block.blocks if isinstance(each, Steps)]
     parts = [part for found in _printed([*page.blocks, *again]) for part in (found, "")]
     return Group(*parts[:-1])
 
@@ -107,8 +107,10 @@ def _printed(blocks: Iterable[Block]) -> Iterator[RenderableType]:
                 yield _note(block)
             case Items():
                 yield Group(*_items(block))
-            case Steps(steps=steps):
-                yield Group(*(_Line(each, before=Text("next: ", style="dim")) for each in steps))
+            case Steps(steps=steps, otherwise=otherwise):
+                lines = [_Line(each, before=Text("next: ", style="dim")) for each in steps]
+                lines += [_Line(otherwise, before=Text("or no: ", style="dim"))] if otherwise else []
+                yield Group(*lines)
             case Chart():
                 pass
             case Section():

@@ -13,10 +13,9 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from backfill_assets.core.wording import visible
-from backfill_assets.report.html import Html, policy, source
+from backfill_assets.report.html import Html, browser_title, policy, source
 from backfill_assets.report.page import Page, Place, Ref
 from backfill_assets.report.screens.desk import query
-from backfill_assets.report.values import text_of
 
 HEADERS = {
     # Links and forms of the desk itself are all that a page can follow: a value that was not escaped could do nothing.
@@ -129,15 +128,15 @@ def shown(
         '<form method="get" action="/search" role="search"><input name="q" type="search" aria-label="Search" required '
         'placeholder="a run, a set, a publication, a table, a person, a reason" autocomplete="off">'
         "<button>Search</button></form></header>\n"
-        '<main id="content" tabindex="-1">\n<h1>{heading}</h1>\n{asked}\n{body}\n</main>\n'
+        '<main id="content" tabindex="-1">\n{heading}\n{asked}\n{body}\n</main>\n'
         "<script>{script}</script>\n</body>\n</html>\n"
     )
     text = shape.format(
         again=again,
-        title=text_of(page.title),
+        title=browser_title(page),
         style=source("page.css"),
         links=Markup("\n").join(links),
-        heading=html.value(page.title),
+        heading=html.heading(page),
         asked=asked,
         body=html.blocks(page.blocks),
         script=source("page.js"),

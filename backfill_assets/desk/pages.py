@@ -110,7 +110,7 @@ class Pages:
         name = request.path_params["name"]
         found = report_page(self.ws, name)
         events = screens.happened(name, look.events(self.ws, name))
-        return shown(page(found.title, *found.blocks, *events))
+        return shown(page(found.title, *found.blocks, *events, below=found.below))
 
     def report(self, request: Request) -> Response:
         """The report of a run or a set as its reviewer reads it, which brings a content security policy of its own."""

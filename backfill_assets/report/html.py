@@ -74,6 +74,11 @@ class Html:
         """
         return Markup("\n").join(self._block(block, level) for block in blocks)
 
+    def heading(self, page: Page) -> Markup:
+        """The title of a page, and the line below it."""
+        below = Markup('\n<p class="soft">{}</p>').format(self.value(page.below)) if page.below else ""
+        return Markup("<h1>{}</h1>{}").format(self.value(page.title), below)
+
     def value(self, value: Value) -> Markup:
         match value:
             case Ref():
@@ -116,9 +121,8 @@ class Html:
                 )
             case Items(items=items, numbered=numbered):
                 return self._items(items, "ol" if numbered else "ul")
-            case Steps(steps=steps):
-                shown = (Markup('<p><span class="soft">Next:</span> {}</p>').format(self.value(each)) for each in steps)
-                return Markup("\n").join(shown)
+            case Steps():
+                return self._steps(block)
             case Chart():
                 marks = (
                     Markup('<span class="{}">{}</span>').format(style, self.value(means))
@@ -129,6 +133,15 @@ class Html:
             case Section():
                 return self._section(block, level)
         assert_never(block)
+
+    def _steps(self, block: Steps) -> Markup:
+        """Each request on its own lines; a decision with its yes and its no beside each other."""
+        names = ["Next:" if block.otherwise is None else "Yes:"] * len(block.steps)
+        named = zip([*names, "No:"], [*block.steps, *([block.otherwise] if block.otherwise else [])], strict=False)
+        shown = (
+            Markup('<p><span class="soft">{}</span> {}</p>').format(name, self.value(each)) for name, each in named
+        )
+        return Markup('<div class="steps">{}</div>').format(Markup("\n").join(shown))
 
     def _section(self, section: Section, level: int) -> Markup:
         if section.folded:
@@ -194,7 +207,7 @@ def _sorted_by(value: Value) -> Markup:
 def html_file(page: Page) -> str:
     """A page as one self-contained HTML file, whose tables can be sorted."""
     html = Html()
-    body = Markup("<h1>{}</h1>\n{}\n{}").format(html.value(page.title), _contents(html, page), _parts(html, page))
+    body = Markup("{}\n{}\n{}").format(html.heading(page), _contents(html, page), _parts(html, page))
     shape = Markup(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -204,12 +217,17 @@ def html_file(page: Page) -> str:
     )
     return shape.format(
         policy=policy(),
-        title=text_of(page.title),
+        title=browser_title(page),
         style=source("page.css"),
         body=body,
         terms=_terms(body),
         script=source("page.js"),
     )
+
+
+def browser_title(page: Page) -> str:
+    """What a tab, a bookmark and a printed sheet are called."""
+    return " \u00b7 ".join(filter(None, map(text_of, (page.title, page.below))))
 
 
 def _parts(html: Html, page: Page) -> Markup:

@@ -31,8 +31,9 @@ def _written(blocks: Iterable[Block]) -> Iterator[str]:
                 yield "\n".join([strong, *([""] if block.items else []), *_lines(block.items)])
             case Items():
                 yield "\n".join(_items(block))
-            case Steps(steps=steps):
-                yield "\n\n".join(f"Next: {_plain(each)}" for each in steps)
+            case Steps(steps=steps, otherwise=otherwise):
+                lines = [f"Next: {_plain(each)}" for each in steps]
+                yield "\n\n".join([*lines, *([f"Or no: {_plain(otherwise)}"] if otherwise else [])])
             case Chart():
                 pass
             case Section():

@@ -209,9 +209,14 @@ class Items:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Steps:
-    """What a reader can do next, request by request."""
+    """What a reader can do next, request by request.
+
+    Attributes:
+        otherwise: What declines it instead, where that is a decision; HTML shows both beside each other.
+    """
 
     steps: tuple[NextStep | Invocation, ...]
+    otherwise: Invocation | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,10 +258,12 @@ class Page:
 
     Attributes:
         blocks: From top to bottom.
+        below: A line below the title: the id of what it shows, and as of when.
     """
 
     title: Value
     blocks: tuple[Block, ...]
+    below: Value = None
 
 
 def facts(*pairs: tuple[str, Value]) -> Facts:
@@ -315,9 +322,9 @@ def present(blocks: Iterable[Block | None]) -> tuple[Block, ...]:
     return tuple(each for each in blocks if each is not None and not _says_nothing(each))
 
 
-def page(title: Value, *blocks: Block | None) -> Page:
+def page(title: Value, *blocks: Block | None, below: Value = None) -> Page:
     """A page of the blocks that say something."""
-    return Page(title=title, blocks=present(blocks))
+    return Page(title=title, blocks=present(blocks), below=below)
 
 
 def _says_nothing(block: Block) -> bool:

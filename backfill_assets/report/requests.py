@@ -147,6 +147,19 @@ def read_first(following: NextStep | None) -> NextStep | None:
             return following
 
 
+def decline(named: str, following: NextStep) -> Invocation | None:
+    """The cancellation of what waits for an approval or for its publication; None where neither is next.
+
+    Args:
+        named: The run, or the set that it belongs to.
+    """
+    match following:
+        case NextStep(parts=(*_, Invocation(act=Act.APPROVE | Act.PUBLISH))):
+            return do(Act.CANCEL, named, by=NAME, reason=WHY)
+        case _:
+            return None
+
+
 def undo(named: str) -> Invocation:
     """The rollback of a run or of a set."""
     return do(Act.ROLLBACK, named, by=NAME, reason=WHY)

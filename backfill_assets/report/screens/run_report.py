@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.findings import SampledRow
-from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.report.alternatives import together
@@ -44,11 +45,13 @@ from backfill_assets.report.page import (
     present,
     run_ref,
     section,
+    set_ref,
     table,
     words,
 )
 from backfill_assets.report.report import Level, RunReport
-from backfill_assets.report.requests import NextStep, step
+from backfill_assets.report.requests import decline, step
+from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.figures import (
     MOST_COLUMNS,
     columns_figure,
@@ -67,13 +70,17 @@ from backfill_assets.report.screens.review import (
 )
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
-from backfill_assets.report.values import cost_words, mebibytes, number_text
+from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.values import cost_words, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
 _MOST_PARTITIONS = 400
 """More partitions than these are shown month by month, and those that move most one by one."""
+
+_MOST_NAMED = 3
+"""How many runs of a set its title names."""
 
 _MOST_MOVED = 40
 _MOST_ROWS = 24
@@ -83,22 +90,42 @@ _LEAST_SHARE, _MOST_SHARE = Decimal("0.0005"), Decimal(10_000)
 _COUNTS = ("accepted rows", "new rows", "changed", "added", "removed", "unchanged")
 
 
-def run_page(report: RunReport) -> Page:
-    """The report of a run as its reviewer and an auditor read it."""
+def run_page(report: RunReport, now: datetime | None = None) -> Page:
+    """The report of a run as its reviewer and an auditor read it.
+
+    Args:
+        now: When it is written; None for a page that does not say so.
+    """
     return page(
-        words("Run ", run_ref(report.run.record.run_id)),
-        *_review(review_of(report), report.level, None if changes_nothing(report) else report.run.next_step),
+        _named(report),
+        *_review(review_of(report), report.level, None if changes_nothing(report) else _decision(report.run)),
         *_details(report),
         section(
             "About this run",
             run_facts(report.run, policy=policy_words(report.run.manifest.policy), grounds=report.approved_for),
         ),
+        below=words("Run ", run_ref(report.run.record.run_id), *_written(now)),
     )
 
 
-def set_page(report: SetReport) -> Page:
-    """The report of a set: its totals by table first, then the report of each of its runs."""
+def _named(report: RunReport) -> str:
+    """What a run changes: its table, its partitions, and the release that computes them."""
+    run = report.run
+    return f"{run.record.table} {text_of(partitions_of(run))}, release {run.manifest.transform_version}"
+
+
+def _written(now: datetime | None) -> Sequence[Value]:
+    return (", written on ", now) if now else ()
+
+
+def set_page(report: SetReport, now: datetime | None = None) -> Page:
+    """The report of a set: its totals by table first, then the report of each of its runs.
+
+    Args:
+        now: When it is written; None for a page that does not say so.
+    """
     found = report.set
+    named, more = list(map(_named, report.reports[:_MOST_NAMED])), len(report.reports) - _MOST_NAMED
     reviewed = [(each, review_of(each)) for each in report.reports]
     runs: list[Sequence[Value]] = [
         [
@@ -112,8 +139,8 @@ def set_page(report: SetReport) -> Page:
     ]
     heads = ["run", "table", "partitions", "state", "verdict"]
     return page(
-        words("Set ", found.record.manifest.name),
-        *_review(review_of_set(report), report.level, None if all_change_nothing(report) else found.next_step),
+        "; ".join([*named, *([f"and {count_of(more, 'run')} more"] if more > 0 else [])]),
+        *_review(review_of_set(report), report.level, None if all_change_nothing(report) else _decision(found)),
         *(each for of_run in report.reports for each in _borders(of_run)),
         section("Totals by table", _totals_by_table(report)),
         *(
@@ -129,6 +156,7 @@ def set_page(report: SetReport) -> Page:
             section(f"{report.title_of(each)}: {review.what_changes}", *_of_one_run(each, review), folded=True)
             for each, review in reviewed
         ),
+        below=words("Set ", set_ref(found.record.set_id, found.record.manifest.name), *_written(now)),
     )
 
 
@@ -138,10 +166,23 @@ def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
     return present([*_review(review, report.level, None), *_details(rest)])
 
 
-def _review(review: Review, level: Level, following: NextStep | None) -> Iterable[Block | None]:
+def _decision(found: RunSummary | SetDocument) -> Steps | None:
+    """What moves a run or a set on and, where that is a yes, what is typed for a no."""
+    if found.next_step is None:
+        return None
+    match found:
+        case RunSummary():
+            named = found.manifest.member_of or found.record.run_id
+        case SetDocument():
+            named = found.record.set_id
+    is_undone = found.record.state in (RunState.ROLLED_BACK, SetState.ROLLED_BACK)
+    return Steps(steps=(found.next_step,), otherwise=None if is_undone else decline(named, found.next_step))
+
+
+def _review(review: Review, level: Level, decision: Steps | None) -> Iterable[Block | None]:
     """The verdict, and the answers to a reviewer's questions."""
     note = Note(text=review.headline, tone=_TONES[level], items=review.warnings)
-    yield section("Verdict", note, Steps(steps=(following,)) if following else None)
+    yield section("Verdict", note, decision)
     yield facts(
         ("What changes?", review.what_changes),
         ("Columns", review.columns),

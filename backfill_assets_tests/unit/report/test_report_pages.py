@@ -19,7 +19,7 @@ from backfill_assets.cli.terminal import show
 from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult, SampledRow
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
-from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
+from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
@@ -40,12 +40,14 @@ from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.reach import DependentMoves
 from backfill_assets.report.releases import CODE, BroughtAlong
 from backfill_assets.report.report import Level, RunReport, level_of
+from backfill_assets.report.requests import NAME, WHY, Act, decline, do, step, undo
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
-from backfill_assets.report.screens.run_report import change_in_words, run_page, sample_table
+from backfill_assets.report.screens.run_report import change_in_words, run_page, sample_table, set_page
 from backfill_assets.report.screens.runs import run_summary_page
+from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.desk_reader import with_dates
@@ -53,6 +55,7 @@ from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import (
     FIRST,
     HOSTILE,
+    NOON,
     an_act,
     cell,
     days,
@@ -60,6 +63,7 @@ from backfill_assets_tests.support.report_examples import (
     moves,
     parts,
     report,
+    restatement,
     reviewed,
     summary,
 )
@@ -163,6 +167,47 @@ def test_the_contents_name_every_part_of_a_page_once() -> None:
     parts = re.findall(r'<section id="(part-\d+)">', text)
     assert parts == re.findall(r'<a href="#(part-\d+)">', text)
     assert len(set(parts)) == len(parts) > 8
+
+
+def test_a_page_is_named_by_its_table_partitions_and_release_then_by_its_run_and_says_when_it_was_written() -> None:
+    named = "silver.orders 2006-07-01..2006-07-03, 3 days, release 2.0.0"
+    below = "Run bf-1, written on 2026-01-03 12:00:00 UTC"
+    written = html_file(run_page(report(), NOON))
+    assert f"<title>{named} \u00b7 {below}</title>" in written
+    assert f"{named} {below.replace(',', ' ,')}" in Page(written.partition("</head>")[2]).text
+    assert "written on" not in html_file(run_page(report()))
+
+
+def test_the_page_of_a_set_is_named_by_its_first_runs() -> None:
+    found = SetReport(
+        set=restatement(SetState.PLANNED), level=Level.GOOD, tables=(), reports=tuple(report() for _ in range(5))
+    )
+    title = text_of(set_page(found).title)
+    assert title.count("silver.orders 2006-07-01..2006-07-03, 3 days, release 2.0.0; ") == 3
+    assert title.endswith("; and 2 runs more")
+
+
+def test_a_waiting_run_shows_what_a_no_is_beside_a_yes_and_no_other_run_does() -> None:
+    cancel = "backfill cancel bf-1 --by NAME --reason WHY"
+    said = f"Yes: backfill approve bf-1 --by ANOTHER_PERSON No: {cancel}"
+    assert said in page(report())[1].text
+    console = Console(record=True, width=200, file=StringIO())
+    show(console, run_page(report()))
+    assert console.export_text().count(f"or no: {cancel}") == 1
+    assert "Or no: backfill cancel bf-1" in markdown_page(run_page(report()))
+    waiting = report().run
+    for state, following in (
+        (RunState.PUBLISHED, step("to undo it: ", undo("bf-1"))),
+        (RunState.PLANNED, step(do(Act.RUN, "bf-1"))),
+        (RunState.ROLLED_BACK, waiting.next_step),
+    ):
+        run = replace(waiting, record=replace(waiting.record, state=state), next_step=following)
+        assert cancel not in page(replace(report(), run=run))[1].text
+
+
+def test_what_is_declined_of_a_set_is_the_whole_set() -> None:
+    assert decline("set.1", step(do(Act.APPROVE, "bf-1"))) == do(Act.CANCEL, "set.1", by=NAME, reason=WHY)
+    assert decline("set.1", step("held until noon; then: ", do(Act.PUBLISH, "bf-1"))) is not None
 
 
 def test_a_run_that_changes_nothing_says_so_and_asks_for_nothing() -> None:
