@@ -20,11 +20,11 @@ from markupsafe import Markup, escape
 from backfill_assets.core.wording import visible
 
 _WIDTH = 344
-_LEFT, _RIGHT, _LETTERS, _LETTER = 44, 14, 12, 6.7
+_LEFT, _RIGHT, _LETTERS, _LETTER = 52, 14, 12, 6.7
 """The room beside the marks, for the numbers of an axis and half of its last label; the height of letters, and about
 how wide one is."""
 
-_ALONE, _OF_SEVERAL, _LANE = 130, 44, 36
+_ALONE, _OF_SEVERAL, _LANE = 130, 44, 32
 """The heights of a panel, of each of several panels, and of a lane with the name above it."""
 
 _BETWEEN = 0.15
@@ -34,7 +34,7 @@ _MOST_LETTERS = 42
 _MOST_INSTANTS, _LETTERS_OF_AN_INSTANT = 3, 11
 """How many instants of an axis are named, and how long the longest name is."""
 
-_LEAST, _THOUSAND, _MOST, _LARGEST = 1e-2, 1_000, 1e15, 1e300
+_LEAST, _SHORT, _MOST, _LARGEST = 1e-2, 10_000, 1e15, 1e300
 _HOUR, _WEEK = 3_600, 8 * 86_400
 """Spans of time up to which an axis shows seconds, and minutes."""
 
@@ -295,13 +295,14 @@ def _numbers(plot: Plot, texts: _Texts, title: str) -> dict[str, Any]:
     """An axis of numbers, with a line behind the marks for each of them."""
     most = max(abs(mark.value) for mark in plot.marks)
     are_whole = all(float(mark.value).is_integer() for mark in plot.marks)
-    written = "~f" if _LEAST <= most < _THOUSAND else "~s" if _THOUSAND <= most < _MOST else "~e"
+    written = ",~f" if _LEAST <= most < _SHORT else "~s" if _SHORT <= most < _MOST else "~e"
     return {
         "title": texts(title),
         "grid": True,
         "tickCount": 4,
         "tickMinStep": 1 if are_whole else 0,
-        "format": written,
+        # Each number by itself: Vega would write a common power of ten behind all of them, also behind 0.
+        "labelExpr": f"format(datum.value, '{written}')",
     }
 
 

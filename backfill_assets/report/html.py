@@ -20,6 +20,7 @@ from markupsafe import Markup, escape
 
 from backfill_assets.core.wording import visible
 from backfill_assets.report.charts import drawings
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.glossary import glossary
 from backfill_assets.report.page import (
     Block,
@@ -42,8 +43,11 @@ from backfill_assets.report.page import (
 from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.report.values import text_of
 
-_DATES = re.compile(r"<[^>]*>|\b(\d{4}-\d\d(?:-\d\d)?(?:\.\.\d{4}-\d\d(?:-\d\d)?)?)\b")
-"""A tag, or a date, a month or a range of them outside of one."""
+_DATES = re.compile(r"\b(\d{4}-\d\d(?:-\d\d)?(?:\.\.\d{4}-\d\d(?:-\d\d)?)?)\b")
+"""A date, a month or a range of them."""
+
+_OF_A_COMMAND = re.compile(r"(\S*-\S*)")
+"""A word with a dash, such as an option or an id, which a browser would break there."""
 
 _IDS = (Place.RUN, Place.SET, Place.PUBLICATION)
 
@@ -82,9 +86,9 @@ class Html:
     def value(self, value: Value) -> Markup:
         match value:
             case Ref():
-                shown = escape(text_of(value))
+                shown = _text(value)
                 if value.place in _IDS or not value.text:
-                    shown = Markup('<code class="whole">{}</code>').format(shown)
+                    shown = Markup('<code class="whole">{}</code>').format(text_of(value))
                 address = self.linked(value)
                 if address is not None:
                     shown = Markup('<a href="{}">{}</a>').format(address, shown)
@@ -94,15 +98,17 @@ class Html:
                 return Markup('<span class="{}"{}>{}</span>').format(tone, title, self.value(inner))
             case Words(parts):
                 return Markup().join(map(self.value, parts))
-            case Code() | NextStep() | Invocation():
-                return Markup("<code>{}</code>").format(text_of(value))
+            case NextStep(parts):
+                return Markup().join(_text(part) if isinstance(part, str) else _code(words_of(part)) for part in parts)
+            case Code() | Invocation():
+                return _code(text_of(value))
             case Moved(before=before, after=after, how_far=how_far):
-                shape = Markup('{} \u2192 {}<br><span class="soft">{}</span>')
+                shape = Markup('<span class="whole">{} \u2192 {}</span><br><span class="soft">{}</span>')
                 return shape.format(self.value(before), self.value(after), how_far)
             case datetime():
                 return Markup('<span class="whole">{}</span>').format(text_of(value))
             case _:
-                return escape(text_of(value))
+                return _text(value)
 
     def _block(self, block: Block, level: int) -> Markup:
         match block:
@@ -136,12 +142,13 @@ class Html:
 
     def _steps(self, block: Steps) -> Markup:
         """Each request on its own lines; a decision with its yes and its no beside each other."""
-        names = ["Next:" if block.otherwise is None else "Yes:"] * len(block.steps)
-        named = zip([*names, "No:"], [*block.steps, *([block.otherwise] if block.otherwise else [])], strict=False)
+        named: list[tuple[str, Value]] = [("Yes:" if block.otherwise else "Next:", each) for each in block.steps]
+        named += [("No:", block.otherwise)] if block.otherwise else []
         shown = (
             Markup('<p><span class="soft">{}</span> {}</p>').format(name, self.value(each)) for name, each in named
         )
-        return Markup('<div class="steps">{}</div>').format(Markup("\n").join(shown))
+        shape = Markup('<div class="choice">{}</div>') if block.otherwise else Markup("{}")
+        return shape.format(Markup("\n").join(shown))
 
     def _section(self, section: Section, level: int) -> Markup:
         if section.folded:
@@ -149,10 +156,7 @@ class Html:
             return shape.format(self.value(section.title), self.blocks(section.blocks, level=level))
         shape = Markup("<h{level}>{title}</h{level}>\n{blocks}")
         if section.long:
-            # What only a person who looks closer needs: the script closes it on a narrow screen.
-            shape = Markup(
-                '<details class="long" open><summary><h{level}>{title}</h{level}></summary>\n{blocks}</details>'
-            )
+            shape = Markup("<details><summary><h{level}>{title}</h{level}></summary>\n{blocks}</details>")
         return shape.format(
             level=level, title=self.value(section.title), blocks=self.blocks(section.blocks, level=level + 1)
         )
@@ -167,10 +171,17 @@ class Html:
             Markup('<th scope="col" class="{}">{}</th>').format(style, self.value(column.name))
             for column, style in zip(table.columns, styles, strict=True)
         )
-        rows = Markup("\n").join(self._row(table, styles, row, place) for place, row in enumerate(table.rows))
+        rows = [self._row(table, styles, row, place) for place, row in enumerate(table.rows)]
         total = Markup("<tfoot>{}</tfoot>").format(self._row(table, styles, table.total, -1)) if table.total else ""
-        shape = Markup('<div class="scroll"><table><thead><tr>{}</tr></thead>\n<tbody>{}</tbody>{}</table></div>')
-        return shape.format(heads, rows, total)
+        shape = Markup(
+            '<div class="scroll"><table class="{}"><thead><tr>{}</tr></thead>\n<tbody>{}</tbody>{}</table></div>'
+        )
+        kind, shown = "grouped" if table.continued else "", len(table.first)
+        first = shape.format(kind, heads, Markup("\n").join(rows[:shown]), total)
+        if not table.left_out:
+            return first
+        rest = shape.format(kind, heads, Markup("\n").join(rows[shown:]), "")
+        return first + Markup("<details><summary>{:,} more</summary>{}</details>").format(table.left_out, rest)
 
     def _row(self, table: Table, styles: list[str], row: tuple[Value, ...], place: int) -> Markup:
         cells = (
@@ -178,19 +189,30 @@ class Html:
                 f"changed-value {style}" if (place, number) in table.changed else style,
                 _named(table, number),
                 _sorted_by(value),
-                _cell(self.value(value)),
+                self.value(value),
             )
             if number or not table.headed
-            else Markup('<th scope="row">{}</th>').format(_cell(self.value(value)))
+            else Markup('<th scope="row">{}</th>').format(self.value(value))
             for number, (value, style) in enumerate(zip(row, styles, strict=True))
         )
-        return Markup("<tr>{}</tr>").format(Markup().join(cells))
+        goes_on = Markup(' class="part"') if place in table.continued else ""
+        return Markup("<tr{}>{}</tr>").format(goes_on, Markup().join(cells))
 
 
-def _cell(value: Markup) -> Markup:
-    """A value in a cell, whose dates, and ranges of them, are not broken at their dashes."""
-    whole = _DATES.sub(lambda found: f'<span class="whole">{found[1]}</span>' if found[1] else found[0], value)
-    return Markup(whole)  # noqa: S704 - a value that is escaped already
+def _text(value: Value) -> Markup:
+    """A value as text, whose dates, and ranges of them, are not broken at their dashes."""
+    return _kept(_DATES, '<span class="whole">{}</span>', text_of(value))
+
+
+def _code(text: str) -> Markup:
+    """A text to copy, whose words are not broken at their dashes while they are shorter than a line."""
+    return Markup("<code>{}</code>").format(_kept(_OF_A_COMMAND, '<span class="word">{}</span>', visible(text)))
+
+
+def _kept(pattern: re.Pattern[str], shape: str, text: str) -> Markup:
+    """A text whose parts of a pattern stand in a shape."""
+    parts = enumerate(pattern.split(text))
+    return Markup().join(Markup(shape).format(part) if place % 2 else escape(part) for place, part in parts)  # noqa: S704 - a shape of this module
 
 
 def _named(table: Table, number: int) -> Markup:

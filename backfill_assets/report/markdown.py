@@ -37,7 +37,7 @@ def _written(blocks: Iterable[Block]) -> Iterator[str]:
             case Chart():
                 pass
             case Section():
-                below = [] if block.folded or block.long else [*_written(block.blocks)]
+                below = [] if block.folded or block.long or block.of_rows else [*_written(block.blocks)]
                 yield from [f"#### {_plain(block.title)}", *below] if below else []
             case _:
                 assert_never(block)

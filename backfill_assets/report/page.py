@@ -180,7 +180,7 @@ class Table:
 
     @property
     def left_out(self) -> int:
-        """How many rows that renderer leaves out."""
+        """How many rows that renderer leaves out; HTML folds them."""
         return sum(place not in self.continued for place in range(len(self.first), len(self.rows)))
 
 
@@ -240,13 +240,15 @@ class Section:
 
     Attributes:
         folded: Whether it is a detail: HTML shows it when it is opened, a terminal and Markdown leave it out.
-        long: Whether Markdown, which is shown beside other things, leaves it out, and a narrow screen folds it.
+        long: Whether HTML shows it when it is opened, and Markdown, which is shown beside other things, leaves it out.
+        of_rows: Whether it has values of rows, which can be erased here: Markdown, which others keep, leaves it out.
     """
 
     title: str
     blocks: tuple[Block, ...]
     folded: bool = False
     long: bool = False
+    of_rows: bool = False
 
 
 Block = Facts | Table | Note | Items | Steps | Chart | Section
@@ -311,10 +313,12 @@ def table(
     )
 
 
-def section(title: str, *blocks: Block | None, folded: bool = False, long: bool = False) -> Section | None:
+def section(
+    title: str, *blocks: Block | None, folded: bool = False, long: bool = False, of_rows: bool = False
+) -> Section | None:
     """Blocks under a title; None without any."""
     there = present(blocks)
-    return Section(title=title, blocks=there, folded=folded, long=long) if there else None
+    return Section(title=title, blocks=there, folded=folded, long=long, of_rows=of_rows) if there else None
 
 
 def present(blocks: Iterable[Block | None]) -> tuple[Block, ...]:

@@ -71,6 +71,22 @@ _BROKEN_WORDS = """() => [...document.querySelectorAll("table:not(.tight) :is(td
 })"""
 """Words of tables that stand on two lines, in a table that could be wider."""
 
+_BROKEN_DATES = """() => {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
+  for (let text = walker.nextNode(); text; text = walker.nextNode()) {
+    if (text.parentElement.closest("svg, script")) continue;
+    for (const date of text.data.matchAll(/\\d{4}-\\d\\d(-\\d\\d)?/g)) {
+      const range = document.createRange();
+      range.setStart(text, date.index);
+      range.setEnd(text, date.index + date[0].length);
+      const lines = new Set([...range.getClientRects()].map((box) => Math.round(box.top)));
+      if (lines.size > 1) found.push(`broken: ${date[0]} in ${text.parentElement.outerHTML.slice(0, 90)}`);
+    }
+  }
+  return found;
+}"""
+"""Dates that stand on two lines, anywhere on a page."""
+
 LOWEST_LETTERS = 11
 
 _LOW_LETTERS = """(lowest) => [...document.querySelectorAll("svg text")].flatMap((text) => {
@@ -103,7 +119,7 @@ def cut_off(page: Page, width: int) -> Sequence[str]:
     page.evaluate("() => document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     # The page answers a change of its width before the next frame is drawn.
     page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(() => drawn(1))))")
-    found = (_CUT_OFF, _CUT_LABELS, _CUT_TEXTS, _PLOTS, *([_BROKEN_WORDS] if width >= WIDE else []))
+    found = (_CUT_OFF, _CUT_LABELS, _CUT_TEXTS, _PLOTS, _BROKEN_DATES, *([_BROKEN_WORDS] if width >= WIDE else []))
     return [each for checked in found for each in page.evaluate(checked)]
 
 

@@ -91,6 +91,40 @@ def test_nothing_is_cut_off_on_a_wide_and_a_narrow_screen_and_on_paper(opened: P
     assert cut_off_on_paper(opened) == []
 
 
+def test_what_a_reviewer_decides_on_takes_three_screens_and_the_rest_is_folded(
+    browsing: BrowserContext, tmp_path: Path
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(html_file(run_page(report(92))), encoding="utf-8")
+    page = browsing.new_page()
+    page.goto(file.as_uri())
+    page.set_viewport_size({"width": WIDE, "height": 900})
+    last = page.get_by_role("heading", name="Rows before and after").locator("xpath=../div[@class='scroll']")
+    box = last.bounding_box()
+    assert box and box["y"] + box["height"] < 3 * 900
+    assert page.locator("details:not([open])").count() > 5
+    page.pdf()
+    assert page.locator("details:not([open])").count() == 0, "nothing is missing on paper"
+    page.close()
+
+
+@pytest.mark.parametrize("width", [NARROW, WIDE])
+def test_the_lines_of_one_row_stand_under_its_key_on_a_narrow_screen(
+    browsing: BrowserContext, tmp_path: Path, width: int
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(html_file(run_page(report())), encoding="utf-8")
+    page = browsing.new_page()
+    page.set_viewport_size({"width": width, "height": 800})
+    page.goto(file.as_uri())
+    key, column, before, after = (page.locator("table.grouped td").nth(place) for place in range(4))
+    boxes = [each.bounding_box() for each in (key, column, before, after)]
+    tops = [box["y"] for box in boxes if box]
+    assert tops[1] == tops[2] == tops[3]
+    assert (tops[0] < tops[1]) is (width == NARROW)
+    page.close()
+
+
 def test_charts_stand_beside_each_other_where_there_is_room(browsing: BrowserContext, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(html_file(run_page(moving())), encoding="utf-8")

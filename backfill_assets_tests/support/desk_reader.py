@@ -37,8 +37,8 @@ class Answer:
 
 
 def with_dates(page: str) -> str:
-    """A page whose dates are not marked as words that are never broken."""
-    return re.sub(r'<span class="whole">([^<]*)</span>', r"\1", page)
+    """A page whose dates, and words of commands, are not marked as words that are never broken."""
+    return re.sub(r'<span class="(?:whole|word)">([^<]*)</span>', r"\1", page)
 
 
 def get(app: Starlette, address: str, *, method: str = "GET", host: str = "127.0.0.1:8000") -> Answer:

@@ -61,6 +61,17 @@ def moves_figure(grain: Grain, partitions: Sequence[PartitionMoves]) -> Block | 
     return Chart(plots=(plot,), legend=tuple((name, name) for name in _styles(marks)))
 
 
+def beside(*figures: Block | None) -> Iterable[Block]:
+    """Figures with the charts of all of them beside each other, below what the others say in a sentence."""
+    charts = [each for each in figures if isinstance(each, Chart)]
+    yield from (each for each in figures if each is not None and not isinstance(each, Chart))
+    if charts:
+        yield Chart(
+            plots=tuple(plot for chart in charts for plot in chart.plots),
+            legend=tuple(named for chart in charts for named in chart.legend),
+        )
+
+
 def _counts_of(moves: Moves) -> Mapping[str, int]:
     return {"changed": moves.changed, "added": moves.added, "removed": moves.removed}
 
@@ -91,12 +102,10 @@ def columns_figure(changed: Mapping[str, int]) -> Block | None:
 
 
 def gates_figure(grain: Grain, days: Sequence[date], gates: Iterable[GateSummary]) -> Block | None:
-    """In which partitions gates failed, of those that failed in some of them."""
+    """In which partitions gates failed, of those that failed in some of them; nothing where every one passed."""
     gates = list(gates)
     if len(days) < _FEWEST or not gates:
         return None
-    if all(gate.passed_partitions >= len(days) for gate in gates):
-        return Note(text=f"Every gate passed in each of {count_of(len(days), grain.noun)}.")
     length = _shortest(days, grain)
     measured = _by_time(length, days)
     marks = tuple(

@@ -54,6 +54,7 @@ from backfill_assets.report.requests import decline, step
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.figures import (
     MOST_COLUMNS,
+    beside,
     columns_figure,
     gates_figure,
     measure_figures,
@@ -207,19 +208,14 @@ def _details(report: RunReport) -> Sequence[Block | None]:
             section("Totals", *_totals(report, report.totals)),
             _breakdown(report.breakdown) if report.breakdown else None,
         ]
-        rows = [
-            section("Rows that move", *_partitions(report), long=True),
-            _columns(report.changed_columns),
-            *_states(report),
-            _sample(report),
-        ]
+        rows = [section("Rows that move", *_rows_that_move(report)), _states(report), _sample(report)]
     return [
         *_borders(report),
         section("Alternatives", Items(items=tuple(map(alternative_words, report.instead)))),
         *figures,
         _reach(report),
-        section("Gates", *_gates(report), long=True),
-        section("Keys of rows that fail", failing, long=True),
+        section("Gates", *_gates(report)),
+        section("Keys of rows that fail", failing, of_rows=True),
         *rows,
         section("Publications", publications_table(report.publications), long=True),
         section("Plan", Items(items=tuple(map(stage_words, report.plan)), numbered=True), folded=True),
@@ -260,24 +256,43 @@ def _totals_by_table(report: SetReport) -> Table:
     return table(["table", "", "partitions", *_COUNTS], rows, numbers=["partitions", *_COUNTS])
 
 
+def _rows_that_move(report: RunReport) -> Iterable[Block | None]:
+    """How many rows differ, by time and by column: drawn beside each other, with the numbers below."""
+    grain, changed = report.run.manifest.output.grain, report.changed_columns
+    yield from beside(moves_figure(grain, report.partitions), columns_figure(changed))
+    yield from _partitions(report)
+    yield (
+        section(
+            "By column",
+            Note(text="Rows that exist before and after, with another value in the column.", tone=Tone.SOFT),
+            table(["column", "rows"], list(changed.items()), numbers=["rows"], most=MOST_COLUMNS),
+            long=True,
+        )
+        if changed
+        else None
+    )
+
+
 def _partitions(report: RunReport) -> Iterable[Block | None]:
     found, grain = report.partitions, report.run.manifest.output.grain
-    by_month = len(found) > _MOST_PARTITIONS
-    yield moves_figure(grain, found)
-    if by_month:
-        months: list[Sequence[Value]] = [
-            (name, *_counts(moves)) for name, moves in moves_by(len("2006-07"), found).items()
-        ]
-        yield section("By month", table(["month", *_COUNTS], months, numbers=_COUNTS), folded=True)
+    months: list[Sequence[Value]] = []
+    if len(found) > _MOST_PARTITIONS:
+        months = [(name, *_counts(moves)) for name, moves in moves_by(len("2006-07"), found).items()]
     ranked = sorted(found, key=lambda part: (-part.moves.differing, part.partition))[:_MOST_MOVED]
     most = sorted(ranked, key=lambda part: part.partition)
     rows: list[Sequence[Value]] = [(_partition(grain, part), *_counts(part.moves)) for part in most]
     of_all = f"The {len(most)} of {count_of(len(found), grain.noun)} that move most, by date"
     title = "By partition" if len(found) == len(most) else of_all
-    yield section(title, table(["partition", *_COUNTS], rows, numbers=_COUNTS, most=_MOST_ROWS))
+    each: list[Sequence[Value]] = []
     if len(most) < len(found) <= _MOST_PARTITIONS:
-        rows = [(_partition(grain, part), *_counts(part.moves)) for part in found]
-        yield section("Every partition", table(["partition", *_COUNTS], rows, numbers=_COUNTS), folded=True)
+        each = [(_partition(grain, part), *_counts(part.moves)) for part in found]
+    yield section(
+        title,
+        table(["partition", *_COUNTS], rows, numbers=_COUNTS, most=_MOST_ROWS),
+        section("By month", table(["month", *_COUNTS], months, numbers=_COUNTS), folded=True),
+        section("Every partition", table(["partition", *_COUNTS], each, numbers=_COUNTS), folded=True),
+        long=True,
+    )
 
 
 def _partition(grain: Grain, part: PartitionMoves) -> Value:
@@ -285,25 +300,10 @@ def _partition(grain: Grain, part: PartitionMoves) -> Value:
     return words(partition_text(grain, part.partition), Toned(value=mark, tone=Tone.SOFT))
 
 
-def _columns(changed: Mapping[str, int]) -> Section | None:
-    rows = list(changed.items())
-    return (
+def _states(report: RunReport) -> Section | None:
+    every = (
         section(
-            "Differences by column",
-            Note(text="Rows that exist before and after, with another value in the column.", tone=Tone.SOFT),
-            columns_figure(changed),
-            table(["column", "rows"], rows, numbers=["rows"], most=MOST_COLUMNS),
-        )
-        if rows
-        else None
-    )
-
-
-def _states(report: RunReport) -> Iterable[Block | None]:
-    yield section("From which state to which", Items(items=states_in_words(report.state_moves)))
-    for matrix in matrices(report.state_moves):
-        yield section(
-            f"From which {matrix.column} to which",
+            f"Every move of {matrix.column}",
             Note(
                 text="Rows that differ, in restated partitions; the diagonal are rows that differ elsewhere.",
                 tone=Tone.SOFT,
@@ -311,6 +311,9 @@ def _states(report: RunReport) -> Iterable[Block | None]:
             _matrix(matrix),
             folded=True,
         )
+        for matrix in matrices(report.state_moves)
+    )
+    return section("From which state to which", Items(items=states_in_words(report.state_moves)), *every)
 
 
 def _matrix(matrix: Matrix) -> Table:
@@ -331,7 +334,7 @@ def _sample(report: RunReport, *, of: str = "") -> Section | None:
         "Rows of the partitions that move most: some of each kind of difference (another state or dimension, added, "
         "removed, other values), those that matter most first."
     )
-    return section(title, Note(text=said, tone=Tone.SOFT), sample_table(report.sample), long=True)
+    return section(title, Note(text=said, tone=Tone.SOFT), sample_table(report.sample), of_rows=True)
 
 
 def sample_table(sample: Iterable[SampledRow]) -> Table:
@@ -374,8 +377,17 @@ def key_text(key: Mapping[str, str | None]) -> str:
 
 
 def _gates(report: RunReport) -> Iterable[Block | None]:
-    days = [part.partition for part in report.partitions]
-    yield gates_figure(report.run.manifest.output.grain, days, report.gates)
+    grain, days = report.run.manifest.output.grain, [part.partition for part in report.partitions]
+    yield gates_figure(grain, days, report.gates)
+    passed = [gate for gate in report.gates if gate.passed_partitions and not gate.failed]
+    yield _gates_table(gate for gate in report.gates if gate not in passed)
+    title = f"{count_of(len(passed), 'gate')} passed"
+    if len(passed) == len(report.gates) and all(gate.passed_partitions >= len(days) for gate in passed):
+        title = f"All {title} in each of {count_of(len(days), grain.noun)}"
+    yield section(title, _gates_table(passed), long=True)
+
+
+def _gates_table(gates: Iterable[GateSummary]) -> Table:
     rows = [
         (
             gate.gate,
@@ -383,9 +395,9 @@ def _gates(report: RunReport) -> Iterable[Block | None]:
             "blocks" if gate.blocking else "informs",
             gate.first_failure or gate.demands,
         )
-        for gate in report.gates
+        for gate in gates
     ]
-    yield table(["gate", "result", "on failure", "finding"], rows)
+    return table(["gate", "result", "on failure", "finding"], rows)
 
 
 def _gate_tone(gate: GateSummary) -> Tone:
@@ -397,7 +409,7 @@ def _gate_tone(gate: GateSummary) -> Tone:
 def _reach(report: RunReport) -> Section | None:
     dependents = report.dependents
     rows = [(each.table, each.partitions) for each in dependents]
-    heads = ["table", "partitions with accepted rows that depend on what changes"]
+    heads = ["table", "partitions that depend on what changes"]
     waiting = "; ".join(map(str, report.unpublished))
     nothing = f"Nothing published yet; without rows so far: {waiting}." if waiting else "No other table."
     none = None if dependents else Note(text=nothing)
@@ -438,8 +450,11 @@ def _origin(report: RunReport) -> Facts:
         ("supersedes", ", ".join(report.run.manifest.supersedes)),
         ("comment of the approver", report.comment),
         (
-            "approves",
-            words(Code(report.run.record.manifest_digest), Toned(value=" sha256 of the manifest", tone=Tone.SOFT)),
+            "manifest",
+            words(
+                Code(report.run.record.manifest_digest),
+                Toned(value=" its sha256, which an approval names", tone=Tone.SOFT),
+            ),
         ),
         *sorted(versions.items()),
     )
@@ -475,16 +490,21 @@ def _breakdown(found: BreakdownDocument, *, of: str = "") -> Section | None:
         parts += [
             Note(text="Restated partitions: accepted rows \u2192 new rows.", tone=Tone.SOFT),
             _measured(found, by_dimensions(found.restated), total=altogether(found.restated)) if by else None,
-            section("By month", _measured(found, months, months=True), long=True)
-            if len(months) > 1 or not by
-            else None,
-            *(measure_figures(found, measure) for measure in found.measures),
         ]
-        if by and len(months) > 1:
-            each = _measured(found, found.restated, months=True)
-            parts.append(section(f"By month and {by}", each, folded=True))
+        every = _measured(found, found.restated, months=True) if by and len(months) > 1 else None
+        if len(months) > 1 or not by:
+            parts.append(
+                section(
+                    "By month",
+                    _measured(found, months, months=True),
+                    *(measure_figures(found, measure) for measure in found.measures),
+                    section(f"By month and {by}", every, folded=True),
+                    long=bool(by),
+                )
+            )
     if found.new:
-        parts.append(section("New partitions", _measured(found, by_dimensions(found.new), change=_after), long=True))
+        of_new = _measured(found, by_dimensions(found.new), change=_after)
+        parts.append(section("New partitions", of_new, long=bool(found.restated)))
         parts.append(section("New, by month", _measured(found, found.new, months=True, change=_after), folded=True))
     return section(f"{f'{of}: before' if of else 'Before'} and after{f', by {by}' if by else ''}", *parts)
 

@@ -1,5 +1,5 @@
 "use strict";
-for (const head of document.querySelectorAll("thead th")) {
+for (const head of document.querySelectorAll("table:not(.grouped) > thead th")) {
   head.style.cursor = "pointer";
   head.addEventListener("click", () => {
     const body = head.closest("table").tBodies[0], place = head.cellIndex, numbers = head.classList.contains("n");
@@ -47,7 +47,6 @@ for (const drawing of document.querySelectorAll("svg[data-arrows]")) {
   });
   stop(links[last]);
 }
-if (matchMedia("(max-width: 40rem)").matches) document.querySelectorAll("details.long").forEach((each) => { each.open = false; });
 const unfold = () => {
   document.getElementById(location.hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
 };

@@ -25,10 +25,11 @@ from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.glossary import glossary
-from backfill_assets.report.html import html_file
+from backfill_assets.report.html import Html, html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.matrices import matrices, states_in_words
 from backfill_assets.report.measured import (
+    GateSummary,
     Moves,
     MovesOfSome,
     moves_of_some,
@@ -91,7 +92,7 @@ class Page(HTMLParser):
 
 def page(found: RunReport) -> tuple[str, Page]:
     text = html_file(run_page(found))
-    return text, Page(text)
+    return with_dates(text), Page(text)
 
 
 def test_hostile_words_stay_text_on_the_page() -> None:
@@ -223,6 +224,60 @@ def test_a_run_that_changes_nothing_says_so_and_asks_for_nothing() -> None:
 
 
 QUESTIONS = ["What changes?", "Why?", "By how much?", "Is it right?", "What happens on yes?"]
+
+
+def test_gates_that_passed_are_one_line_that_opens_and_those_that_failed_stand_open() -> None:
+    passed = replace(report(), gates=(gate("unique_key", 3), gate("schema", 3)))
+    line = "<details><summary><h3>{}</h3></summary>"
+    text, _ = page(passed)
+    assert line.format("All 2 gates passed in each of 3 days") in text
+    assert text.index(line.format("All 2 gates passed in each of 3 days")) < text.index(">unique_key<")
+    text, _ = page(report())
+    assert text.index(">wary<") < text.index(line.format("1 gate passed")) < text.index(">unique_key<")
+    not_yet = GateSummary(
+        gate="schema",
+        demands="no",
+        blocking=True,
+        passed_partitions=0,
+        outcome="not measured yet",
+        first_failure=None,
+        failed=Partitions.of(Grain.DAILY, ()),
+    )
+    assert "passed</h3>" not in page(replace(report(), gates=(not_yet,)))[0], "what is not measured has not passed"
+
+
+def test_a_page_folds_the_rows_that_a_terminal_leaves_out_and_leaves_out_none() -> None:
+    rows = [
+        SampledRow(partition=FIRST, key={"id": f"row-{n}"}, before=None, after={"a": "1", "b": "2"}) for n in range(20)
+    ]
+    text = html_file(table_page("Rows", sample_table(rows)))
+    shown, more, folded = text.partition("<details><summary>8 more</summary>")
+    assert more
+    assert [part.count("row-") for part in (shown, folded)] == [12, 8]
+    assert [part.count('<tr class="part">') for part in (shown, folded)] == [12, 8]
+    assert "</details>" in folded
+
+
+def test_values_of_rows_stay_out_of_markdown_which_others_keep() -> None:
+    text = markdown_page(run_page(report(said="a_value_of_a_row")))
+    for title in ("Rows before and after", "Keys of rows that fail"):
+        assert title in page(report())[1].text
+        assert title not in text
+
+
+def test_the_contents_have_no_two_entries_for_moves_between_states() -> None:
+    text, _ = page(report())
+    entries = re.findall(r'<a href="#part-\d+">([^<]*)</a>', text)
+    assert [entry for entry in entries if "state" in entry.casefold()] == ["From which state to which"]
+    assert "<summary>Every move of state</summary>" in text
+
+
+def test_words_with_a_dash_and_dates_are_kept_whole_and_prose_around_a_command_is_no_code() -> None:
+    html_of = Html().value(step("to undo 2006-07-01..2006-07-03: ", undo("bf-1")))
+    assert html_of == (
+        'to undo <span class="whole">2006-07-01..2006-07-03</span>: <code>backfill rollback <span class="word">bf-1'
+        '</span> <span class="word">--by</span> NAME <span class="word">--reason</span> WHY</code>'
+    )
 
 
 def test_new_and_restated_days_are_told_apart() -> None:
@@ -487,8 +542,8 @@ def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str)
 def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the_new_one() -> None:
     page = html_file(run_page(report()))
     assert (
-        '<td class="n" data-column="amount" data-value="9">7.5 → 9<br><span class="soft">+1.5, +20.0%</span></td>'
-        in page
+        '<td class="n" data-column="amount" data-value="9"><span class="whole">7.5 → 9</span><br>'
+        '<span class="soft">+1.5, +20.0%</span></td>' in page
     )
     assert '<td class="n" data-column="rows">10</td>' in page
 
@@ -565,7 +620,7 @@ def test_the_report_of_sums_that_are_not_finite_can_be_read_everywhere() -> None
         for shop, before, after in [("a", "1", "NaN"), ("b", "Infinity", "-Infinity"), ("c", "-Infinity", "2")]
     ]
     found = replace(report(), breakdown=breakdown_document(kept, None))
-    text = html_file(run_page(found))
+    text = with_dates(html_file(run_page(found)))
     assert "1 → NaN<br>" in text
     assert "Infinity → -Infinity<br>" in text
     assert not re.search(r"> *-?(nan|inf)\b|→ -?(nan|inf)\b", text)
