@@ -109,7 +109,7 @@ def _printed(blocks: Iterable[Block]) -> Iterator[RenderableType]:
                 yield Group(*_items(block))
             case Steps(steps=steps, otherwise=otherwise):
                 lines = [_Line(each, before=Text("next: ", style="dim")) for each in steps]
-                lines += [_Line(otherwise, before=Text("or no: ", style="dim"))] if otherwise else []
+                lines += [_Line(otherwise, before=Text("to refuse: ", style="dim"))] if otherwise else []
                 yield Group(*lines)
             case Chart():
                 pass

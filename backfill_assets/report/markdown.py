@@ -33,7 +33,7 @@ def _written(blocks: Iterable[Block]) -> Iterator[str]:
                 yield "\n".join(_items(block))
             case Steps(steps=steps, otherwise=otherwise):
                 lines = [f"Next: {_plain(each)}" for each in steps]
-                yield "\n\n".join([*lines, *([f"Or no: {_plain(otherwise)}"] if otherwise else [])])
+                yield "\n\n".join([*lines, *([f"To refuse: {_plain(otherwise)}"] if otherwise else [])])
             case Chart():
                 pass
             case Section():

@@ -152,7 +152,7 @@ def _audited(audit: RecordedAudit) -> Iterable[Block | None]:
         ("table commits", audit.commits),
         ("landed files", audit.imports),
         ("bytes read", audit.size_bytes),
-        ("head of the chain", Code(audit.head)),
+        ("newest event, and its hash", Code(audit.head)),
     )
     more = audit.problem_count - len(audit.problems)
     yield section("Problems", Items(items=(*audit.problems, *([f"and {more:,} more"] if more > 0 else []))))

@@ -44,7 +44,7 @@ def _version(version: VersionHistory) -> Facts:
     staged_with = version.versions.staged or version.versions.planned
     return facts(
         (f"version {version.claim.version}", state_of(version.claim.state, MEANING[version.claim.state])),
-        ("rows", f"{version.claim.rows:,}; content checksum {version.claim.checksum}"),
+        ("rows", f"{version.claim.rows:,}; equal rows have this checksum too: {version.claim.checksum}"),
         ("readers saw it", words(seen_text(version), f" (table version {version.claim.delta_version})")),
         ("files removed", version.claim.removed_at),
         ("why", f"{manifest.kind}: {manifest.reason}"),

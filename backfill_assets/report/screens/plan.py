@@ -154,7 +154,7 @@ def _kind(manifest: Manifest) -> str:
 
 
 def _draft(digest: str) -> str:
-    return f"sha256 {digest[:16]}... (DRAFT)"
+    return f"sha256 {digest[:16]}..., which nobody has approved yet"
 
 
 def _brings(brings: Sequence[BroughtAlong]) -> tuple[Note, ...]:

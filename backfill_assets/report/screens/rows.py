@@ -144,7 +144,7 @@ def _behind(row: RowHistory) -> Table:
         "gates that failed": lambda row: joined(
             (f"{gate.gate}: {verdict_words(gate)}" for gate in row.version.checks if not gate.passed), "; "
         ),
-        "content checksum": lambda row: Code(row.version.claim.checksum),
+        "checksum of all rows": lambda row: Code(row.version.claim.checksum),
         "manifest, code": lambda row: joined(
             map(_short, (row.version.manifest.digest, row.version.manifest.code_digest))
         ),

@@ -60,7 +60,7 @@ def audit_page(audit: AuditReport) -> Page:
             ("landed files", audit.imports),
             ("archived references", audit.references),
             ("bytes read", audit.size_bytes or "none"),
-            ("head of the chain", audit.head),
+            ("newest event, and its hash", audit.head),
             *((f"keys of {each.source}", _account(each)) for each in audit.accounts),
         ),
         agrees,
@@ -79,7 +79,7 @@ def _account(found: SourceAccount) -> str:
 def reproduction_page(found: ReproductionReport) -> Page:
     """Whether a published run follows from its manifest, and where not."""
     checked = f"{found.partitions} of {found.of_partitions:,} in the run; {count_of(found.rows, 'row')}"
-    identical = Note(text="identical: every content checksum is the recorded one", tone=Tone.GOOD)
+    identical = Note(text="identical: every partition has exactly the rows that were published", tone=Tone.GOOD)
     differ = f"{count_of(len(found.differences), 'partition')} differ: what was rebuilt against what was published"
     return page(
         "Reproduction",

@@ -158,10 +158,13 @@ def moved_on_words(found: TablePartitions) -> str:
 
 def left_behind_words(found: LeftBehind) -> str:
     """Which partitions keep another release on the border of a run, and what reads both sides of it."""
-    both = f", and what reads both mixes both releases: {'; '.join(map(str, found.mixed))}" if found.mixed else ""
+    both = (
+        f", and what reads days of both mixes the releases: {'; '.join(map(str, found.mixed))}" if found.mixed else ""
+    )
     return (
         f"{found.partitions} of {found.table} next to this run keep the rows of release "
-        f"{' and '.join(found.releases)}: values can differ there only because the rules do{both}"
+        f"{' and '.join(found.releases)}: a jump in the values where they meet can come from the change of release "
+        f"alone{both}"
     )
 
 

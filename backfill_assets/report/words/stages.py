@@ -84,6 +84,17 @@ def window_words(window: AnyWindow) -> str:
 
 
 def policy_words(policy: Policy) -> str:
-    """Which runs of a table need a person, and of which groups."""
-    rules = f"live {policy.live}, backfill {policy.backfill}, follow {policy.follow}"
-    return rules + (f"; approvers {' or '.join(name.strip() for name in policy.approvers)}" if policy.approvers else "")
+    """Which runs of a table wait for a person, and of which groups."""
+    rules = (("new days", policy.live), ("backfills", policy.backfill), ("follow-ups", policy.follow))
+    waiting = [name for name, rule in rules if rule == "approve"]
+    free = [name for name, rule in rules if rule == "auto"]
+    if not waiting:
+        return f"{_and(free)} wait for no approval"
+    groups = f" of {' or '.join(name.strip() for name in policy.approvers)}" if policy.approvers else ""
+    said = f"{_and(waiting)} wait for the approval of another person{groups}"
+    return f"{said}, {_and(free)} for none" if free else said
+
+
+def _and(names: Sequence[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last

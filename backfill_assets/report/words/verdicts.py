@@ -169,5 +169,6 @@ def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
     if not again:
         return f"nothing was compared: {verdict_words(found[0])}" if found else "nothing was compared"
     rest = len(found) - len(again)
-    others = f"; the other {count_of(rest, grain.noun)} not" if rest else ""
+    were = "was" if rest == 1 else "were"
+    others = f"; the other {count_of(rest, grain.noun)} {were} not computed again" if rest else ""
     return f"{describe(grain, again)}: computed again with more input, the same rows{others}"

@@ -167,7 +167,7 @@ def test_landed_files_are_listed_with_the_reason_of_a_statement_where_there_is_o
 @pytest.mark.parametrize("width", [100, 160])
 def test_a_long_verdict_leaves_room_for_what_its_gate_demands(width: int) -> None:
     days = "2025-02-19, 2025-03-10, 2025-04-14, 3 days"
-    outcome = f"{days}: computed again with more input, the same rows; the other 86 days not"
+    outcome = f"{days}: computed again with more input, the same rows; the other 86 days were not computed again"
     demands = "the first and last 5 partitions of a run, and those where chunks meet, are the same with more input"
     columns = ["gate", "verdict", "on failure", "demands, or the first failure"]
     console = Console(width=width, file=StringIO())

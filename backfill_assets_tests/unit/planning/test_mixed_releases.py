@@ -77,7 +77,7 @@ def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() 
     review = review_of(left)
     (warning,) = review.warnings
     assert warning.startswith(
-        "2006-07-02, 1 day of silver.orders next to this run keep the rows of release 1.0.0: values"
+        "2006-07-02, 1 day of silver.orders next to this run keep the rows of release 1.0.0: a jump"
     )
     assert level_of(left) is Level.ATTENTION
     text = re.sub(r"<[^>]+>", "", html_file(run_page(replace(report(), left_behind=found))))
@@ -95,7 +95,7 @@ def test_what_reads_both_sides_of_a_border_is_named_as_far_as_it_was_published()
         reader("gold.monthly", Grain.MONTHLY, SAME_DAYS),
     )
     before, after = beside(tables, contract(*every[3:5]), others, all_accepted)
-    mixed = "only because the rules do, and what reads both mixes both releases: "
+    mixed = "can come from the change of release alone, and what reads days of both mixes the releases: "
     # The 4th reads the 3rd, and what reads two days ahead of that reads both sides from the 2nd to the 4th.
     assert left_behind_words(before).endswith(
         f"{mixed}gold.lately 2006-07-04, 1 day; gold.monthly 2006-07, 1 month; "
@@ -105,7 +105,7 @@ def test_what_reads_both_sides_of_a_border_is_named_as_far_as_it_was_published()
     of_month = beside(tables, contract(*every[3:5]), others, monthly)
     assert [left_behind_words(each).partition(mixed)[2] for each in of_month] == ["gold.monthly 2006-07, 1 month"] * 2
     nothing = beside(tables, contract(*every[3:5]), others, lambda _table, _some: ())
-    assert all(left_behind_words(each).endswith("only because the rules do") for each in nothing)
+    assert all(left_behind_words(each).endswith("can come from the change of release alone") for each in nothing)
 
 
 def monthly(table: str, some: Sequence[date]) -> Collection[date]:
@@ -115,4 +115,4 @@ def monthly(table: str, some: Sequence[date]) -> Collection[date]:
 def test_a_table_that_is_no_longer_declared_has_no_dependents() -> None:
     other = replace(contract(FIRST), table="silver.gone")
     (found,) = beside(graph(), other, {days(2)[1]: "1.0.0"}, all_accepted)
-    assert left_behind_words(found).endswith("only because the rules do")
+    assert left_behind_words(found).endswith("can come from the change of release alone")

@@ -194,8 +194,8 @@ def test_a_waiting_run_shows_what_a_no_is_beside_a_yes_and_no_other_run_does() -
     assert said in page(report())[1].text
     console = Console(record=True, width=200, file=StringIO())
     show(console, run_page(report()))
-    assert console.export_text().count(f"or no: {cancel}") == 1
-    assert "Or no: backfill cancel bf-1" in markdown_page(run_page(report()))
+    assert console.export_text().count(f"to refuse: {cancel}") == 1
+    assert "To refuse: backfill cancel bf-1" in markdown_page(run_page(report()))
     waiting = report().run
     for state, following in (
         (RunState.PUBLISHED, step("to undo it: ", undo("bf-1"))),
@@ -445,7 +445,7 @@ def test_what_a_proof_did_not_compare_is_said() -> None:
     again, *rest = days(31)
     shared = [result(day, Finding.SAME_ELSEWHERE) for day in rest]
     assert outcome_of(Grain.DAILY, [result(again, Finding.SAME), *shared]) == (
-        "2006-07-01, 1 day: computed again with more input, the same rows; the other 30 days not"
+        "2006-07-01, 1 day: computed again with more input, the same rows; the other 30 days were not computed again"
     )
     assert outcome_of(Grain.DAILY, [result(again, Finding.SAME)]) == (
         "2006-07-01, 1 day: computed again with more input, the same rows"

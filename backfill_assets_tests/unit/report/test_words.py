@@ -96,5 +96,8 @@ def test_windows_and_policies_have_words() -> None:
     assert window_words(Window(days_back=27, days_ahead=1)) == "27 days back and 1 ahead"
     assert window_words(Months(back=1)) == "1 month back and 0 ahead"
     assert policy_words(Policy(approvers=("finance", "audit "))) == (
-        "live auto, backfill approve, follow auto; approvers finance or audit"
+        "backfills wait for the approval of another person of finance or audit, new days and follow-ups for none"
     )
+    assert policy_words(Policy(backfill="auto")) == "new days, backfills and follow-ups wait for no approval"
+    every = Policy(live="approve", follow="approve")
+    assert policy_words(every) == "new days, backfills and follow-ups wait for the approval of another person"
