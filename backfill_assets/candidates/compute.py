@@ -67,7 +67,7 @@ def derived_rows(
     """The rows of some output partitions, lineage included, from exactly these input files.
 
     Where the transform returns changes, these are merged with the accepted rows that the manifest pins; those stay
-    outside of the scope of a pilot.
+    outside of the scope of a pilot. Accepted rows that stay go on naming the runs that computed them.
 
     Args:
         ws: The workspace.
@@ -84,11 +84,11 @@ def derived_rows(
     """
     rows = returned_rows(ws, manifest, table, partitions, reads, files, state)
     if manifest.publish.merges:
-        merge = Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=rows)
-        rows = merge.rows()
-    elif manifest.publish.scope is not None:
-        rows = Pilot(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files).rows(rows)
-    return with_lineage(rows, table, manifest)
+        return Merge(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files, changes=rows).rows()
+    computed = with_lineage(rows, table, manifest)
+    if manifest.publish.scope is not None:
+        return Pilot(ws=ws, manifest=manifest, table=table, partitions=partitions, files=files).rows(computed)
+    return computed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,13 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.inputs import PinnedFiles
-from backfill_assets.candidates.rows import rows_of
+from backfill_assets.candidates.rows import stored_rows_of
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.publish_mode import Older
+from backfill_assets.transforms.apply import with_lineage
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
@@ -47,11 +48,13 @@ class Merge:
     changes: DataFrame
 
     def rows(self) -> DataFrame:
-        """The new content: accepted rows without changed and deleted keys, and the changes that are no deletes."""
+        """The new content, with lineage: accepted rows without changed and deleted keys, and the changes that are no
+        deletes."""
         columns = business_schema(self.table).fieldNames()
         named = self.named()
-        kept = self._accepted(inside=True).join(named.select(*self._on), self._on, "left_anti").select(*columns)
-        return kept.unionByName(named.where(~self._is_delete()).select(*columns))
+        kept = self._accepted(inside=True).join(named.select(*self._on), self._on, "left_anti")
+        changed = named.where(~self._is_delete()).select(*columns)
+        return kept.unionByName(with_lineage(changed, self.table, self.manifest))
 
     def named(self) -> DataFrame:
         """The changes that count: where older ones are ignored, the latest of every key, if it is not older than the
@@ -113,7 +116,7 @@ class Merge:
     def _accepted(self, *, inside: bool) -> DataFrame:
         """The pinned rows of the table: those of the partitions that are computed, or those of all others of it."""
         own, pinned = set(self.partitions), self.files[MERGED_WITH]
-        return rows_of(self.ws, self.table, (files for p, files in pinned.items() if (p in own) is inside))
+        return stored_rows_of(self.ws, self.table, (files for p, files in pinned.items() if (p in own) is inside))
 
     def _with_accepted_version(self, changes: DataFrame) -> DataFrame:
         version = self.manifest.publish.version

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.inputs import PinnedFiles
-from backfill_assets.candidates.rows import rows_of
+from backfill_assets.candidates.rows import stored_rows_of
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.piloted import PilotedPartition
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
@@ -42,11 +42,10 @@ class Pilot:
     partitions: Sequence[date]
     files: PinnedFiles
 
-    def rows(self, returned: DataFrame) -> DataFrame:
-        """The new content: the rows of the scope that the transform returns, and the accepted rows outside of it."""
-        columns = business_schema(self.table).fieldNames()
-        inside = returned.where(is_inside(self._scope)).select(*columns)
-        return self._accepted().where(~is_inside(self._scope)).select(*columns).unionByName(inside)
+    def rows(self, computed: DataFrame) -> DataFrame:
+        """The new content, with lineage: the computed rows of the scope, and the accepted rows outside of it."""
+        kept = self._accepted().where(~is_inside(self._scope))
+        return kept.unionByName(computed.where(is_inside(self._scope)))
 
     def measured(self, staged: DataFrame) -> Mapping[date, PilotedPartition]:
         """How many rows the scope has, and whether those outside of it are the accepted ones, by partition.
@@ -76,7 +75,7 @@ class Pilot:
 
     def _accepted(self) -> DataFrame:
         pinned = self.files[MERGED_WITH]
-        return rows_of(self.ws, self.table, (pinned[partition] for partition in self.partitions))
+        return stored_rows_of(self.ws, self.table, (pinned[partition] for partition in self.partitions))
 
 
 def is_inside(scope: Scope) -> Column:

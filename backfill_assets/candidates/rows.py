@@ -10,17 +10,18 @@ from datetime import date
 from functools import reduce
 
 from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
 
 from backfill_assets.candidates.errors import LaterContract
 from backfill_assets.core.identity import FileSet, contract_of
 from backfill_assets.core.spark import require_meaning
-from backfill_assets.domain import SourceTable, Table
+from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.tables import changed_files, missing_files
 from backfill_assets.ledger.records import PartitionVersion
-from backfill_assets.transforms.schemas import business_schema
+from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
 
 
@@ -42,7 +43,16 @@ def rows_of(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFr
         if found.keys() - {table.contract_version}:
             frames = [_lifted(ws, table, version, sets) for version, sets in found.items()]
             return reduce(DataFrame.unionByName, frames).select(*business_schema(table).fieldNames())
-    return _read(ws, table, wanted)
+    return _read(ws, table, wanted, business_schema(table))
+
+
+def stored_rows_of(ws: Workspace, table: DerivedTable, file_sets: Iterable[FileSet]) -> DataFrame:
+    """The rows of exactly these files with their lineage; what files were written without is null.
+
+    Raises:
+        MissingInput: As `rows_of`.
+    """
+    return _read(ws, table, tuple(file_sets), stored_schema(table))
 
 
 def is_lifted(table: Table, file_set: FileSet) -> bool:
@@ -63,18 +73,19 @@ def _of_version(table: SourceTable, file_sets: Iterable[FileSet], version: int) 
 
 
 def _lifted(ws: Workspace, table: SourceTable, version: int, file_sets: Iterable[FileSet]) -> DataFrame:
-    rows = lifted(_read(ws, table.at(version), file_sets), table, version)
+    at_version = table.at(version)
+    rows = lifted(_read(ws, at_version, file_sets, business_schema(at_version)), table, version)
     require_meaning(rows.sparkSession)
     return rows
 
 
-def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFrame:
+def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet], schema: StructType) -> DataFrame:
     return read_files(
         ws.spark(),
         ws.lake,
         table.name,
         file_sets,
-        schema=business_schema(table),
+        schema=schema,
         partition_column=table.partition.column,
     )
 

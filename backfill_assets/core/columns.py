@@ -15,7 +15,7 @@ LINEAGE = "lineage.runs"
 """The table with what the rows of each run have in common."""
 
 RUN_ID = "_run_id"
-"""The column of every row that names the run which wrote it."""
+"""The column of every row that names the run which computed it; a run that keeps accepted rows leaves it as it is."""
 
 LINEAGE_OF_RUN = (
     "_kind",

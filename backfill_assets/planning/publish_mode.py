@@ -42,6 +42,11 @@ class Scope:
     where: tuple[tuple[str, str], ...]
     is_rest: bool = False
 
+    @property
+    def outside(self) -> Scope:
+        """All other rows."""
+        return Scope(where=self.where, is_rest=not self.is_rest)
+
     def __str__(self) -> str:
         named = " and ".join(f"{column}={value}" for column, value in self.where)
         return f"all but {named}" if self.is_rest else named

@@ -17,6 +17,7 @@ from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, Partitions, partition_of, partition_text
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.kept_rows import KeptRows, kept_rows
 from backfill_assets.report.report import RunVersions, last_approval, run_versions
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.what_next import how_to_undo, published_together
@@ -49,6 +50,7 @@ class VersionHistory:
         manifest: The manifest of the run that computed it.
         declared_empty_by: Who declared that nothing happened in it, or null.
         approved_by: Who approved it last, even if a rollback has withdrawn the approval; null without one.
+        kept: Whose rows its run kept, where it changes only some; null otherwise.
         versions: What its run was planned and staged with.
         imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
             deletes, withdraws or restores; empty for a derived table.
@@ -63,6 +65,7 @@ class VersionHistory:
     manifest: Manifest = field(metadata=INLINE)
     declared_empty_by: str | None
     approved_by: str | None
+    kept: KeptRows | None
     versions: RunVersions
     imports: tuple[ImportOnDay, ...]
     checks: tuple[GateResult, ...]
@@ -125,6 +128,7 @@ def _version_history(
         manifest=manifest,
         declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
         approved_by=approver_of(tx, run),
+        kept=kept_rows(tx, manifest, version.partition),
         versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
         imports=_imports(tx, version),
         checks=_checks(tx, version),

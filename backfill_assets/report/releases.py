@@ -4,9 +4,11 @@ what its borders keep, and which inputs it has not read."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from operator import itemgetter
+from typing import TypeAlias
 
 from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
@@ -17,6 +19,8 @@ from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, Partitions, days_of
+from backfill_assets.planning.publish_mode import Scope
+from backfill_assets.report.kept_rows import kept_by_pilots, manifests_of
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
 
 _UNDECIDED = frozenset(RunState) - {
@@ -85,26 +89,32 @@ class LeftBehind:
     next_step: Invocation
 
 
+Releases: TypeAlias = Collection[tuple[date, str]]
+"""Partitions, each with a release that computed rows of it; one that a pilot has been in may have several."""
+
+
 Accepted = Callable[[str, Sequence[date]], Collection[date]]
 """Those of some partitions of a table that have accepted rows."""
 
 
 def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[BroughtAlong, ...]:
     """The newer release and the other references that a run brings; an earlier release is in `goes_back`."""
-    versions = tx.versions.accepted(manifest.table, manifest.partitions)
-    recorded = {
-        day: version.provenance
-        for day, version in versions.items()
+    accepted = tx.versions.accepted(manifest.table, manifest.partitions)
+    made = manifests_of(tx, {partition: version.run_id for partition, version in accepted.items()})
+    kept = kept_by_pilots(tx, manifest.table, made)
+    recorded = [
+        (version.partition, version.provenance)
+        for version in (*accepted.values(), *(version for version, _ in kept))
         if isinstance(version.provenance, DerivedProvenance)
-    }
+    ]
     return tuple(differences(manifest, recorded))
 
 
-def differences(manifest: Manifest, recorded: Mapping[date, DerivedProvenance]) -> Iterator[BroughtAlong]:
-    """What a run brings along, from what the accepted rows were computed with, by partition. Pure."""
+def differences(manifest: Manifest, recorded: Iterable[tuple[date, DerivedProvenance]]) -> Iterator[BroughtAlong]:
+    """What a run brings along, from partitions and what accepted rows of each were computed with. Pure."""
     own = manifest.transform_version
     found: dict[tuple[str, str, str], list[date]] = {}
-    for partition, was in sorted(recorded.items()):
+    for partition, was in sorted(recorded, key=itemgetter(0)):
         if release_order(was.transform_version) < release_order(own):
             found.setdefault(("release", was.transform_version, own), []).append(partition)
         elif was.transform_version == own and was.code != manifest.code_digest:
@@ -114,17 +124,19 @@ def differences(manifest: Manifest, recorded: Mapping[date, DerivedProvenance]) 
             if sha256 != now.sha256:
                 found.setdefault((now.name, version, now.version), []).append(partition)
     for (what, version, present), days in found.items():
-        partitions = Partitions.of(manifest.grain, days)
+        partitions = Partitions.of(manifest.grain, dict.fromkeys(days))
         yield BroughtAlong(table=manifest.table, what=what, was=version, now=present, partitions=partitions)
 
 
 def goes_back(tx: ReadTransaction, manifest: Manifest) -> tuple[LaterRelease, ...]:
     """The later releases whose accepted rows a run would replace, the latest first."""
-    return later_than(manifest, releases_of(tx, tx.versions.makers(manifest.table, manifest.partitions)))
+    return later_than(
+        manifest, releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.partitions))
+    )
 
 
-def later_than(manifest: Manifest, accepted: Mapping[date, str]) -> tuple[LaterRelease, ...]:
-    """The later releases among those of accepted rows, by partition; the latest first. Pure."""
+def later_than(manifest: Manifest, accepted: Releases) -> tuple[LaterRelease, ...]:
+    """The later releases among those of accepted rows; the latest first. Pure."""
     own = manifest.transform_version
     return tuple(
         LaterRelease(
@@ -136,24 +148,28 @@ def later_than(manifest: Manifest, accepted: Mapping[date, str]) -> tuple[LaterR
 
 def replaced_releases(
     tx: ReadTransaction, manifest: Manifest, candidates: Mapping[date, CandidatePartition]
-) -> Mapping[date, str]:
-    """The release of the rows with which each partition was compared; before the gates, of those that readers see."""
+) -> Releases:
+    """The releases of the rows with which each partition was compared; before the gates, of those that readers see."""
     if any(candidate.compared_version is None for candidate in candidates.values()) or not candidates:
-        return releases_of(tx, tx.versions.makers(manifest.table, manifest.partitions))
+        return releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.partitions))
     pairs = [(day, candidate.compared_version or 0) for day, candidate in candidates.items()]
     compared = tx.versions.pinned(manifest.table, [pair for pair in pairs if pair[1]])
-    return releases_of(tx, {day: version.run_id for day, version in compared.items()})
+    return releases_of(tx, manifest.table, {day: version.run_id for day, version in compared.items()})
 
 
-def in_order(accepted: Mapping[date, str]) -> tuple[str, ...]:
+def in_order(accepted: Releases) -> tuple[str, ...]:
     """The releases of accepted rows, the earliest first."""
-    return tuple(sorted(set(accepted.values()), key=release_order))
+    return tuple(sorted({release for _, release in accepted}, key=release_order))
 
 
-def releases_of(tx: ReadTransaction, makers: Mapping[date, str]) -> Mapping[date, str]:
-    """The releases of partitions, from the runs that made them."""
-    found = {run.run_id: run.manifest.transform_version for run in tx.runs.named(sorted(set(makers.values())))}
-    return {partition: found[run_id] for partition, run_id in makers.items()}
+def releases_of(tx: ReadTransaction, table: str, makers: Mapping[date, str]) -> Releases:
+    """The releases of the rows of partitions: those of the runs that made them, and of the rows that pilots kept."""
+    made = manifests_of(tx, makers)
+    kept = kept_by_pilots(tx, table, made)
+    return {
+        *((partition, manifest.transform_version) for partition, manifest in made.items()),
+        *((version.partition, manifest.transform_version) for version, manifest in kept),
+    }
 
 
 def inputs_moved_on(graph: Graph, tx: ReadTransaction, run: RunRecord) -> tuple[TablePartitions, ...]:
@@ -171,30 +187,30 @@ def _moved_on(graph: Graph, tx: ReadTransaction, run: RunRecord) -> Iterator[Tab
             yield TablePartitions(table=pinned.table, grain=graph.table(pinned.table).grain, partitions=moved)
 
 
-def left_behind(
-    graph: Graph, tx: ReadTransaction, run: RunRecord, replaced: Mapping[date, str]
-) -> tuple[LeftBehind, ...]:
+def left_behind(graph: Graph, tx: ReadTransaction, run: RunRecord, replaced: Releases) -> tuple[LeftBehind, ...]:
     """The stretches that a run which brings another release leaves behind on its borders, in order.
 
     Args:
         run: The run; nothing is left behind by one that never will be published, or of which readers see nothing now.
     """
     manifest = run.manifest
-    brings_another = any(release != manifest.transform_version for release in replaced.values())
+    brings_another = any(release != manifest.transform_version for _, release in replaced)
     if run.state not in (*_UNDECIDED, RunState.PUBLISHED) or manifest.mode in NEVER_PUBLISHED or not brings_another:
         return ()
     others = tx.versions.makers(manifest.table)
     for partition in _restated_together(tx, run):
         others.pop(partition, None)
-    other_releases = {p: r for p, r in releases_of(tx, others).items() if r != manifest.transform_version}
+    other_releases = [
+        (p, release) for p, release in releases_of(tx, manifest.table, others) if release != manifest.transform_version
+    ]
     return beside(graph, manifest, other_releases, lambda table, some: tx.versions.claims(table, some).keys())
 
 
-def beside(graph: Graph, manifest: Manifest, others: Mapping[date, str], accepted: Accepted) -> tuple[LeftBehind, ...]:
+def beside(graph: Graph, manifest: Manifest, others: Releases, accepted: Accepted) -> tuple[LeftBehind, ...]:
     """The stretches of other releases that border on a run. Pure, but for what is accepted.
 
     Args:
-        others: The releases of accepted partitions that are not restated with it, other than its own.
+        others: The releases of accepted rows that are not restated with it, other than its own.
         accepted: What dependents hold.
     """
     # Most of what is shown has no border with another release.
@@ -203,10 +219,11 @@ def beside(graph: Graph, manifest: Manifest, others: Mapping[date, str], accepte
     node, found = node_of(manifest), []
     own = set(manifest.partitions)
     after = {node.next_partition(partition) for partition in own}
-    for partitions in node.in_a_row(others):
+    for partitions in node.in_a_row(sorted({partition for partition, _ in others})):
         if partitions[0] in after or node.next_partition(partitions[-1]) in own:
             mixed = tuple(_on_both_sides(graph, manifest, partitions, accepted))
-            found.append(_stretch(manifest, node.grain, {p: others[p] for p in partitions}, mixed))
+            within = set(partitions)
+            found.append(_stretch(manifest, node.grain, [each for each in others if each[0] in within], mixed))
     return tuple(found)
 
 
@@ -223,24 +240,29 @@ def _on_both_sides(
             yield TablePartitions(table=each.table, grain=each.grain, partitions=tuple(sorted(mixed)))
 
 
-def _stretch(
-    manifest: Manifest, grain: Grain, others: Mapping[date, str], mixed: tuple[TablePartitions, ...]
-) -> LeftBehind:
+def _stretch(manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[TablePartitions, ...]) -> LeftBehind:
+    partitions = sorted({partition for partition, _ in others})
     return LeftBehind(
         table=manifest.table,
         releases=in_order(others),
-        partitions=Partitions.of(grain, others),
+        partitions=Partitions.of(grain, partitions),
         mixed=mixed,
         next_step=do(
             Act.PLAN,
             manifest.table,
-            first=min(others),
-            last=days_of(grain, max(others)).last,
+            first=partitions[0],
+            last=days_of(grain, partitions[-1]).last,
             transform_version=manifest.transform_version,
             reason=WHY,
             by=NAME,
-        ),
+        ).also(*_rows_of(manifest.publish.scope)),
     )
+
+
+def _rows_of(scope: Scope | None) -> tuple[tuple[str, str], ...]:
+    """The options of a plan that name the rows of a pilot."""
+    named = scope.where if scope else ()
+    return tuple(("but" if scope and scope.is_rest else "where", f"{column}={value}") for column, value in named)
 
 
 def _restated_together(tx: ReadTransaction, run: RunRecord) -> frozenset[date]:
@@ -251,15 +273,15 @@ def _restated_together(tx: ReadTransaction, run: RunRecord) -> frozenset[date]:
     return frozenset(run.manifest.partitions).union(*(other.manifest.partitions for other in runs))
 
 
-def later_releases(version: str, accepted: Mapping[date, str]) -> Mapping[str, tuple[date, ...]]:
+def later_releases(version: str, accepted: Releases) -> Mapping[str, tuple[date, ...]]:
     """The partitions whose accepted rows come from a later release, by that release.
 
     Args:
         version: The release that would replace them.
-        accepted: The release that made the accepted rows, by partition.
+        accepted: The releases that made the accepted rows.
     """
     found: dict[str, list[date]] = {}
-    for partition, other in sorted(accepted.items()):
+    for partition, other in sorted(accepted):
         if release_order(other) > release_order(version):
             found.setdefault(other, []).append(partition)
     return {other: tuple(found[other]) for other in sorted(found, key=release_order, reverse=True)}

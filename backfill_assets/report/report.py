@@ -11,11 +11,12 @@ from typing import Any
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.findings import FailingKey, GateResult, SampledRow
+from backfill_assets.ledger.findings import FailingKey, Finding, GateResult, SampledRow
 from backfill_assets.ledger.records import ApprovalGrounds, ChunkRecord, EventRecord, RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
@@ -111,6 +112,7 @@ class RunReport:
         other_code: What its release computed with other code, under the same version; empty once it is published.
         left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
             own.
+        no_rows_of: The rows that a pilot is about, where its partitions have none of them; null otherwise.
         instead: What could be done instead of publishing it; empty before its gates, and once it is decided.
         to_comment: What the approver has to comment on and no standing approval has; empty when there is nothing.
         comment: What the standing approval says in writing; null without one.
@@ -150,6 +152,7 @@ class RunReport:
     moved_on: tuple[TablePartitions, ...]
     other_code: tuple[BroughtAlong, ...]
     left_behind: tuple[LeftBehind, ...]
+    no_rows_of: str | None
     instead: tuple[Alternative, ...]
     to_comment: tuple[GateResult, ...]
     comment: str | None
@@ -228,6 +231,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         moved_on=inputs_moved_on(ws.graph, tx, run),
         other_code=_other_code(tx, run),
         left_behind=left_behind(ws.graph, tx, run, releases),
+        no_rows_of=_no_rows_of(run.manifest, results, partitions),
         instead=instead_of_gated(ws, tx, run) if changed else (),
         to_comment=tuple(open_comments(tx, run)),
         comment=(approved.payload["note"] or None) if approved else None,
@@ -261,6 +265,12 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     return replace(report, level=level_of(report))
 
 
+def _no_rows_of(manifest: Manifest, results: Iterable[GateResult], partitions: Iterable[PartitionMoves]) -> str | None:
+    inside = [result.observed["rows"] for result in results if result.finding is Finding.PILOTED]
+    is_nothing = bool(inside) and not any(inside) and all(part.equal for part in partitions)
+    return str(manifest.publish.scope) if is_nothing else None
+
+
 def _other_code(tx: ReadTransaction, run: RunRecord) -> tuple[BroughtAlong, ...]:
     if run.state not in UNPUBLISHED:
         return ()
@@ -281,7 +291,7 @@ def level_of(report: RunReport) -> Level:
         return Level.PENDING
     informing = any(gate.failed and not gate.blocking for gate in report.gates)
     read_first = (report.goes_back, report.moved_on, report.other_code, report.left_behind, report.to_comment)
-    if informing or any(read_first):
+    if informing or report.no_rows_of or any(read_first):
         return Level.ATTENTION
     is_drift = report.run.record.mode is Mode.RECONCILIATION and report.swapped
     return Level.ATTENTION if is_drift else Level.GOOD

@@ -7,7 +7,7 @@ page as a button).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
 
@@ -79,6 +79,10 @@ class Invocation:
     act: Act
     of: tuple[str, ...] = ()
     options: tuple[tuple[str, str | bool], ...] = ()
+
+    def also(self, *options: tuple[str, str]) -> Invocation:
+        """The request with more options, of which several may have one name."""
+        return replace(self, options=(*self.options, *options))
 
     def __str__(self) -> str:
         """For logs of this process; a person reads `report.command_line`."""

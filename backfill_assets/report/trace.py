@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import islice
 
+from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
-from backfill_assets.ledger.records import Action, Period
+from backfill_assets.ledger.records import Action, PartitionVersion, Period
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
@@ -42,6 +43,7 @@ class TracedPublication:
         at: When readers saw it first; null for one that never landed.
         run_id: The run whose rows it published, or took back.
         release: The transform and its release, of that run.
+        kept: Whether it kept the row as an earlier one had published it, because its run changes other rows.
         reason: Why the run was planned, or rolled back.
         requested_by: Who asked for it.
         approved_by: Who approved it, or null.
@@ -55,6 +57,7 @@ class TracedPublication:
     at: datetime | None
     run_id: str
     release: str
+    kept: bool
     reason: str
     requested_by: str
     approved_by: str | None
@@ -136,7 +139,8 @@ class Trace:
         values: The values of the row by column, as text or null; empty when they cannot be read.
         problem: Why they cannot be read, or null.
         periods: Every version that readers saw of the partition, in order; one that was restored is there twice.
-        publications: The publication of the version, and those that it follows, up to what a person asked for.
+        publications: The publication of the version, that of the run that computed the row if another one did, and
+            those that they follow, up to what a person asked for.
         inputs: The rows that it was computed from, table by table down to the sources.
         records: The landed records of the rows of sources.
     """
@@ -160,6 +164,7 @@ class _Row:
     """A row that is followed.
 
     Attributes:
+        run_id: The run that computed it.
         is_changed: Whether it is followed because it changed, so that what changed behind it is followed first.
     """
 
@@ -221,7 +226,10 @@ def trace_of(
         else:
             if not found:
                 raise NothingThen(table=declared.name, partition=described, at=at, what=f"row with {_words(given)}")
-            rows = (_Row(partition=partition, run_id=version.run_id, values=found[0], is_changed=True),)
+            rows = (
+                _Row(partition=partition, run_id=_computed_by(found[0], version), values=found[0], is_changed=True),
+            )
+        computed_by = rows[0].run_id if rows else version.run_id
         inputs, sources = _inputs(ws, tx, _Rows(table=declared.name, rows=rows), most) if rows else ((), ())
         return Trace(
             table=declared.name,
@@ -233,7 +241,7 @@ def trace_of(
             values=_business(rows[0].values) if rows else {},
             problem=problem,
             periods=periods,
-            publications=tuple(_publications(tx, version.publication_id)),
+            publications=tuple(_publications(tx, version, computed_by)),
             inputs=inputs,
             records=tuple(_records(tx, sources)),
         )
@@ -245,9 +253,10 @@ def _seen_at(periods: Sequence[Period], at: datetime | None) -> Period | None:
     return reached[-1] if reached and reached[-1].version else None
 
 
-def _publications(tx: ReadTransaction, publication_id: str) -> Iterator[TracedPublication]:
-    """A publication and those that it follows, each once."""
-    waiting, seen = [publication_id], set[str]()
+def _publications(tx: ReadTransaction, version: PartitionVersion, computed_by: str) -> Iterator[TracedPublication]:
+    """The publications behind a row and those that they follow, each once."""
+    is_kept = computed_by != version.run_id
+    waiting, seen = [version.publication_id, *(_made(tx, computed_by) if is_kept else ())], set[str]()
     while waiting:
         name = waiting.pop(0)
         if name in seen:
@@ -256,6 +265,7 @@ def _publications(tx: ReadTransaction, publication_id: str) -> Iterator[TracedPu
         header = tx.publications.header(name)
         run = tx.runs.get(header.run_id)
         manifest, is_undone = run.manifest, header.action is Action.ROLLBACK
+        keeps = is_kept and name == version.publication_id
         follows = tx.publications.restored_by(name) if is_undone else tuple(_came_from(tx, manifest))
         waiting += follows
         yield TracedPublication(
@@ -265,6 +275,7 @@ def _publications(tx: ReadTransaction, publication_id: str) -> Iterator[TracedPu
             at=header.finished_at,
             run_id=run.run_id,
             release=f"{manifest.transform} {manifest.transform_version}",
+            kept=keeps,
             reason=header.reason if is_undone else manifest.reason,
             requested_by=header.by if is_undone else manifest.requested_by,
             approved_by=None if is_undone else approver_of(tx, run),
@@ -278,8 +289,13 @@ def _came_from(tx: ReadTransaction, manifest: Manifest) -> Iterator[str]:
         yield from manifest.cause.publications
     read = {pin.from_run: None for pinned in manifest.inputs for pin in pinned.partitions if pin.from_run}
     for run_id in read:
-        made = (each for each in tx.publications.headers(run_id=run_id) if each.action is Action.PUBLISH)
-        yield from (each.publication_id for each in islice(made, 1))
+        yield from _made(tx, run_id)
+
+
+def _made(tx: ReadTransaction, run_id: str) -> Iterator[str]:
+    """The publication of a run, if it has one."""
+    made = (each for each in tx.publications.headers(run_id=run_id) if each.action is Action.PUBLISH)
+    yield from (each.publication_id for each in islice(made, 1))
 
 
 def _inputs(
@@ -360,7 +376,7 @@ def _contributing(
     )
     chosen = {tuple((name, row.values[name] or "") for name in by): None for row in rows.rows}
     keys = [dict(each) for each in chosen]
-    origins = {file.path: (day, made.run_id) for day, made in reads.items() for file in made.files.files}
+    origins = {file.path: made for made in reads.values() for file in made.files.files}
     read = FileSet.of(file for made in reads.values() for file in made.files.files)
     try:
         first = _changed_rows(ws, table, changed, keys, most) if changed is not None else None
@@ -370,9 +386,9 @@ def _contributing(
         return replace(seen, problem=error.message), _Rows(table=table, rows=())
     in_order = [*known, *(each for each in found.rows if each not in known)][:most]
     followed = tuple(
-        _Row(partition=day, run_id=run_id, values=values, is_changed=place < len(known))
+        _Row(partition=made.partition, run_id=_computed_by(values, made), values=values, is_changed=place < len(known))
         for place, (path, values) in enumerate(in_order)
-        for day, run_id in [origins[path]]
+        for made in [origins[path]]
     )
     shown = tuple(
         TracedRow(
@@ -414,6 +430,11 @@ def _records(tx: ReadTransaction, sources: Sequence[Texts]) -> Iterator[TracedRe
             landed_by=found.landed_by,
             landed_at=found.landed_at,
         )
+
+
+def _computed_by(values: Texts, made: Made) -> str:
+    """The run that computed a row: an earlier one than that which made its version, where that kept the row."""
+    return values.get(RUN_ID) or made.run_id
 
 
 def _business(values: Texts) -> Texts:

@@ -47,8 +47,8 @@ def apply_transform(
 
 
 def with_lineage(rows: DataFrame, table: Table, manifest: Manifest) -> DataFrame:
-    """Rows as they will be staged: with the lineage columns of a run after their own."""
-    return rows.select("*", *(F.lit(value).alias(name) for name, value in constant_columns(table, manifest).items()))
+    """Rows that a run has computed, as they will be staged: with its lineage columns after their own."""
+    return rows.select("*", *(F.lit(value).alias(name) for name, value in _lineage_columns(table, manifest).items()))
 
 
 def called_transform(
@@ -119,7 +119,14 @@ def columns_differ(found: StructType, declared: StructType) -> str | None:
 
 
 def constant_columns(table: Table, manifest: Manifest) -> Mapping[str, str]:
-    """The last columns of a run's rows as they are staged, which have one value for all of them."""
+    """The last columns of a run's rows as they are staged, which have one value for all of them.
+
+    None where the run keeps accepted rows, which go on naming the runs that computed them.
+    """
+    return {} if manifest.publish.reads_accepted else _lineage_columns(table, manifest)
+
+
+def _lineage_columns(table: Table, manifest: Manifest) -> Mapping[str, str]:
     return {name: value for name, value in lineage(manifest).items() if name in stored_schema(table).fieldNames()}
 
 

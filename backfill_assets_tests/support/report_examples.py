@@ -150,6 +150,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         moved_on=(),
         other_code=(),
         left_behind=(),
+        no_rows_of=None,
         instead=(),
         to_comment=(),
         comment=said,

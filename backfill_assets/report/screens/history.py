@@ -13,7 +13,7 @@ from backfill_assets.report.page import Facts, Page, Value, facts, joined, page,
 from backfill_assets.report.partition import ImportOnDay, PartitionHistory, VersionHistory
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.runs import run_ids, state_of
-from backfill_assets.report.words.plans import references_described
+from backfill_assets.report.words.plans import kept_words, references_described
 from backfill_assets.report.words.states import MEANING
 
 
@@ -53,6 +53,7 @@ def _version(version: VersionHistory) -> Facts:
         ("equal again in", ", ".join(found.run_id for found in version.verified_by)),
         ("undone", undone_text(version.undone)),
         ("run", run_ref(version.claim.run_id)),
+        ("kept rows", _kept(version)),
         ("code", f"{manifest.transform} {manifest.transform_version}; sha256 {manifest.code_digest[:16]}"),
         ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
         ("supersedes", run_ids(manifest.supersedes)),
@@ -63,6 +64,15 @@ def _version(version: VersionHistory) -> Facts:
         ("replaced", f"version {version.claim.replaces}" if version.claim.replaces else "nothing"),
         ("to undo it", version.undo),
     )
+
+
+def _kept(version: VersionHistory) -> Value:
+    """Such as `all but region=N, as in version 2: run bf-1, release 1.0.0`."""
+    kept = version.kept
+    if kept is None:
+        return None
+    which = kept_words(version.manifest.publish)
+    return words(f"{which}, as in version {kept.version}: run ", run_ref(kept.run_id), f", release {kept.release}")
 
 
 def seen_text(version: VersionHistory) -> Value:

@@ -23,6 +23,7 @@ from backfill_assets.report.words.plans import (
     goes_back_words,
     left_behind_words,
     moved_on_words,
+    no_rows_words,
     phase_words,
     references_described,
 )
@@ -85,6 +86,7 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
         *(as_sentence(moved_on_words(each)) for each in found.moved_on),
         *(as_sentence(brought_along_words(each)) for each in found.other_code),
         *(as_sentence(left_behind_words(each)) for each in found.left_behind),
+        *([no_rows_words(found.no_rows_of)] if found.no_rows_of else []),
         *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
         *([f"The approval needs a written comment: {said_of(found.to_comment)}."] if found.to_comment else []),
     )

@@ -25,7 +25,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.requests import Option, step
 from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.screens.staleness import stale_note
-from backfill_assets.report.trace import ContributingRows, Trace
+from backfill_assets.report.trace import ContributingRows, Trace, TracedPublication
 
 _MORE = words("To follow more of them: ", step(Option("rows", "N")), ".")
 
@@ -66,7 +66,7 @@ def _publications(found: Trace) -> Table:
             each.table,
             each.at,
             run_ref(each.run_id),
-            f"rolled {each.release} back" if each.undoes else each.release,
+            _released(each),
             each.requested_by,
             each.approved_by,
             each.reason,
@@ -75,6 +75,12 @@ def _publications(found: Trace) -> Table:
     ]
     heads = ["publication", "table", "at", "run", "release", "asked by", "approved by", "reason"]
     return table(heads, rows, whole=["publication", "run"])
+
+
+def _released(found: TracedPublication) -> str:
+    if found.undoes:
+        return f"rolled {found.release} back"
+    return f"{found.release}, which kept the row" if found.kept else found.release
 
 
 def _rows(found: ContributingRows, more: Value) -> Section | None:

@@ -49,6 +49,13 @@ def publish_words(mode: PublishMode) -> str:
     assert_never(mode.kind)
 
 
+def kept_words(mode: PublishMode) -> str:
+    """The rows that a run keeps: those that it does not compute."""
+    if mode.scope is None:
+        return f"all whose {', '.join(mode.on)} no change names"
+    return f"those of {mode.scope.outside}"
+
+
 def columns_words(changes: Sequence[ColumnChange]) -> str:
     """How the columns that readers see change; empty where they stay."""
     added = [f"{each.column} ({each.becomes})" for each in changes if each.was is None]
@@ -166,6 +173,11 @@ def left_behind_words(found: LeftBehind) -> str:
         f"{' and '.join(found.releases)}: a jump in the values where they meet can come from the change of release "
         f"alone{both}"
     )
+
+
+def no_rows_words(scope: str) -> str:
+    """That a pilot has measured nothing, because it names rows that are not there."""
+    return f"No row of these partitions is of {scope}, so that nothing was measured: look whether it is mistyped."
 
 
 def references_described(references: Sequence[PinnedReference]) -> str | None:

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pandas as pd
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, StructField, StructType
 
 from backfill_assets.candidates.merging import Merge
+from backfill_assets.core.columns import RUN_ID
 from backfill_assets.domain import DerivedTable
 from backfill_assets_tests.domains.modes import accounts, balances
 from backfill_assets_tests.support.merge_model import COLUMNS, MergedByHand, as_rows, frame_of, merged_by_hand
+from backfill_assets_tests.unit.planning.test_manifest import MANIFEST
 
+EARLIER = "the run that computed what is accepted"
 FIRST = date(2026, 1, 1)
 DAYS = [FIRST + timedelta(days=n) for n in range(4)]
 CHANGES = StructType([*accounts.schema.fields, StructField("gone", BooleanType())])
@@ -56,12 +59,12 @@ def merging(spark: SparkSession, seed: int, table: DerivedTable) -> tuple[InMemo
     accepted, changes, run = drawn(seed, table)
     merge = InMemory(
         ws=cast(Any, None),
-        manifest=cast(Any, SimpleNamespace(publish=table.publish)),
+        manifest=replace(MANIFEST, publish=table.publish),
         table=table,
         partitions=run,
         files={},
         changes=spark.createDataFrame(changes, CHANGES),
-        held=spark.createDataFrame(accepted, table.schema),
+        held=spark.createDataFrame(accepted, table.schema).withColumn(RUN_ID, F.lit(EARLIER)),
     )
     by_hand = merged_by_hand(
         frame_of(accepted),
@@ -79,7 +82,12 @@ def require_equal(spark: SparkSession, seeds: Iterable[int], table: DerivedTable
         merge, by_hand = merging(spark, seed, table)
         staged = merge.rows().cache()
         found = merge.measured(staged)
-        assert as_rows(staged.toPandas()) == by_hand.rows, seed
+        rows = staged.toPandas()
+        assert as_rows(rows) == by_hand.rows, seed
+        changed = {tuple(row[name] for name in table.publish.on) for row in merge.named().collect()}
+        for row in rows.to_dict("records"):
+            is_named = tuple(row[name] for name in table.publish.on) in changed
+            assert row[RUN_ID] == (MANIFEST.run_id if is_named else EARLIER), seed
         assert {day for each in found.values() for day in each.elsewhere} == by_hand.elsewhere, seed
         assert any(each.twice for each in found.values()) == by_hand.twice, seed
         assert any(each.older for each in found.values()) == by_hand.older, seed

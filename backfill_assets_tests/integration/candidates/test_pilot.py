@@ -30,10 +30,15 @@ from backfill_assets.planning.phases import AskedPhases, Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.command_line import explained
-from backfill_assets.report.page import Note
-from backfill_assets.report.report import run_report
+from backfill_assets.report.kept_rows import KeptRows, cover_all
+from backfill_assets.report.page import Note, Page
+from backfill_assets.report.partition import partition_history
+from backfill_assets.report.report import Level, run_report
+from backfill_assets.report.screens.history import partition_page
 from backfill_assets.report.screens.plan import plan_page, set_plan_page
 from backfill_assets.report.screens.review import review_of
+from backfill_assets.report.screens.trace import trace_page
+from backfill_assets.report.trace import trace_of
 from backfill_assets.report.words.plans import publish_words
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
@@ -158,6 +163,55 @@ def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_fin
     assert audit(meter.ws).problems == ()
 
 
+def test_a_row_that_a_pilot_kept_goes_on_naming_the_run_that_computed_it_wherever_a_person_asks(meter: Meter) -> None:
+    built = made_by(meter, DAYS[0])["zeta"]
+    pilot = meter.published(DAYS[:2], scope=ACME)
+    assert made_by(meter, DAYS[0]) == {"acme": pilot, "zeta": built, None: built}
+    (kept, computed) = (
+        trace_of(meter.ws, TABLE, DAYS[0], {"reading_id": f"{DAYS[0]} {name}"}) for name in TENANTS[1::-1]
+    )
+    assert [(each.run_id, each.kept, each.release) for each in kept.publications] == [
+        (pilot, True, "usage 1.0.0"),
+        (built, False, "usage 0.9.0"),
+    ]
+    assert [(each.run_id, each.kept) for each in computed.publications] == [(pilot, False)]
+    assert "usage 1.0.0, which kept the row" in printed(trace_page(kept))
+    (latest, first) = partition_history(meter.ws, TABLE, DAYS[0]).versions
+    assert (latest.kept, first.kept) == (KeptRows(version=1, run_id=built, release="0.9.0"), None)
+    assert "those of all but tenant=acme, as in version 1: run" in printed(
+        partition_page(partition_history(meter.ws, TABLE, DAYS[0]))
+    )
+    found = run_report(meter.ws, pilot)
+    assert {stretch.next_step.options[-1] for stretch in found.left_behind} == {("where", "tenant=acme")}
+    planned = run_report(meter.ws, meter.planned(DAYS))
+    assert planned.from_versions == ("0.9.0", "1.0.0")
+    request = PlanRequest(table=TABLE, days=DayRange.inclusive(DAYS[0], DAYS[0]), reason="why not", by="ana")
+    document = described_plan(meter.ws, operations.plan(meter.ws, request))
+    assert [(each.what, each.was, each.now) for each in document.brings] == [("release", "0.9.0", "1.0.0")]
+    meter.published(DAYS[:1], scope=REST)
+    assert run_report(meter.ws, meter.planned(DAYS[:1])).from_versions == ("1.0.0",)
+
+
+def test_a_pilot_that_has_measured_no_row_says_so_where_it_is_decided(meter: Meter) -> None:
+    run_id = meter.planned(DAYS[:1], scope=Scope(where=(("tenant", "acmee"),)))
+    assert meter.gated(run_id) is RunState.VERIFIED
+    found = run_report(meter.ws, run_id)
+    assert (found.no_rows_of, found.level) == ("tenant=acmee", Level.ATTENTION)
+    assert any("No row of these partitions is of tenant=acmee" in each for each in review_of(found).warnings)
+    assert run_report(meter.ws, meter.published(DAYS[:1], scope=ACME)).no_rows_of is None
+
+
+def made_by(meter: Meter, day: date) -> Mapping[str | None, str]:
+    found = meter.ws.lake.open(TABLE).to_pyarrow_table(columns=["day", "tenant", "_run_id"]).to_pylist()
+    return {row["tenant"]: row["_run_id"] for row in found if row["day"] == day}
+
+
+def printed(shown: Page) -> str:
+    out = io.StringIO()
+    show(Console(file=out, width=1000), shown)
+    return out.getvalue()
+
+
 @pytest.mark.long
 def test_a_pilot_is_planned_again_when_other_rows_were_published_since(meter: Meter) -> None:
     planned = meter.planned(DAYS[:1], scope=ACME)
@@ -257,3 +311,12 @@ def test_a_row_outside_that_differs_is_lost_or_added_is_found_in_its_partition(
     ):
         found = pilot.measured(wrong)
         assert [found[day].others_differ for day in DAYS] == [False, True, False]
+
+
+def test_pilots_that_cover_every_row_together_leave_none_of_an_earlier_version() -> None:
+    zeta = Scope(where=(("tenant", "zeta"),))
+    narrow = Scope(where=(("tenant", "acme"), ("used", "20")))
+    assert cover_all([REST, zeta, ACME]) and cover_all([narrow, REST.outside.outside, ACME])
+    for some in ([], [ACME], [REST], [ACME, zeta], [REST, zeta], [REST, narrow]):
+        assert not cover_all(some)
+    assert cover_all([narrow, narrow.outside]) and cover_all([ACME, narrow.outside])

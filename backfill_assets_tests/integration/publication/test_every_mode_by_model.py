@@ -16,6 +16,8 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.execute import execute
+from backfill_assets.application.parts import Part
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError, InputsMovedOn, TargetChanged
 from backfill_assets.ledger.states import ApprovalState, RunState
@@ -179,11 +181,8 @@ class Story:
 
     def _onward(self, ws: Workspace, run_id: str) -> RunState:
         """Takes a run from wherever it is to its end, and returns its state."""
-        run = operations.run_named(ws, run_id)
-        if run.state in (RunState.PLANNED, RunState.STAGING, RunState.FAILED):
-            operations.stage(ws, run_id, actor="ana")
-        if operations.run_named(ws, run_id).state in (RunState.STAGED, RunState.GATING):
-            operations.gate(ws, run_id, actor="ana")
+        if operations.run_named(ws, run_id).state not in (RunState.PUBLISHED, RunState.PUBLISHING):
+            execute(ws, run_id, [Part.STAGE, Part.GATE], actor="ana")
         run = operations.run_named(ws, run_id)
         if run.state is RunState.PASSED:
             if run.approval is ApprovalState.DRAFT:

@@ -47,7 +47,7 @@ def contract(*partitions: date) -> Manifest:
 def test_days_on_the_borders_of_a_restatement_that_keep_another_release_are_named_with_the_command() -> None:
     every = days(9)
     others = {day: "1.0.0" if day < every[3] else "1.1.0" for day in every if day not in every[3:5]}
-    before, after = beside(graph(), contract(*every[3:5]), others, all_accepted)
+    before, after = beside(graph(), contract(*every[3:5]), others.items(), all_accepted)
     assert (before.releases, str(before.partitions)) == (("1.0.0",), "2006-07-01..2006-07-03, 3 days")
     assert (after.releases, len(after.partitions)) == (("1.1.0",), 4)
     assert words_of(after.next_step) == (
@@ -62,17 +62,17 @@ def test_the_snapshots_before_and_after_those_of_a_restatement_are_on_its_border
     ends = node.partitions_over(DayRange(since, date(2006, 8, 26)))
     pinned = PinnedInput(argument="orders", table="bronze.orders", partitions=())
     restated = replace(contract(*ends[2:4]), inputs=(pinned,), configuration=configuration_of(node))
-    before, after = beside(graph(), restated, {day: "1.0.0" for day in ends if day not in ends[2:4]}, all_accepted)
+    before, after = beside(graph(), restated, [(day, "1.0.0") for day in ends if day not in ends[2:4]], all_accepted)
     assert (before.partitions.days, after.partitions.days) == (ends[:2], ends[4:])
 
 
 def test_days_away_from_a_restatement_are_not_named() -> None:
     every = days(9)
-    assert beside(graph(), contract(*every[3:5]), {every[0]: "1.0.0", every[8]: "1.0.0"}, all_accepted) == ()
+    assert beside(graph(), contract(*every[3:5]), [(every[0], "1.0.0"), (every[8], "1.0.0")], all_accepted) == ()
 
 
 def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() -> None:
-    found = beside(graph(), contract(FIRST), {days(2)[1]: "1.0.0"}, all_accepted)
+    found = beside(graph(), contract(FIRST), [(days(2)[1], "1.0.0")], all_accepted)
     left = replace(reviewed(parts(3)), left_behind=found)
     review = review_of(left)
     (warning,) = review.warnings
@@ -94,7 +94,7 @@ def test_what_reads_both_sides_of_a_border_is_named_as_far_as_it_was_published()
         reader("gold.later", Grain.DAILY, Window(days_ahead=2), of="gold.lately"),
         reader("gold.monthly", Grain.MONTHLY, SAME_DAYS),
     )
-    before, after = beside(tables, contract(*every[3:5]), others, all_accepted)
+    before, after = beside(tables, contract(*every[3:5]), others.items(), all_accepted)
     mixed = "can come from the change of release alone, and what reads days of both mixes the releases: "
     # The 4th reads the 3rd, and what reads two days ahead of that reads both sides from the 2nd to the 4th.
     assert left_behind_words(before).endswith(
@@ -102,9 +102,9 @@ def test_what_reads_both_sides_of_a_border_is_named_as_far_as_it_was_published()
         "gold.later 2006-07-02..2006-07-04, 3 days"
     )
     assert left_behind_words(after).endswith("gold.later 2006-07-04..2006-07-06, 3 days")
-    of_month = beside(tables, contract(*every[3:5]), others, monthly)
+    of_month = beside(tables, contract(*every[3:5]), others.items(), monthly)
     assert [left_behind_words(each).partition(mixed)[2] for each in of_month] == ["gold.monthly 2006-07, 1 month"] * 2
-    nothing = beside(tables, contract(*every[3:5]), others, lambda _table, _some: ())
+    nothing = beside(tables, contract(*every[3:5]), others.items(), lambda _table, _some: ())
     assert all(left_behind_words(each).endswith("can come from the change of release alone") for each in nothing)
 
 
@@ -114,5 +114,5 @@ def monthly(table: str, some: Sequence[date]) -> Collection[date]:
 
 def test_a_table_that_is_no_longer_declared_has_no_dependents() -> None:
     other = replace(contract(FIRST), table="silver.gone")
-    (found,) = beside(graph(), other, {days(2)[1]: "1.0.0"}, all_accepted)
+    (found,) = beside(graph(), other, [(days(2)[1], "1.0.0")], all_accepted)
     assert left_behind_words(found).endswith("can come from the change of release alone")

@@ -8,14 +8,14 @@ DAYS = [date(2026, 1, day) for day in range(1, 5)]
 
 
 def test_partitions_of_later_releases_are_found_the_latest_first() -> None:
-    accepted = dict(zip(DAYS, ("3.1.0", "2.4.1", "3.10.0", "2.4.0"), strict=True))
+    accepted = list(zip(DAYS, ("3.1.0", "2.4.1", "3.10.0", "2.4.0"), strict=True))
     assert later_releases("2.4.1", accepted) == {"3.10.0": (DAYS[2],), "3.1.0": (DAYS[0],)}
     assert list(later_releases("2.4.1", accepted)) == ["3.10.0", "3.1.0"]
     assert later_releases("3.10.0", accepted) == {}
 
 
 def test_numbers_count_as_numbers_and_a_candidate_comes_before_its_release() -> None:
-    assert later_releases("3.9.0", {DAYS[0]: "3.10.0"})
-    assert later_releases("3.0.0-rc1", {DAYS[0]: "3.0.0"})
-    assert not later_releases("3.0.0", {DAYS[0]: "3.0.0-rc1"})
-    assert not later_releases("3.0.0", {DAYS[0]: "3.0.0"})
+    assert later_releases("3.9.0", [(DAYS[0], "3.10.0")])
+    assert later_releases("3.0.0-rc1", [(DAYS[0], "3.0.0")])
+    assert not later_releases("3.0.0", [(DAYS[0], "3.0.0-rc1")])
+    assert not later_releases("3.0.0", [(DAYS[0], "3.0.0")])

@@ -24,12 +24,12 @@ SAME = DerivedProvenance(
 
 
 def test_a_run_of_the_same_release_and_references_brings_nothing_along() -> None:
-    assert list(differences(MANIFEST, {FIRST: SAME, SECOND: SAME})) == []
+    assert list(differences(MANIFEST, [(FIRST, SAME), (SECOND, SAME)])) == []
 
 
 def test_a_newer_release_and_another_reference_are_named_with_their_partitions() -> None:
     older = replace(SAME, transform_version="3.0.0", references={"sla_policy": ("0", "f" * 64)})
-    found = list(differences(MANIFEST, {FIRST: older, SECOND: replace(SAME, transform_version="2.4.1")}))
+    found = list(differences(MANIFEST, [(FIRST, older), (SECOND, replace(SAME, transform_version="2.4.1"))]))
     assert [brought_along_words(each) for each in found] == [
         "silver.case_sla_daily gets release 3.1.0 in place of 3.0.0: 2006-07-01, 1 day",
         "silver.case_sla_daily gets sla_policy 1 in place of 0: 2006-07-01, 1 day",
@@ -39,21 +39,21 @@ def test_a_newer_release_and_another_reference_are_named_with_their_partitions()
 
 def test_other_content_of_the_same_version_counts_and_a_later_release_is_no_newer_one() -> None:
     edited = replace(SAME, transform_version="3.2.0", references={"sla_policy": ("1", "f" * 64)})
-    (only,) = differences(MANIFEST, {FIRST: edited})
+    (only,) = differences(MANIFEST, [(FIRST, edited)])
     assert brought_along_words(only) == (
         "silver.case_sla_daily gets sla_policy 1 with other content in place of 1: 2006-07-01, 1 day"
     )
-    (first,) = differences(MANIFEST, {FIRST: replace(SAME, references={})})
+    (first,) = differences(MANIFEST, [(FIRST, replace(SAME, references={}))])
     assert (first.what, first.was, first.now) == ("sla_policy", "none", "1")
 
 
 def test_changed_code_under_the_same_version_is_named_and_under_another_one_it_is_expected() -> None:
     edited = replace(SAME, code="0" * 64)
-    (only,) = differences(MANIFEST, {FIRST: edited, SECOND: SAME})
+    (only,) = differences(MANIFEST, [(FIRST, edited), (SECOND, SAME)])
     assert brought_along_words(only) == (
         "the code of silver.case_sla_daily 3.1.0 is not what computed 2006-07-01, 1 day under this version: "
         "give the transform a new version, so that a number names its code"
     )
-    assert [each.what for each in differences(MANIFEST, {FIRST: replace(edited, transform_version="3.0.0")})] == [
+    assert [each.what for each in differences(MANIFEST, [(FIRST, replace(edited, transform_version="3.0.0"))])] == [
         "release"
     ]
