@@ -41,7 +41,7 @@ from backfill_assets.planning.manifest_parts import (
     PinnedPartition,
     RunCause,
 )
-from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 

@@ -27,8 +27,8 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.policy import USUAL_POLICY
-from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.windows import Window
 
 FIRST = date(2014, 1, 1)

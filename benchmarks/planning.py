@@ -26,7 +26,8 @@ from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, count_of
-from backfill_assets.planning.request import PlanRequest, Terms, configuration_of, propose
+from backfill_assets.planning.pinned_node import configuration_of
+from backfill_assets.planning.request import PlanRequest, Terms, propose
 from backfill_assets.staleness.decide import Present, Staleness, find_stale
 
 

@@ -12,8 +12,8 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.reads import Reads
-from backfill_assets.planning.request import node_of
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]
 """The files of pinned input partitions, by argument of the transform and partition."""

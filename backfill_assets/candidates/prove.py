@@ -30,8 +30,8 @@ from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.planning.graph import windows_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput
+from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.reads import Reads
-from backfill_assets.planning.request import node_of
 from backfill_assets.planning.stages import Prove, Recomputation, compared_by
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace

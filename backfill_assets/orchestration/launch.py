@@ -25,7 +25,7 @@ from backfill_assets.orchestration.jobs import job_name, keys_of, table_definiti
 from backfill_assets.orchestration.resources import Perform, Session
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.request import has_gaps
+from backfill_assets.planning.pinned_node import has_gaps
 from backfill_assets.workspace import Workspace
 
 MAX_RETRIES = "dagster/max_retries"

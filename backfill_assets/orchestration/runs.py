@@ -31,7 +31,8 @@ from backfill_assets.orchestration.next_steps import explained, linked
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, Partitions, days_listed, days_of, describe
-from backfill_assets.planning.request import PlanRequest, has_gaps
+from backfill_assets.planning.pinned_node import has_gaps
+from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether
 from backfill_assets.workspace import Workspace

@@ -12,7 +12,6 @@ from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil
-from typing import Any
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import sha256_text
@@ -20,7 +19,7 @@ from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferen
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate
-from backfill_assets.planning.graph import Graph, TableInput, TableNode
+from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import (
@@ -46,11 +45,12 @@ from backfill_assets.planning.partitions import (
     partitions_of_spans,
     spans_of,
 )
+from backfill_assets.planning.pinned_node import configuration_of, node_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.publish_mode import PUBLISH, PublishKind, PublishMode, Scope
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.state import Claim, StateReader
-from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, parse_window
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -526,32 +526,3 @@ def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
     """The run's id: table, day, and a digest of who asked for what and when."""
     asked = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
     return f"{node.name.partition('.')[2]}-{as_of:%Y%m%d}-{sha256_text(asked)[:8]}"
-
-
-def configuration_of(node: TableNode) -> Mapping[str, Any]:
-    """The configuration of a derived table besides code and references: its windows, and its sources' contracts."""
-    windows = {edge.argument: dict(edge.window.document) for edge in node.inputs}
-    contracts = {edge.table: edge.contract for edge in node.inputs if edge.contract}
-    # What returns changes gives other rows when they are merged otherwise.
-    merged = {PUBLISH: node.publish.document} if node.publish.reads_accepted else {}
-    return {"windows": windows, **({"contracts": contracts} if contracts else {}), **merged}
-
-
-def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
-    """The inputs with the windows of the manifest, which the run uses even if the declaration has changed."""
-    windows = manifest.configuration["windows"]
-    return tuple(
-        TableInput(argument=pinned.argument, table=pinned.table, window=parse_window(windows[pinned.argument]))
-        for pinned in manifest.inputs
-    )
-
-
-def has_gaps(manifest: Manifest) -> bool:
-    """Whether a run leaves out partitions between its own."""
-    return len(node_of(manifest).in_a_row(manifest.partitions)) > 1
-
-
-def node_of(manifest: Manifest) -> TableNode:
-    """The table with the windows of the manifest, which the run uses even if the declaration has changed."""
-    inputs = inputs_of(manifest) if manifest.inputs else ()
-    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs, publish=manifest.publish)

@@ -20,10 +20,10 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Proof
 from backfill_assets.planning.own_past import end_of, starts_from
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.phases import Phases
+from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import longer_reads, pinned_by, windows_touch
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_after, reads_of, reads_together
-from backfill_assets.planning.request import node_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, Partitions, days_of
+from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.report.kept_rows import kept_by_pilots, manifests_of
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
@@ -213,9 +214,6 @@ def beside(graph: Graph, manifest: Manifest, others: Releases, accepted: Accepte
         others: The releases of accepted rows that are not restated with it, other than its own.
         accepted: What dependents hold.
     """
-    # Most of what is shown has no border with another release.
-    from backfill_assets.planning.request import node_of
-
     node, found = node_of(manifest), []
     own = set(manifest.partitions)
     after = {node.next_partition(partition) for partition in own}

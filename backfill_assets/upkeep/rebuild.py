@@ -33,8 +33,8 @@ from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, days_of, describe
+from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.reads import reads_of
-from backfill_assets.planning.request import node_of
 from backfill_assets.transforms.schemas import business_schema, contract_version
 from backfill_assets.workspace import Workspace
 

@@ -21,9 +21,9 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
+from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.proof import ProofTerms, longer_reads, pinned_by, plan_proof
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
-from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring
 from backfill_assets.planning.state import Claim
 from backfill_assets.planning.windows import AnyWindow, Window

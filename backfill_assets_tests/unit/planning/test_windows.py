@@ -24,8 +24,9 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of
+from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.reasons import Cause
-from backfill_assets.planning.request import PlannedInput, configuration_of, require_inputs
+from backfill_assets.planning.request import PlannedInput, require_inputs
 from backfill_assets.planning.stages import computing
 from backfill_assets.planning.state import Claim
 from backfill_assets.planning.windows import Months, Window, parse_window
