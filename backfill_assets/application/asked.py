@@ -16,7 +16,7 @@ from backfill_assets.publication.moves_approval import approve_capture, approve_
 from backfill_assets.report.captured import CaptureDocument
 from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.replayed import ReplayDocument, replay_document
-from backfill_assets.report.table_acts import ActDocument, act_document
+from backfill_assets.report.table_acts import ActDocument, act_document, described_act
 from backfill_assets.workspace import Workspace
 
 
@@ -54,26 +54,26 @@ class AskedAct(Asked):
 
     def document(self) -> ActDocument:
         with self.ws.ledger.read() as tx:
-            return act_document(tx.acts.get(self.name))
+            return act_document(tx, tx.acts.get(self.name))
 
     def approve(self, *, by: str, note: str) -> ActDocument:
         """Another person agrees to it."""
-        return act_document(table_acts.approve_act(self.ws, self.name, by=by, note=note))
+        return described_act(self.ws, table_acts.approve_act(self.ws, self.name, by=by, note=note))
 
     def publish(self, acting: Acting) -> ActDocument:
         """Does what was asked for: readers are shown the other version from here on."""
-        return act_document(table_acts.carry_out(self.ws, self.name, by=acting.by))
+        return described_act(self.ws, table_acts.carry_out(self.ws, self.name, by=acting.by))
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> ActDocument:  # noqa: ARG002 - as of a run
         """Shows readers the table again that they were shown before."""
-        return act_document(table_acts.undo(self.ws, self.name, by=acting.by, reason=reason))
+        return described_act(self.ws, table_acts.undo(self.ws, self.name, by=acting.by, reason=reason))
 
     def cancel(self, *, by: str, reason: str, leave: bool = False) -> ActDocument:
         """Gives up an act that is not done."""
         if leave:
             raise NotDoneWith(name=self.name, deed="declined for a difference that is accepted")
         with self.ws.ledger.write() as tx:
-            return act_document(tx.acts.cancel(self.name, by=by, reason=reason))
+            return act_document(tx, tx.acts.cancel(self.name, by=by, reason=reason))
 
 
 class AskedCapture(Asked):

@@ -15,7 +15,7 @@ from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.errors import NothingReadersSee, OfOtherTable
 from backfill_assets.publication.table_acts import Pair, beside, name_of, pair_of
-from backfill_assets.report.table_acts import ActDocument, act_document
+from backfill_assets.report.table_acts import ActDocument, described_act
 from backfill_assets.report.versions import ResolvedTable, ShadowStatus, shadow_status
 from backfill_assets.workspace import Workspace
 
@@ -123,9 +123,9 @@ def status(ws: Workspace, table: str) -> ShadowStatus:
 
 def cut_over(ws: Workspace, table: str, *, by: str, reason: str) -> ActDocument:
     """Asks to show readers another version; `backfill publish` does it, once it is approved where that is required."""
-    return act_document(table_acts.ask_to_cut_over(ws, table, by=by, reason=reason))
+    return described_act(ws, table_acts.ask_to_cut_over(ws, table, by=by, reason=reason))
 
 
 def stop(ws: Workspace, table: str, *, by: str, reason: str) -> ActDocument:
     """A version is not kept up to date any more; one that readers were shown is given up once that is approved."""
-    return act_document(table_acts.ask_to_stop(ws, table, by=by, reason=reason))
+    return described_act(ws, table_acts.ask_to_stop(ws, table, by=by, reason=reason))

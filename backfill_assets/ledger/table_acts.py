@@ -11,6 +11,7 @@ from datetime import datetime
 
 from sqlalchemy import func, insert, select, update
 
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.errors import (
     ActNotApproved,
@@ -26,11 +27,12 @@ from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.rows import read_as, row_of
-from backfill_assets.ledger.schema import table_acts
+from backfill_assets.ledger.schema import events, table_acts
 from backfill_assets.ledger.states import ActState
 from backfill_assets.planning.policy import Policy
 
 ENTITY = "table act"
+_ASKED = "act_asked"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +105,14 @@ class TableActReads(Queries):
         if row is None:
             raise NotInLedger(kind="act", name=act_id)
         return _act(row)
+
+    def columns(self, act_id: str) -> tuple[ColumnChange, ...]:
+        """How the columns that readers see change with an act, as it was when it was asked for.
+
+        Cost: one index range of events.
+        """
+        recorded = select(events.c.payload).where(events.c.entity_id == act_id, events.c.action == _ASKED)
+        return tuple(ColumnChange(**each) for payload in self._values(recorded) for each in payload.get("columns", ()))
 
     def shown(self, name: str, at: datetime | None = None) -> str:
         """The table that the readers of a name are shown: now, or at an instant.
@@ -186,11 +196,23 @@ class TableActWrites(TableActReads):
         self._log = log
 
     def ask(
-        self, act: TableAct, *, name: str, table: str, policy: Policy, waits: bool, by: str, reason: str
+        self,
+        act: TableAct,
+        *,
+        name: str,
+        table: str,
+        policy: Policy,
+        waits: bool,
+        by: str,
+        reason: str,
+        columns: tuple[ColumnChange, ...] = (),
     ) -> ActRecord:
         """Records that a person asks for an act; nothing is done yet.
 
         Cost: one row, one event, and one row per cut-over of the name.
+
+        Args:
+            columns: How the columns that readers see change with it.
 
         Raises:
             IllegalTransition: Readers are shown the table already, or it was given up.
@@ -217,7 +239,8 @@ class TableActWrites(TableActReads):
             insert(table_acts).values(row_of(record, number=number, policy=plain(policy))), of=[record.act_id]
         )
         payload = {"act": act, "name": name, "table": table, "from": record.from_table, "reason": reason}
-        self._log.append(Event(actor=by, entity=ENTITY, entity_id=record.act_id, action="act_asked", payload=payload))
+        payload |= {"columns": plain(columns)} if columns else {}
+        self._log.append(Event(actor=by, entity=ENTITY, entity_id=record.act_id, action=_ASKED, payload=payload))
         return record
 
     def approve(self, act_id: str, *, by: str, note: str) -> None:

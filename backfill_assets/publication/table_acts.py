@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.candidates.compare_versions import expected_differences, outdated
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
@@ -34,6 +35,7 @@ from backfill_assets.publication.errors import (
     VersionLacks,
 )
 from backfill_assets.staleness.find import stale_before
+from backfill_assets.transforms.schemas import changes_when_shown
 from backfill_assets.workspace import Workspace
 
 
@@ -111,7 +113,8 @@ def ask_to_cut_over(ws: Workspace, table: str, *, by: str, reason: str) -> ActRe
     with ws.ledger.read() as tx:
         pair = pair_of(ws, tx, table)
         require_ready(ws, tx, pair)
-    return _asked(ws, TableAct.CUT_OVER, pair.name, pair.version.name, by=by, reason=reason)
+    columns = changes_when_shown(pair.shown, pair.version)
+    return _asked(ws, TableAct.CUT_OVER, pair.name, pair.version.name, by=by, reason=reason, columns=columns)
 
 
 def ask_to_stop(ws: Workspace, table: str, *, by: str, reason: str) -> ActRecord:
@@ -150,11 +153,22 @@ def _begun_or_stopped(ws: Workspace, act: TableAct, name: str, table: str, *, by
         return tx.acts.carry_out(record.act_id, by=by)
 
 
-def _asked(ws: Workspace, act: TableAct, name: str, table: str, *, by: str, reason: str) -> ActRecord:
+def _asked(
+    ws: Workspace,
+    act: TableAct,
+    name: str,
+    table: str,
+    *,
+    by: str,
+    reason: str,
+    columns: tuple[ColumnChange, ...] = (),
+) -> ActRecord:
     policy = ws.domain.table(name).policy
     waits = demand("backfill", counting=(policy,)).policy is None
     with ws.ledger.write() as tx:
-        return tx.acts.ask(act, name=name, table=table, policy=policy, waits=waits, by=by, reason=reason)
+        return tx.acts.ask(
+            act, name=name, table=table, policy=policy, waits=waits, by=by, reason=reason, columns=columns
+        )
 
 
 def approve_act(ws: Workspace, act_id: str, *, by: str, note: str) -> ActRecord:

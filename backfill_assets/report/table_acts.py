@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, Act, NextStep, do, step, undo
+from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,21 +20,29 @@ class ActDocument:
 
     Attributes:
         act: The act.
+        columns: Of a cut-over, how the columns that readers see change with it, as it was when it was asked for.
         next_step: What can be done now; null when there is nothing.
     """
 
     act: ActRecord = field(metadata=INLINE)
+    columns: tuple[ColumnChange, ...]
     next_step: NextStep | None
 
 
-def act_document(record: ActRecord) -> ActDocument:
+def described_act(ws: Workspace, record: ActRecord) -> ActDocument:
     """An act with what can be done about it."""
-    return ActDocument(act=record, next_step=next_step_of_act(record))
+    with ws.ledger.read() as tx:
+        return act_document(tx, record)
+
+
+def act_document(tx: ReadTransaction, record: ActRecord) -> ActDocument:
+    """The same, inside an open transaction."""
+    return ActDocument(act=record, columns=tx.acts.columns(record.act_id), next_step=next_step_of_act(record))
 
 
 def open_acts(tx: ReadTransaction) -> tuple[ActDocument, ...]:
     """The acts that are asked for and not done, in order."""
-    return tuple(act_document(each) for each in tx.acts.records() if each.state is ActState.ASKED)
+    return tuple(act_document(tx, each) for each in tx.acts.records() if each.state is ActState.ASKED)
 
 
 def next_step_of_act(record: ActRecord) -> NextStep | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from backfill_assets.candidates.compare_versions import expected_differences, outdated, shared_columns
+from backfill_assets.core.columns import ColumnChange
 from backfill_assets.ledger.comparisons import ComparedDay, ComparedPartition
 from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord
@@ -14,7 +15,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
 from backfill_assets.report.table_acts import next_step_of_act
-from backfill_assets.transforms.schemas import business_schema
+from backfill_assets.transforms.schemas import business_schema, changes_when_shown
 from backfill_assets.workspace import Workspace
 
 MOST_DAYS = 30
@@ -62,6 +63,7 @@ class VersionStatus:
         differing: The partitions with keys that do not agree, as they were compared last.
         clean_days: On how many days in a row, up to the last comparison, every difference was expected.
         clean_days_wanted: How many are declared before readers are cut over.
+        columns: How the columns that readers see change when they are cut over to it.
         not_compared: Columns that only one side has, or in another type.
         days: The comparisons of the last thirty days on which there was one.
     """
@@ -78,6 +80,7 @@ class VersionStatus:
     differing: tuple[ComparedPartition, ...]
     clean_days: int
     clean_days_wanted: int
+    columns: tuple[ColumnChange, ...]
     not_compared: tuple[str, ...]
     days: tuple[ComparedDay, ...]
 
@@ -155,6 +158,7 @@ def _version(ws: Workspace, tx: ReadTransaction, table: str, shown: str) -> Vers
         differing=tuple(each for each in compared if each.differing or not each.is_clean),
         clean_days=0 if is_shown else tx.comparisons.clean_days(table, shown, since=tx.acts.started_at(table)),
         clean_days_wanted=0 if is_shown else expected_differences(declared, other).clean_days,
+        columns=changes_when_shown(other, declared),
         not_compared=tuple(dict.fromkeys(each for each in every if each not in shared)),
         days=days[-MOST_DAYS:],
     )

@@ -90,6 +90,11 @@ def changes_for_readers(lake: Lake, table: Table, *, held: Collection[str] | Non
     return () if found is None else column_changes(found, stored_schema(table), held=held)
 
 
+def changes_when_shown(shown: Table, other: Table) -> tuple[ColumnChange, ...]:
+    """How the columns that readers see change when they are shown another table, by what both declare."""
+    return column_changes(business_schema(shown), business_schema(other))
+
+
 def require_follows(lake: Lake, table: Table) -> None:
     """Refuses a table whose columns do not follow from those of its files, before anything of it is planned.
 

@@ -109,6 +109,8 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
     if run.record.state is RunState.PASSED:
         waits = "ready to publish" if run.record.approved_by else "waits for an approval"
         return f"Every blocking gate passed: {waits}{share}{with_warnings}"
+    if run.record.state is RunState.FAILED and run.record.note:
+        return f"Failed: {run.record.note.removesuffix('.')}{with_warnings}"
     share = share if run.record.state in (RunState.PUBLISHED, RunState.SUPERSEDED) else ""
     return f"{run.record.state.replace('_', ' ').capitalize()}: {MEANING[run.record.state]}{share}{with_warnings}"
 

@@ -21,6 +21,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.screens.table_acts import acts_table
 from backfill_assets.report.versions import ResolvedTable, ShadowStatus, VersionStatus
+from backfill_assets.report.words.plans import columns_words
 
 _MOST = 30
 
@@ -78,6 +79,7 @@ def _version(found: VersionStatus, shown: str) -> Section | None:
             ("accepted", found.accepted),
             ("not compared yet", found.outdated or None),
             ("clean days", wanted),
+            ("columns with a cut-over", columns_words(found.columns)),
             ("columns not compared", ", ".join(found.not_compared)),
         ),
         section(

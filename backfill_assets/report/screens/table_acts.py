@@ -8,6 +8,7 @@ from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.report.page import Note, Page, Steps, Table, facts, page, table, table_ref
 from backfill_assets.report.table_acts import ActDocument
+from backfill_assets.report.words.plans import columns_words
 
 _MOST = 30
 
@@ -30,6 +31,7 @@ def act_page(document: ActDocument) -> Page:
             ("of", table_ref(act.table)),
             ("for readers of", table_ref(act.name)),
             ("in place of", table_ref(act.from_table) if act.from_table else None),
+            ("columns", columns_words(document.columns)),
             ("state", act.state),
             ("asked by", act.by),
             ("reason", act.reason),

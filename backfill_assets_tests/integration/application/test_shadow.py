@@ -17,12 +17,16 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
 from backfill_assets.application import shadow
+from backfill_assets.application.asked import AskedAct
 from backfill_assets.core.errors import GateFailed
 from backfill_assets.domain import Domain, Release, TransformContext
 from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.records import TableAct
 from backfill_assets.publication import table_acts
+from backfill_assets.report.page import Facts
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.versions import VersionStatus
+from backfill_assets.report.words.plans import columns_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
@@ -119,6 +123,7 @@ def test_a_version_catches_up_follows_live_days_is_compared_and_takes_its_place_
     shop.lives()
     found = version(shop)
     assert (found.clean_days, found.clean_days_wanted, found.not_compared) == (2, 2, ("note",))
+    assert (columns_words(found.columns), version(shop, RECENT).columns) == ("adds note (string)", ())
     here, there = accepted_rows(shop.ws, V2), accepted_rows(shop.ws, RECENT)
     by_hand = here.merge(there, on=["day", "shop"], how="outer", suffixes=("", "_live"), indicator=True)
     agree = int((by_hand["amount"] == by_hand["amount_live"]).sum())
@@ -127,6 +132,13 @@ def test_a_version_catches_up_follows_live_days_is_compared_and_takes_its_place_
     assert (by_hand["_merge"] == "both").all()
     assert (by_hand["amount_live"] == 2 * by_hand["amount"]).all()
     assert_readers_never_see_a_mixture(shop)
+    acts = [each for each in shadow.status(shop.ws, RECENT).acts if each.act is TableAct.CUT_OVER]
+    for each in acts:
+        document = AskedAct(ws=shop.ws, name=each.act_id).document()
+        (named,) = (block for block in page_of(document).blocks if isinstance(block, Facts))
+        assert ("columns", "adds note (string)") in named.pairs
+    assert len(acts) == 2
+    assert columns_words(version(shop, RECENT).columns) == "no longer has note"
     assert page_of(shadow.status(shop.ws, RECENT)).blocks
     assert audit(shop.ws).problems == ()
 

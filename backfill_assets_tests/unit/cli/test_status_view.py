@@ -24,7 +24,7 @@ from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
-from backfill_assets.report.table_acts import act_document
+from backfill_assets.report.table_acts import ActDocument, next_step_of_act
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import restatement
 
@@ -140,7 +140,9 @@ def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_it
         "backfill publish set.20261122-1a2b3c4d --by NAME",
         words_of(step(do(Act.APPROVE, STATUS.runs[0].record.run_id, by=ANOTHER_PERSON))),
     ]
-    waiting = lines(replace(STATUS, acts=(act_document(A_CUT_OVER),)), 120)
+    waiting = lines(
+        replace(STATUS, acts=(ActDocument(act=A_CUT_OVER, columns=(), next_step=next_step_of_act(A_CUT_OVER)),)), 120
+    )
     assert waiting[waiting.index("Next") + 3] == "backfill approve act-000001 --by ANOTHER_PERSON"
     assert any(line.startswith("act-000001") and "CUT_OVER" in line for line in waiting)
     done = replace(STATUS, runs=STATUS.runs[1:], sets=(restatement(SetState.PUBLISHED),))

@@ -111,6 +111,12 @@ def test_a_review_says_what_has_changed_since_the_accepted_rows_and_a_set_says_i
     assert (review_of(report()).changed, review_of_set(of_set(SetState.PLANNED, report())).changed) == ("", "")
 
 
+def test_the_headline_of_a_run_that_failed_is_why() -> None:
+    found, why = report(), "the transform orders 2.0.0 of silver.orders failed: KeyError: 'IT'"
+    failed = replace(found.run.record, state=RunState.FAILED, note=f"{why}.")
+    assert review_of(replace(found, run=replace(found.run, record=failed))).headline == f"Failed: {why}"
+
+
 def test_each_phase_is_told_from_the_others_by_its_number() -> None:
     found = of_set(SetState.PLANNED, report(), report(2))
     record = found.set.record
