@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from backfill_assets.core.errors import Problem
 from backfill_assets.ledger.records import ApprovalGrounds
@@ -58,6 +58,8 @@ EVER_VISIBLE = (RunState.PUBLISHED, RunState.SUPERSEDED)
 """Runs whose rows readers see, or saw until a later publication replaced them."""
 
 _PASSED = (RunState.PASSED, RunState.PUBLISHING, *EVER_PUBLISHED, RunState.VERIFIED)
+_NOT_MEASURED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.STAGED, RunState.GATING)
+_OF_THE_PLAN = ": the plan, not its results, which are not measured yet; publication still waits for the gates"
 _NOT_NEEDED = "not needed: nothing changes"
 _NOT_AGREED = "DRAFT: no other person has agreed yet"
 _MOST_FILES = 40
@@ -165,7 +167,12 @@ def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
         return _NOT_AGREED
     groups = f", for {', '.join(grounds.groups)} (approvers.yaml {grounds.approvers_version})" if grounds else ""
     at = words(" on ", run.record.approved_at) if run.record.approved_at else ""
-    return words(f"APPROVED by {run.record.approved_by}", at, groups)
+    return words(f"APPROVED by {run.record.approved_by}", at, groups, _of_the_plan([run.record.state]))
+
+
+def _of_the_plan(states: Collection[RunState]) -> str:
+    """What an approval is of, while not every run has been measured."""
+    return _OF_THE_PLAN if any(each in _NOT_MEASURED for each in states) else ""
 
 
 def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
@@ -191,7 +198,9 @@ def _approval_of_set(found: SetDocument) -> str:
         return _NOT_NEEDED
     if found.record.state is SetState.ROLLED_BACK:
         return "DRAFT: its rollback withdrew the approval"
-    return f"APPROVED by {found.approved_by}" if found.approved_by else _NOT_AGREED
+    if not found.approved_by:
+        return _NOT_AGREED
+    return f"APPROVED by {found.approved_by}{_of_the_plan(found.states)}"
 
 
 def progress_words(found: SetDocument) -> str:

@@ -21,8 +21,9 @@ from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scop
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary
-from backfill_assets.report.screens.runs import run_summary_page
+from backfill_assets.report.screens.runs import run_summary_page, set_facts
 from backfill_assets.report.screens.status import status_page
+from backfill_assets.report.sets import SetMember
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.table_acts import ActDocument, next_step_of_act
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
@@ -147,3 +148,16 @@ def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_it
     assert any(line.startswith("act-000001") and "CUT_OVER" in line for line in waiting)
     done = replace(STATUS, runs=STATUS.runs[1:], sets=(restatement(SetState.PUBLISHED),))
     assert "Next" not in lines(done, 120)
+
+
+@pytest.mark.parametrize(("state", "is_of_plan"), [(RunState.PLANNED, True), (RunState.PASSED, False)])
+def test_a_set_that_is_approved_before_all_of_it_is_measured_says_that_the_approval_is_of_its_plan(
+    state: RunState, is_of_plan: bool
+) -> None:
+    members = tuple(
+        SetMember(run=each, changed_partitions=None, verified_partitions=None, outdated=None)
+        for each in (run(1, RunState.PASSED), run(2, state))
+    )
+    facts = set_facts(replace(restatement(SetState.PLANNED), runs=members))
+    approval = dict(facts.pairs)["approval"]
+    assert ("the plan, not its results" in str(approval)) is is_of_plan

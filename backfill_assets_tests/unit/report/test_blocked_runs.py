@@ -12,6 +12,8 @@ from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.report.command_line import explained, words_of
+from backfill_assets.report.runs import run_document
+from backfill_assets.report.screens.runs import run_facts
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import ledger_examples as examples
 
@@ -51,10 +53,15 @@ def test_a_run_that_its_gates_block_cannot_be_approved_and_the_refusal_names_the
     assert approval_of(ws, "bf-1") is ApprovalState.DRAFT
 
 
-def test_a_run_can_be_approved_before_its_gates_are_measured(ws: Workspace) -> None:
+def test_a_run_that_is_approved_before_it_is_measured_says_that_the_approval_is_of_its_plan(ws: Workspace) -> None:
+    of_plan = "the plan, not its results, which are not measured yet; publication still waits for the gates"
     examples.plan(ws.ledger, "bf-1", table=TABLE)
     subject_of(ws, "bf-1").approve(by="Bob", note="fine")
     assert approval_of(ws, "bf-1") is ApprovalState.APPROVED
+    assert of_plan in str(run_facts(run_document(ws, "bf-1")))
+    examples.make_publishable(ws.ledger, "bf-2", table=TABLE)
+    measured = str(run_facts(run_document(ws, "bf-2")))
+    assert "APPROVED by" in measured and of_plan not in measured
 
 
 def advice_on(ws: Workspace, run_id: str) -> str | None:
