@@ -168,9 +168,7 @@ class _Grid:
 
     def _fits(self, room: int) -> bool:
         """Whether its labels, and the first of its numbers, stand beside each other without a broken word."""
-        if room >= _WHOLE_LINES:
-            return True
-        least = [self._least(column, texts, room) for column, texts in zip(self.columns, self._texts(), strict=True)]
+        least = self._least_widths(room)
         numbers = [width for width, column in zip(least, self.columns, strict=True) if column.number]
         labels = [width for width, column in zip(least, self.columns, strict=True) if not column.number]
         # Every other number may begin a table of its own, beside the same labels; not each of them beside long ones.
@@ -195,8 +193,7 @@ class _Grid:
     def _tables(self, room: int) -> Iterator[Mapping[int, int]]:
         """The columns of each table, with their widths."""
         whole = [min(max(map(cell_len, texts)), room) for texts in self._texts()]
-        longest = _WORD if room >= _WHOLE_LINES else room
-        least = [self._least(column, texts, longest) for column, texts in zip(self.columns, self._texts(), strict=True)]
+        least = self._least_widths(room)
         folded = [
             each if column.number or column.whole or room < _WHOLE_LINES else min(each, _LEAST)
             for column, each in zip(self.columns, least, strict=True)
@@ -216,6 +213,10 @@ class _Grid:
             if not left:
                 return
             numbers = left
+
+    def _least_widths(self, room: int) -> Sequence[int]:
+        word = _WORD if room >= _WHOLE_LINES else room
+        return [self._least(column, texts, word) for column, texts in zip(self.columns, self._texts(), strict=True)]
 
     def _texts(self) -> Sequence[Sequence[str]]:
         return [[column.name, *(row[at].plain for row in self.rows)] for at, column in enumerate(self.columns)]

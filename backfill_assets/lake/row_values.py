@@ -284,14 +284,16 @@ def rows_by_import(lake: Lake, table: str, files: FileSet) -> Mapping[str, int]:
 
 
 def _dataset(lake: Lake, table: str, files: FileSet) -> ds.Dataset | None:
-    """The files as one dataset; None for a partition without rows."""
+    """The files as one dataset, in the order of their partitions; None for a partition without rows."""
     if problems := missing_files(lake, table, [files]):
         raise RowsUnreadable(table=table, why=problems[0])
     if not files.paths:
         return None
     import pyarrow.dataset as ds
 
-    return ds.dataset(list(files.paths), format="parquet", filesystem=lake.arrow_files(table))
+    # The folder of a partition is the last one of a path, below that of the run.
+    paths = sorted(files.paths, key=lambda path: (path.split("/")[-2:-1], path))
+    return ds.dataset(paths, format="parquet", filesystem=lake.arrow_files(table))
 
 
 def _value(name: str, text: str, kind: pa.DataType) -> pa.Scalar:

@@ -92,7 +92,7 @@ class ContributingRows:
         count: How many rows of these partitions have these keys; null when they cannot be found.
         changed: How many of them are new or changed, against what the versions that the rows above replaced had been
             computed from; null where they replaced none, or it is not there any more.
-        rows: Those that changed, then the others, up to so many as are followed.
+        rows: Those that changed, then the others, up to so many as are followed; each by partition and key.
         problem: Why they cannot be found, or null.
     """
 
@@ -384,11 +384,15 @@ def _contributing(
         found = rows_with_keys(ws.lake, table, read, keys, most=most + len(known))
     except BackfillError as error:
         return replace(seen, problem=error.message), _Rows(table=table, rows=())
-    in_order = [*known, *(each for each in found.rows if each not in known)][:most]
+    chosen_rows = [*known, *(each for each in found.rows if each not in known)][:most]
     followed = tuple(
         _Row(partition=made.partition, run_id=_computed_by(values, made), values=values, is_changed=place < len(known))
-        for place, (path, values) in enumerate(in_order)
+        for place, (path, values) in enumerate(chosen_rows)
         for made in [origins[path]]
+    )
+    key = key_columns(ws, table)
+    followed = tuple(
+        sorted(followed, key=lambda row: (not row.is_changed, row.partition, [row.values.get(n) or "" for n in key]))
     )
     shown = tuple(
         TracedRow(

@@ -86,6 +86,17 @@ def test_the_rows_that_changed_a_number_are_followed_before_the_others(late: Sho
     assert row.versions[0].landed[0].original_path.endswith("late.jsonl")
 
 
+def test_rows_are_in_the_order_of_their_days_and_keys_whichever_run_made_them(late: Shop) -> None:
+    restated(late)
+    for most in (5, 500):
+        found = look.trace(late.ws, TOTALS, FEBRUARY.start, {}, None, most=most)
+        for each in found.inputs:
+            named = [(not row.is_changed, row.partition, row.values.get("sale_id")) for row in each.rows]
+            assert named == sorted(named)
+    others = [row.partition for row in found.inputs[0].rows if not row.is_changed]
+    assert len(others) > 20
+
+
 @pytest.mark.long
 def test_a_stale_number_says_so_and_why_and_one_of_an_earlier_time_does_not(late: Shop) -> None:
     found = traced(late, RECENT, CARNIVAL, SHOP)

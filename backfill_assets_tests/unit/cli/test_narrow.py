@@ -81,6 +81,14 @@ def test_a_table_whose_ids_find_no_room_is_its_rows_below_each_other() -> None:
     assert beside[0].split() == heads
 
 
+@pytest.mark.parametrize("width", [80, 160])
+def test_no_name_of_a_column_and_no_value_is_cut_however_many_columns_there_are(width: int) -> None:
+    names = [f"name_of_the_column_{number}" for number in range(14)]
+    shown = "\n".join(lines(table(names, [[f"value-{name}" for name in names]]), width=width))
+    for name in names:
+        assert name in shown and f"value-{name}" in shown
+
+
 def test_a_number_before_and_after_stays_on_its_line_and_other_columns_follow_in_a_table_of_their_own() -> None:
     moved = Moved(before=14_708, after=14_707, how_far="-1, under 0.1%")
     heads = ["jurisdiction", "clock", "rows", "breached", "met"]
