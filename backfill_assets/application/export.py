@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import islice
 from pathlib import Path
 
+from backfill_assets.application.output_files import replacing
 from backfill_assets.ledger.views import View, columns_of
 from backfill_assets.report.errors import Malformed
 from backfill_assets.workspace import Workspace
@@ -44,19 +44,14 @@ def export(ws: Workspace, view: View, file: Path) -> ExportDocument:
         file: Its suffix names the format: `.csv`, `.jsonl` or `.parquet`.
 
     Raises:
-        Malformed: The suffix is another one.
+        Refused: The suffix is another one, the folder does not exist, or the file cannot be written.
     """
     write = _WRITERS.get(file.suffix)
     if write is None:
         raise Malformed(what="the file", value=str(file), form="a .csv, .jsonl or .parquet file", example=f"{view}.csv")
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
     counted = _Counted()
-    try:
-        with ws.ledger.read() as tx:
-            write(part, columns_of(view), counted.through(tx.views.rows(view)))
-        part.replace(file)
-    finally:
-        part.unlink(missing_ok=True)
+    with replacing(file) as part, ws.ledger.read() as tx:
+        write(part, columns_of(view), counted.through(tx.views.rows(view)))
     return ExportDocument(view=view, file=str(file), rows=counted.rows)
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from backfill_assets.application.output_files import replacing
 from backfill_assets.application.subjects import subject_of
-from backfill_assets.report.errors import CannotUse
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
@@ -52,22 +52,20 @@ def report_markdown(ws: Workspace, name: str) -> str:
 
 
 def default_file(ws: Workspace, name: str) -> Path:
-    """Where the HTML report of a run or a set is written by default, and replaced when it is written again."""
-    return ws.settings.home / "reports" / f"{name}.html"
+    """Where the HTML report of a run or a set is written by default, and replaced when it is written again; its folder
+    is made."""
+    folder = ws.settings.home / "reports"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{name}.html"
 
 
 def write_html(ws: Workspace, name: str, file: Path) -> WrittenReport:
     """Writes the report of a run or a set as one HTML file, in place of an earlier one.
 
     Raises:
-        Refused: The file cannot be written.
+        Refused: The folder does not exist, or the file cannot be written.
     """
     page = report_html(ws, name).encode()
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(page)
-    except OSError as error:
-        raise CannotUse(
-            what=str(file), why=str(error.strerror or error), instead="a file in a folder that can be written to"
-        ) from error
+    with replacing(file) as part:
+        part.write_bytes(page)
     return WrittenReport(of=name, file=str(file.resolve()), size_bytes=len(page))
