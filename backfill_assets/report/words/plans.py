@@ -93,32 +93,33 @@ def _other_type(change: ColumnChange) -> str:
 
 def alternative_words(found: Alternative) -> NextStep:
     """What could be done instead of a plan, and what that costs."""
+    said = _alternative(found)
+    return step(f"{said}: ", found.next_step) if found.next_step else step(said)
+
+
+def _alternative(found: Alternative) -> str:
     cost = "" if found.cost is None else f"; about {cost_words(found.cost)}"
     cost = "; it costs nothing" if found.cost is not None and not found.cost.core_seconds else cost
     match found.instead:
         case Instead.NOTHING:
-            return step(f"nothing: none of {found.stays} is stale, so that every row is expected to be equal{cost}")
+            return f"nothing: none of {found.stays} is stale, so that every row is expected to be equal{cost}"
         case Instead.ONLY_STALE:
-            what = f"only {found.partitions}: {found.stays} is not stale{cost}: "
-            return step(what, *([found.next_step] if found.next_step else []))
+            return f"only {found.partitions}: {found.stays} is not stale{cost}"
         case Instead.FORWARD:
-            return step(
+            return (
                 f"a fix forward: {found.stays} keeps the rows of the earlier release, listed as stale, and the newer "
                 f"one computes only the days that follow{cost}"
             )
         case Instead.BY_KEY:
-            what = f"a correction by key: only its rows change, and every other row stays exactly as it is{cost}: "
-            return step(what, *([found.next_step] if found.next_step else []))
+            return f"a correction by key: only its rows change, and every other row stays exactly as it is{cost}"
         case Instead.TOGETHER:
-            what = f"with {'; '.join(map(str, found.dependents))}, to see what becomes of it before anybody approves: "
-            return step(what, *([found.next_step] if found.next_step else []))
+            return f"with {'; '.join(map(str, found.dependents))}, to see what becomes of it before anybody approves"
         case Instead.LEAVE:
             assert found.tolerated is not None, "what is left is tolerated"
-            what = f"leave {found.stays} as it is{cost}: {tolerated_words(found.tolerated)}. An owner accepts it: "
-            return step(what, *([found.next_step] if found.next_step else []))
+            return f"leave {found.stays} as it is{cost}: {tolerated_words(found.tolerated)}. An owner accepts it"
         case Instead.PERHAPS_LEAVE:
             assert found.tolerated is not None, "what may be left is tolerated"
-            return step(
+            return (
                 f"leave {found.stays} as it is{cost}, if its gates find that {tolerated_words(found.tolerated)}: the "
                 "report of the run says so, and how an owner accepts it"
             )
