@@ -1,7 +1,7 @@
 """The command `backfill`: parse, call, print.
 
 Exit codes: 0 done; 1 refused or stopped, with one sentence about the reason and the next step, or done with something
-that a person has to look at (a blocked gate, a difference, a problem); 2 wrong usage; 130 Ctrl-C.
+that a person has to look at (a blocked gate, a difference, a problem), or wrong usage; 130 Ctrl-C.
 Every command takes `--json`; the fields are documented in docs/cli.md.
 """
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -119,6 +121,36 @@ def instant(text: str | datetime) -> datetime:
         with suppress(ValueError):
             return datetime.strptime(text, form).replace(tzinfo=UTC)
     raise typer.BadParameter(f"{text[:100]!r} is not a time in UTC: write it like 2026-03-10T08:00, or as a day")
+
+
+def whole_number(unit: str, *, least: int = 1, most: int | None = None) -> Callable[[str | int], int]:
+    """The parser of a whole number.
+
+    Args:
+        unit: What it counts, in the plural; empty where it has no unit.
+    """
+
+    def parsed(text: str | int) -> int:
+        typed = str(text)
+        if not re.fullmatch("[0-9]{1,12}", typed) or not least <= int(typed) <= (most or int(typed)):
+            of, upwards = f" of {unit}" if unit else "", f"to {most:,}" if most else "upwards"
+            raise typer.BadParameter(
+                f"{typed[:100]!r} is not a whole number{of} from {least:,} {upwards}. next: write one, such as {least}"
+            )
+        return int(typed)
+
+    return parsed
+
+
+def cost(text: str | Decimal) -> Decimal:
+    """The most that something may cost, in core seconds or money."""
+    typed = str(text)
+    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", typed):
+        raise typer.BadParameter(
+            f"{typed[:100]!r} is not a number from 0 upwards, of core seconds or, where "
+            "BACKFILL_CORE_HOUR_PRICE is set, of its currency. next: write one, such as 3600"
+        )
+    return Decimal(typed)
 
 
 OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, answer, answering, app, day, last_day, one_line
+from backfill_assets.cli.answers import By, Json, answer, answering, app, day, last_day, one_line, whole_number
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.report.errors import NotGiven, NotTogether
 
@@ -45,10 +45,11 @@ def capture(
     reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read, and write nothing.")] = False,
     records_per_minute: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Read at most so many records a minute.")
+        int | None,
+        typer.Option(parser=whole_number("records"), metavar="N", help="Read at most so many records a minute."),
     ] = None,
     bytes_per_minute: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Read at most so many bytes a minute.")
+        int | None, typer.Option(parser=whole_number("bytes"), metavar="N", help="Read at most so many bytes a minute.")
     ] = None,
     group: Annotated[
         str,
@@ -60,7 +61,12 @@ def capture(
         ),
     ] = "",
     most_behind: Annotated[
-        int, typer.Option(min=0, metavar="N", help="How many records that group may have left to read.")
+        int,
+        typer.Option(
+            parser=whole_number("records", least=0),
+            metavar="N",
+            help="How many records that group may have left to read.",
+        ),
     ] = 10_000,
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     as_json: Json = False,

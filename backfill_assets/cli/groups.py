@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import typer
 
 from backfill_assets.cli.plain_values import PlainGroup
+from backfill_assets.core.errors import Refused
 from backfill_assets.report.requests import Act
 
 GROUPS: Mapping[str, Mapping[Act, str]] = {
@@ -65,16 +67,29 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
 class CommandGroup(PlainGroup):  # type: ignore[misc, valid-type]  # it is chosen by the version of Typer
     """The program, whose help lists its commands in groups."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Parses the options of the program."""
+        with _refused():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
-        """Runs the command; a value that it refuses is named without the prefix of the library that found it."""
-        try:
+        """Runs the command."""
+        with _refused():
             return super().invoke(ctx)
-        except typer.BadParameter as error:
-            error.message = error.message.removeprefix("Value error, ")
-            raise
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is Typer's
         """Writes the groups; every summary ends in its line, where the terminal has 80 columns."""
         for title, commands in GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl([(str(act), summary) for act, summary in commands.items()], col_spacing=2)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Wrong usage has the exit code of every refusal, and is said without the prefix of the library that found it."""
+    try:
+        yield
+    except typer.TyperException as error:
+        error.exit_code = Refused.exit_code
+        error.message = error.message.removeprefix("Value error, ")
+        raise

@@ -29,6 +29,7 @@ from backfill_assets.cli.answers import (
     lines,
     one_line,
     print_json,
+    whole_number,
 )
 from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import acting_name, opened
@@ -146,7 +147,11 @@ def trace(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option(min=1, max=500, metavar="N", help="Follow at most so many rows of each table (default: a few)."),
+        typer.Option(
+            parser=whole_number("rows", most=500),
+            metavar="N",
+            help="Follow at most so many rows of each table (default: a few).",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -232,7 +237,12 @@ def audit(
 def reproduce(
     run: RunId,
     sample: Annotated[
-        int | None, typer.Option(min=1, help="Only so many partitions, spread over the run; all by default.")
+        int | None,
+        typer.Option(
+            parser=whole_number("partitions"),
+            metavar="N",
+            help="Only so many partitions, spread over the run; all by default.",
+        ),
     ] = None,
     by: By = "reproduce",
     as_json: Json = False,

@@ -18,8 +18,10 @@ from backfill_assets.cli.answers import (
     answering,
     app,
     columns_and_values,
+    cost,
     lines,
     one_line,
+    whole_number,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.manifest_parts import Kind, Mode
@@ -99,28 +101,49 @@ def plan(
             help="A version of a reference, the beginning of its sha256, or a YAML file; for corrected references.",
         ),
     ] = None,
-    chunk_partitions: Annotated[int | None, typer.Option(min=1, help="The most partitions computed at once.")] = None,
-    chunk_rows: Annotated[int | None, typer.Option(min=1, help="The most rows expected per chunk.")] = None,
-    max_rows: Annotated[
-        int | None, typer.Option(min=0, help="More staged rows than this stop the run before its gates.")
+    chunk_partitions: Annotated[
+        int | None,
+        typer.Option(parser=whole_number("partitions"), metavar="N", help="The most partitions computed at once."),
     ] = None,
-    rows_per_minute: Annotated[int | None, typer.Option(min=1, help="The most rows staged per minute.")] = None,
-    pause: Annotated[int | None, typer.Option(min=0, metavar="SECONDS", help="Wait between chunks.")] = None,
+    chunk_rows: Annotated[
+        int | None, typer.Option(parser=whole_number("rows"), metavar="N", help="The most rows expected per chunk.")
+    ] = None,
+    max_rows: Annotated[
+        int | None,
+        typer.Option(
+            parser=whole_number("rows", least=0),
+            metavar="N",
+            help="More staged rows than this stop the run before its gates.",
+        ),
+    ] = None,
+    rows_per_minute: Annotated[
+        int | None, typer.Option(parser=whole_number("rows"), metavar="N", help="The most rows staged per minute.")
+    ] = None,
+    pause: Annotated[
+        int | None,
+        typer.Option(parser=whole_number("seconds", least=0), metavar="SECONDS", help="Wait between chunks."),
+    ] = None,
     priority: Annotated[
         int | None,
-        typer.Option(min=0, help="Open runs of a lower one over the same partitions wait for this one (default: 0)."),
+        typer.Option(
+            parser=whole_number("", least=0),
+            metavar="N",
+            help="Open runs of a lower one over the same partitions wait for this one (default: 0).",
+        ),
     ] = None,
     max_cost: Annotated[
-        float | None,
+        Decimal | None,
         typer.Option(
-            min=0,
+            parser=cost,
+            metavar="COST",
             help="Refuse what is expected to cost more: core seconds, or money where BACKFILL_CORE_HOUR_PRICE is set.",
         ),
     ] = None,
     phases: Annotated[
         int | None,
         typer.Option(
-            min=1,
+            parser=whole_number("phases"),
+            metavar="N",
             help="Publish the days in so many phases, one after the other, each with its own undo; 1 for as a whole, "
             "where the table declares phases.",
         ),
@@ -129,7 +152,10 @@ def plan(
         Literal["month"] | None, typer.Option(help="Publish the days in phases, one for each month.")
     ] = None,
     hold: Annotated[
-        int | None, typer.Option(min=1, metavar="HOURS", help="How long a phase waits after the one before it.")
+        int | None,
+        typer.Option(
+            parser=whole_number("hours"), metavar="HOURS", help="How long a phase waits after the one before it."
+        ),
     ] = None,
     approve_each: Annotated[
         bool,
@@ -163,7 +189,6 @@ def plan(
             pause_s=pause,
             priority=priority,
         )
-        most = None if max_cost is None else Decimal(str(max_cost))
         days = _days(first, last)
         no_days = (NO_DAYS,) if days is None and not because and not stale else ()
         reason = given_reason(reason, by, lacks=no_days)
@@ -193,7 +218,7 @@ def plan(
                     name=name,
                     mode=wanted,
                     limits=limits,
-                    max_cost=most,
+                    max_cost=max_cost,
                     changed_code=changed_code,
                     partial=partial,
                     references=truth,
@@ -214,7 +239,7 @@ def plan(
                     transform_version=transform_version,
                     partial=partial,
                     limits=limits,
-                    max_cost=most,
+                    max_cost=max_cost,
                     references=truth,
                     scope=scope,
                 ),

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, MaybeFrom, MaybeTo, answer, answering, app, one_line
+from backfill_assets.cli.answers import By, Json, MaybeFrom, MaybeTo, answer, answering, app, one_line, whole_number
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
@@ -34,10 +34,11 @@ def replay(
     reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and write nothing.")] = False,
     records_per_minute: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Send at most so many records a minute.")
+        int | None,
+        typer.Option(parser=whole_number("records"), metavar="N", help="Send at most so many records a minute."),
     ] = None,
     bytes_per_minute: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Send at most so many bytes a minute.")
+        int | None, typer.Option(parser=whole_number("bytes"), metavar="N", help="Send at most so many bytes a minute.")
     ] = None,
     as_json: Json = False,
 ) -> None:

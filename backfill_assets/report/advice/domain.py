@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, InvalidDeclaration
 from backfill_assets.domain import errors
 from backfill_assets.report.advice.filling import plan_again
 from backfill_assets.report.requests import NAME, Act, Advice, do, step
@@ -26,5 +26,7 @@ def of_domain(error: BackfillError) -> Advice | None:
             return "correct it in the domain, and plan again"
         case errors.PlannedOtherwise(manifest=manifest):
             return step("run it with what it was planned with, or plan it again: ", plan_again(manifest))
+        case InvalidDeclaration():
+            return "correct the declaration in the module that BACKFILL_DOMAIN names; then the command again"
         case _:
             return None

@@ -165,7 +165,7 @@ def test_reasons_and_names_are_one_line_of_text_however_they_arrive(person: Path
         ("follow", "--by", word),
     ):
         result = types(*words)
-        assert result.exit_code == 2, result.output[:500]
+        assert result.exit_code == 1, result.output[:500]
         assert len(result.output) < 2_000
     assert ledger_of(person) == before
 

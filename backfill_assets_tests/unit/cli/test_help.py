@@ -55,7 +55,7 @@ def test_the_page_of_commands_has_the_same_groups() -> None:
     ],
 )
 def test_what_was_meant_is_named(words: list[str], meant: str) -> None:
-    assert meant in said(*words, code=2)
+    assert meant in said(*words, code=1)
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,26 @@ def test_one_refusal_names_everything_that_is_missing(words: list[str], missing:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert said("--version", code=0) == f"backfill-assets {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--hold", "0.01"], "'0.01' is not a whole number of hours from 1 upwards. next: write one, such as 1"),
+        (["--phases", "0"], "'0' is not a whole number of phases from 1 upwards. next: write one, such as 1"),
+        (["--pause", "-1"], "'-1' is not a whole number of seconds from 0 upwards. next: write one, such as 0"),
+        (["--max-cost", "much"], "'much' is not a number from 0 upwards, of core seconds or"),
+    ],
+)
+def test_a_number_that_is_none_is_refused_with_what_it_counts_and_from_where(words: list[str], sentence: str) -> None:
+    assert f"Invalid value for '{words[0]}': {sentence}" in said("plan", "silver.x", *words, code=1, columns=200)
+
+
+def test_a_number_that_is_too_large_is_refused_with_the_largest() -> None:
+    asked = ["trace", "gold.x", "2025-01", "--rows", "501"]
+    assert "'501' is not a whole number of rows from 1 to 500." in said(*asked, code=1)
+
+
+@pytest.mark.parametrize("words", [["--nope"], ["nope"], ["run"], ["shadow", "nope"], ["status", "--nope"]])
+def test_wrong_usage_ends_with_the_exit_code_of_a_refusal(words: list[str]) -> None:
+    assert "Error: " in said(*words, code=1)

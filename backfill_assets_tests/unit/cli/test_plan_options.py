@@ -23,7 +23,7 @@ def typed(*words: str) -> Result:
 def test_a_plan_of_nothing_is_wrong_usage() -> None:
     for words in (("plan",), ("plan", *WHY), ("plan", *DAYS, *WHY), ("plan", "--json", *WHY)):
         result = typed(*words)
-        assert result.exit_code == 2
+        assert result.exit_code == 1
         assert "give TABLE" in " ".join(result.output.split())
 
 
@@ -106,7 +106,7 @@ def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tupl
 )
 def test_a_mistyped_time_is_wrong_usage_and_shown_as_it_is_written(words: tuple[str, ...]) -> None:
     result = typed(*words, "tomorrow")
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     said = " ".join(result.output.split())
     assert "'tomorrow' is not a time in UTC: write it like 2026-03-10T08:00, or as a day" in said
 
@@ -115,7 +115,7 @@ def test_a_mistyped_time_is_wrong_usage_and_shown_as_it_is_written(words: tuple[
 @pytest.mark.parametrize("words", [("plan", "silver.x", *WHY, "--to", "2006-03-01", "--from"), ("trace", "silver.x")])
 def test_a_mistyped_day_is_refused_with_its_form(words: tuple[str, ...], day: str) -> None:
     result = typed(*words, day)
-    assert result.exit_code == 2
+    assert result.exit_code == 1
     assert "next: write it as YYYY-MM-DD, such as 2006-07-01" in " ".join(result.output.replace("│", " ").split())
 
 

@@ -105,6 +105,13 @@ def test_a_setting_that_cannot_be_read_is_named(name: str, value: str, sentence:
     with pytest.raises(Refused) as refusal:
         Settings.from_environment({name: value})
     assert sentence in refusal.value.message
+    assert explained(refusal.value).endswith(f"Next: correct {name}, or leave it out")
+
+
+def test_a_mistake_in_a_declaration_ends_with_where_to_correct_it() -> None:
+    with pytest.raises(InvalidDeclaration) as refusal:
+        Domain(name="Two words", package="x", sources=(), derived=())
+    assert "Next: correct the declaration in the module that BACKFILL_DOMAIN names" in explained(refusal.value)
 
 
 @pytest.mark.parametrize("inside", ["lake", "landing/drop", "reference", "."])
