@@ -50,6 +50,12 @@ LOWEST_TESTS = -m pytest --numprocesses $(WORKERS) --dist loadfile --override-in
 # The way of a run by the commands that a person types: landed, planned, approved, staged, gated, published, undone.
 END_TO_END = backfill_assets_tests/acceptance/test_cli.py::test_a_restatement_from_plan_to_rollback
 
+# The last lines of a set-up that was asked for by itself.
+define SET_UP
+@echo "next: make demo    watch a wrong history being replaced; then README.md, Your first restatement"
+@echo "next: .venv/bin/backfill init my_shop    a project of your own, which runs at once"
+endef
+
 .PHONY: help setup demo check test lint types tests test-long test-sources test-ui test-postgres test-s3 test-s3-faults test-lowest test-cluster test-faults dev release lock upgrade clean docs docs-site news bench
 .DEFAULT_GOAL := help
 
@@ -89,6 +95,7 @@ help:
 
 setup:
 	@cd "$(ROOT)" && tools/setup.sh java python
+	$(if $(filter setup,$(MAKECMDGOALS)),$(SET_UP))
 
 demo: setup
 	$(RUN) .venv/bin/backfill demo

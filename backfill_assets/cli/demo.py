@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 from functools import partial
 from importlib import import_module
@@ -259,3 +260,8 @@ def _typed(home: Path, source: Source) -> Iterator[str]:
     yield f"  {words_of(do(Act.DESK))}    shows tables, runs and publications in a browser"
     if IS_CHECKOUT and home == default_home():
         yield "  make dev    shows the same in Dagster"
+    if source is Source.FILES:
+        days = {"first": date(2025, 5, 1), "last": date(2025, 5, 31)}
+        first = do(Act.PLAN, "silver.case_sla_daily", **days, reason="deadlines were computed in UTC", by=ASKS)
+        yield f"Your first restatement, of a month that was left as it was:\n  {words_of(first)}"
+    yield f"A project of your own, which runs at once:\n  {words_of(do(Act.INIT, 'my_shop'))}"

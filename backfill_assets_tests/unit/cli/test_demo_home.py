@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import typer
 
-from backfill_assets.cli.demo import MARKER, Source, prepare_home, story
+from backfill_assets.cli.demo import MARKER, Source, _typed, prepare_home, story
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
@@ -62,3 +63,12 @@ def test_every_command_of_a_story_can_be_typed(source: Source, told: set[str]) -
     assert told <= {words[1] for words in typed}
     for _, name, *words in typed:
         commands[name].make_context(name, words)
+
+
+@pytest.mark.parametrize("source", list(Source))
+def test_the_demo_ends_with_the_first_restatement_and_a_project_of_ones_own(source: Source) -> None:
+    said = list(_typed(Path("/a home"), source))
+    assert f"export BACKFILL_HOME='/a home' BACKFILL_DOMAIN={source.domain}" in said[0]
+    restated = "backfill plan silver.case_sla_daily --from 2025-05-01 --to 2025-05-31"
+    assert any(restated in line for line in said) is (source is Source.FILES)
+    assert said[-1].endswith("backfill init my_shop")
