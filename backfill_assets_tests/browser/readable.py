@@ -74,8 +74,8 @@ _BROKEN_WORDS = """() => [...document.querySelectorAll("table:not(.tight) :is(td
 _BROKEN_DATES = """() => {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT), found = [];
   for (let text = walker.nextNode(); text; text = walker.nextNode()) {
-    if (text.parentElement.closest("svg, script")) continue;
-    for (const date of text.data.matchAll(/\\d{4}-\\d\\d(-\\d\\d)?/g)) {
+    if (text.parentElement.closest("svg, script, code")) continue;
+    for (const date of text.data.matchAll(/\\b\\d{4}-\\d\\d(-\\d\\d)?\\b/g)) {
       const range = document.createRange();
       range.setStart(text, date.index);
       range.setEnd(text, date.index + date[0].length);

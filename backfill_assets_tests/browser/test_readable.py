@@ -249,6 +249,9 @@ def test_the_checks_find_what_is_too_wide_and_too_pale(browsing: BrowserContext)
     page.set_content("<svg class=plot viewBox='0 0 700 9'><text x=690 y=9>a</text><text x=690 y=9>b</text></svg>")
     assert {"b over a", "a over b"} & set(cut_off(page, NARROW))
     assert low_letters(page)
+    page.set_content("<p style='width:4rem'>since 2006-07-01, run a-20060701-2006 of <code>2006-07-01</code>")
+    broken = [found.partition(" in ")[0] for found in cut_off(page, NARROW) if found.startswith("broken: ")]
+    assert broken == ["broken: 2006-07-01"], "an id, and what stands in a command, is no date"
     page.close()
 
 

@@ -178,7 +178,14 @@ def reads(page: Page, report: str, pictures: Pictures) -> None:
     page.goto(report)
     expect(page.locator(".note p").first).to_contain_text("Every blocking gate passed: waits for an approval")
     questions = page.locator("dl").first.locator("dt").all_inner_texts()
-    assert questions == ["What changes?", "Why?", "By how much?", "Is it right?", "What happens on yes?"]
+    assert questions == [
+        "What changes?",
+        "Inputs changed",
+        "Why?",
+        "By how much?",
+        "Is it right?",
+        "What happens on yes?",
+    ]
     expect(page.locator("dl").first).to_contain_text(f"requested by ana: {REASON}")
     expect(page.locator("dl").first).to_contain_text("replace rows from release 2.4.1")
     expect(page.get_by_role("heading", name="Before and after, by jurisdiction, clock")).to_be_visible()
