@@ -145,7 +145,7 @@ def test_only_the_landed_files_within_the_window_are_behind_a_row(published_shop
     first = get(desk_of(shop), ROW)
     last = get(desk_of(shop), ROW.replace(str(DAY), str(OUTPUT.last)))
     assert cells(first.text, "landed files") == ["january.jsonl", "january.jsonl"]
-    assert cells(last.text, "landed files") == ["january.jsonl, late.jsonl", "january.jsonl"]
+    assert cells(last.text, "landed files") == ["late.jsonl, january.jsonl", "january.jsonl"], "what is new first"
 
 
 def test_files_that_are_gone_are_said_and_the_other_versions_shown(published_shop: Shop) -> None:
