@@ -211,7 +211,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
             kept=kept,
         )
     ws.reached(Point.GATE_BEGUN)
-    with holding_lease(ws, LeasedRun(run_id=run_id, actor=actor, lease=lease, doing=f"measured {manifest.table}")):
+    with holding_lease(ws, LeasedRun(manifest=manifest, table=table, actor=actor, lease=lease, doing="measured")):
         require_agreed_gates(manifest, table)
         yield work
         _record(work, actor=actor)

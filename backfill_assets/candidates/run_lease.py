@@ -18,9 +18,12 @@ from backfill_assets.candidates.errors import LostWhenStopped, SparkStopped
 from backfill_assets.core.errors import BackfillError, TakenOver
 from backfill_assets.core.lease import LeaseTerms, renewed
 from backfill_assets.core.spark_causes import recorded_reason, spark_reason
+from backfill_assets.domain import Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.ledger.events import BY_CODE
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.transforms.apply import broken_in_worker
 from backfill_assets.workspace import Workspace
 
 
@@ -29,15 +32,22 @@ class LeasedRun:
     """The run that a process works on, with its lease.
 
     Attributes:
+        manifest: Its manifest.
+        table: Its table.
         actor: On whose behalf.
         lease: Its `attempt` is a token and not a counter: it distinguishes a process that has lost the run.
-        doing: What Spark does, such as `computed silver.orders`, for the sentence when it stops.
+        doing: What Spark does with the table, such as `computed`, for the sentence when it stops.
     """
 
-    run_id: str
+    manifest: Manifest
+    table: Table
     actor: str
     lease: LeaseTerms
     doing: str
+
+    @property
+    def run_id(self) -> str:
+        return self.manifest.run_id
 
 
 @contextmanager
@@ -46,7 +56,7 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
 
     Raises:
         TakenOver: Another process has taken over the run, or it was abandoned or cancelled.
-        ContractBroken: Spark stopped.
+        ContractBroken: Spark stopped, or a function of the table did that it called.
     """
     try:
         with (
@@ -61,8 +71,7 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
     except TakenOver:
         raise
     except (PySparkException, Py4JError) as error:
-        failure = SparkStopped(run_id=work.run_id, doing=work.doing, reason=spark_reason(error))
-        failure.record_as(f"Spark stopped while it {work.doing}: {recorded_reason(error)}")
+        failure = broken_in_worker(error, work.table, work.manifest.transform_version) or _stopped(work, error)
         _fail(ws, work, failure)
         raise failure from error
     except BackfillError as error:
@@ -74,6 +83,12 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
             why = "interrupted" if isinstance(error, KeyboardInterrupt) else f"stopped by {type(error).__name__}"
             _fail(ws, work, BackfillError(why))
         raise
+
+
+def _stopped(work: LeasedRun, error: Exception) -> SparkStopped:
+    doing = f"{work.doing} {work.table.name}"
+    stopped = SparkStopped(run_id=work.run_id, doing=doing, reason=spark_reason(error))
+    return stopped.record_as(f"Spark stopped while it {doing}: {recorded_reason(error)}")
 
 
 def _fail(ws: Workspace, work: LeasedRun, error: BackfillError) -> None:

@@ -119,7 +119,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
             lease=lease.length,
             payload={VERSIONS: versions},
         )
-    with holding_lease(ws, LeasedRun(run_id=run_id, actor=actor, lease=lease, doing=f"computed {manifest.table}")):
+    with holding_lease(ws, LeasedRun(manifest=manifest, table=table, actor=actor, lease=lease, doing="computed")):
         finished = _kept_chunks(ws, manifest, token)
         ws.reached(Point.STAGE_BEGUN)
         former = former_columns(table)

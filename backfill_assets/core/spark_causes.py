@@ -1,11 +1,12 @@
-"""Why Spark stopped: its own sentence, and the innermost Java exception, which that often leaves out."""
+"""Why Spark stopped: its own sentence, and what lies below it: the innermost Java exception, or an error of Python."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PythonException
 
 from backfill_assets.core.wording import visible
 
@@ -15,7 +16,43 @@ _CAUSED_BY = re.compile(r"^\s*Caused by: (?P<name>[\w.$]+)(?:: (?P<message>.*))?
 _CREDENTIALS = re.compile(
     r"(?i)(?P<named>(?:password|passwd|secret|token|signature|credential|access_?key|key_?id)[\w.-]*\s*[=:]\s*)\S+"
 )
+_TRACEBACK = "Traceback (most recent call last):"
+_KIND = re.compile(r"[A-Za-z_][\w.]*(?=:|$)")
+_UNKNOWN = "PythonException"
+_FRAME = re.compile(r'^  File "(?P<file>/[^"]+\.py)", line (?P<line>\d+)', re.MULTILINE)
 _USER_OF_ADDRESS = re.compile(r"(?<=://)[^\s/@]+@")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerError:
+    """An error of Python in a worker of Spark.
+
+    Attributes:
+        kind: The class of the error.
+        said: The same with its message, which may quote values of rows, in one line.
+        places: The files and lines that it passed, innermost last.
+    """
+
+    kind: str
+    said: str
+    places: tuple[tuple[str, int], ...]
+
+
+def worker_error(error: Exception) -> WorkerError | None:
+    """What Python raised in a worker; None where a job stopped for another reason, such as a worker that was lost."""
+    if not isinstance(error, PythonException):
+        return None
+    text = str(error)
+    raised = [line for line in text.rpartition(_TRACEBACK)[2].splitlines() if line and not line.startswith(" ")]
+    said = one_line(raised[0] if raised else _UNKNOWN)
+    kind = _KIND.match(said)
+    places = tuple((found["file"], int(found["line"])) for found in _FRAME.finditer(text))
+    return WorkerError(kind=kind[0] if kind else _UNKNOWN, said=said, places=places)
+
+
+def one_line(raised: str) -> str:
+    """The first line of an error of Python with its class, without its full stop."""
+    return visible(raised.splitlines()[0].strip().rstrip(":."))[:_MOST_CHARACTERS]
 
 
 def spark_reason(error: Exception) -> str:
@@ -23,6 +60,8 @@ def spark_reason(error: Exception) -> str:
 
     The message of an error that a transform raises itself (`raise_error`) is shown alone.
     """
+    if (of_python := worker_error(error)) is not None:
+        return of_python.said
     reason, cause = _own_reason(error), root_cause(error)
     if cause is None or "USER_RAISED_EXCEPTION" in str(error) or cause.partition(": ")[2] in reason:
         return reason
@@ -43,8 +82,9 @@ def recorded_reason(error: Exception) -> str:
     """Why Spark stopped, as the ledger keeps it permanently: the error's class, because messages quote values."""
     if isinstance(error, AnalysisException):
         return _own_reason(error)  # about columns and types, before any row was read
-    found = _ERROR_CLASS.search(str(error))
-    return f"{found.group(1) if found else type(error).__name__} (its message is shown where the run was started)"
+    of_python, found = worker_error(error), _ERROR_CLASS.search(str(error))
+    kind = of_python.kind if of_python else found.group(1) if found else type(error).__name__
+    return f"{kind} (its message is shown where the run was started)"
 
 
 def root_cause(error: Exception) -> str | None:

@@ -11,6 +11,7 @@ the rest of the process is not affected. It uses no internals of Spark, and work
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,7 +27,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.core.columns import differing_columns
 from backfill_assets.core.errors import BackfillError, ContractBroken, is_full_disk
 from backfill_assets.core.spark import require_meaning
-from backfill_assets.core.spark_causes import recorded_reason, spark_reason
+from backfill_assets.core.spark_causes import one_line, recorded_reason, spark_reason, worker_error
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import DerivedTable, Release, Table, TransformContext
 from backfill_assets.domain.errors import CodeBroken
@@ -34,7 +35,14 @@ from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.transforms.schemas import stored_schema
 
-_MOST_CHARACTERS = 200
+_OF_THE_MACHINE = re.compile(
+    r"[\w.]*?(?:MemoryError|ImportError|ModuleNotFoundError|Connection\w*Error|BrokenPipeError|KeyboardInterrupt"
+    r"|OSError: \[Errno 28\])(?:$|\W)"
+)
+"""Errors in a worker that are no mistake in a function, which was imported before the worker began."""
+
+_OF_WHAT_WAS_RETURNED = re.compile(r"(?:pyspark\.errors\.[\w.]+: \[(?!PYTHON_VERSION)|pyarrow\.lib\.Arrow)")
+"""Errors of PySpark itself, in a worker, about what a function returned."""
 
 
 def apply_transform(
@@ -60,7 +68,7 @@ def called_transform(
         ContractBroken: The function failed, or returned other columns than declared.
         WrongSession: It changed a setting that determines the meaning of rows.
     """
-    named = f"the transform {table.transform} {release.version} of {table.name}"
+    named = _named(table, release)
     try:
         with without_actions(named, type(next(iter(inputs.values())))):
             frame = release.function(**inputs, ctx=ctx)
@@ -89,13 +97,47 @@ def _python_reason(error: Exception, function: Callable[..., Any]) -> str:
 
     No row has been read when a transform fails, so that the ledger may keep the message.
     """
-    said = f"{type(error).__name__}: {error}".splitlines()[0].strip().rstrip(":.")
-    package = function.__module__.partition(".")[0]
+    package = _package(function)
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__", "").partition(".")[0] == package:
-            place = f", in {frame.f_code.co_filename}, line {line}"
-    return f"{visible(said)[:_MOST_CHARACTERS]}{visible(place)}"
+            place = _place(frame.f_code.co_filename, line)
+    return f"{one_line(f'{type(error).__name__}: {error}')}{place}"
+
+
+def broken_in_worker(error: Exception, table: Table, version: str) -> CodeBroken | None:
+    """The error of a table's function that Spark called with rows, such as a UDF; None where something else stopped it.
+
+    Its message may quote a value of a row, so that the ledger keeps its class and its place.
+    """
+    found = worker_error(error)
+    if found is None or not isinstance(table, DerivedTable) or _OF_THE_MACHINE.match(found.said):
+        return None
+    release = table.release(version)
+    package = re.escape(_package(release.function))
+    foreign = re.compile(
+        rf"/pyspark\.zip/|/python/pyspark/|/lib(?:64)?/python3[.\d]*/(?!(?:site|dist)-packages/{package}[/.])"
+    )
+    own = [(file, line) for file, line in found.places if not foreign.search(file)]
+    if any("/backfill_assets/gates/" in file for file, _ in own):
+        return None
+    if not own and not _OF_WHAT_WAS_RETURNED.match(found.said):
+        return None
+    named, place = _named(table, release), _place(*own[-1]) if own else ""
+    broken = CodeBroken(code=named, problem=f"failed: {found.said}{place}")
+    return broken.record_as(f"{named} failed: {recorded_reason(error)}{place}")
+
+
+def _named(table: DerivedTable, release: Release) -> str:
+    return f"the transform {table.transform} {release.version} of {table.name}"
+
+
+def _package(function: Callable[..., Any]) -> str:
+    return function.__module__.partition(".")[0]
+
+
+def _place(file: str, line: int) -> str:
+    return visible(f", in {file}, line {line}")
 
 
 def _within(column: Column, grain: Grain, ctx: TransformContext) -> Column:

@@ -25,6 +25,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
+from backfill_assets.transforms.apply import broken_in_worker
 from backfill_assets.upkeep.errors import EmptySample, NothingToReproduce, ReproducedOtherwise, SparkStopped
 from backfill_assets.upkeep.rebuild import MOST_SAMPLED, Difference, Rebuilding, Rebuilt, rebuild
 from backfill_assets.workspace import Workspace
@@ -110,7 +111,9 @@ def reproduce_run(
             pinned_files(tx, run_id, run.manifest.pinned)
         if isinstance(error, MissingInput):
             raise
-        raise SparkStopped(run_id=run_id, table=run.manifest.table, why=spark_reason(error)) from error
+        table, version = ws.domain.table(run.manifest.table), run.manifest.transform_version
+        stopped = SparkStopped(run_id=run_id, table=table.name, why=spark_reason(error))
+        raise broken_in_worker(error, table, version) or stopped from error
     versions = ReproductionVersions(recorded=recorded, present=present_versions(ws.spark()))
     report = _report(run, chosen, found, versions)
     with ws.ledger.write() as tx:

@@ -281,7 +281,9 @@ def working(shop: Shop, run_id: str, *, seconds: float) -> tuple[Shop, LeasedRun
     lease = LeaseTerms(attempt="a1", length=timedelta(seconds=seconds))
     with real.ws.ledger.write() as writer:
         writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="a1", lease=lease.length)
-    return real, LeasedRun(run_id=run_id, actor="ana", lease=lease, doing="counted")
+        manifest = writer.runs.get(run_id).manifest
+    table = real.ws.domain.table(manifest.table)
+    return real, LeasedRun(manifest=manifest, table=table, actor="ana", lease=lease, doing="counted")
 
 
 @pytest.mark.long

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from pyspark.errors.exceptions.connect import PythonException
 
-from backfill_assets.core.spark_causes import innermost, root_cause
+from backfill_assets.core.spark_causes import (
+    WorkerError,
+    innermost,
+    recorded_reason,
+    root_cause,
+    spark_reason,
+    worker_error,
+)
 
 STACK = """An error occurred while calling o1.save.
 : org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows.
@@ -35,3 +43,31 @@ def test_the_last_cause_of_a_stack_is_said_in_one_line_without_credentials(root:
 def test_without_a_cause_nothing_is_said() -> None:
     assert innermost("org.apache.spark.SparkException: Job aborted\n\tat somewhere") is None
     assert root_cause(ValueError("no Java")) is None
+
+
+def test_a_server_of_spark_connect_says_what_python_raised_in_its_worker() -> None:
+    text = """
+  An exception was thrown from the Python worker. Please see the stack trace below.
+[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):
+  File "/srv/shop/prices.py", line 9, in price
+    return {"Rome": 1}[shop]
+           ~~~~~~~~~~~^^^^^^
+KeyError: 'Turin'
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/srv/shop/prices.py", line 11, in price
+    raise PriceError(f"no price in {shop}.\\nAsk for it.")
+  File "pyarrow/table.pxi", line 1718, in pyarrow.lib._Tabular.__getitem__
+shop.prices.PriceError: no price in Turin.
+Ask for it.
+ SQLSTATE: 38000"""
+    error = PythonException(message=text)
+    assert worker_error(error) == WorkerError(
+        kind="shop.prices.PriceError",
+        said="shop.prices.PriceError: no price in Turin",
+        places=(("/srv/shop/prices.py", 9), ("/srv/shop/prices.py", 11)),
+    )
+    assert spark_reason(error) == "shop.prices.PriceError: no price in Turin"
+    assert recorded_reason(error) == "shop.prices.PriceError (its message is shown where the run was started)"
