@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve_run, approve_set, grounds_to_leave
 from backfill_assets.publication.publish import rollback_run
+from backfill_assets.publication.verdict import require_not_stopped_by_code
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
 from backfill_assets.report.report import RunReport, run_report
@@ -70,7 +71,7 @@ class Run:
 
         A run may be approved before it is measured, but not while its gates block it.
         """
-        _require_not_blocked(self.record)
+        _require_not_stopped(self.ws, [self.record])
         approve_run(self.ws, self.run_id, by=by, note=note, place=place)
         return self.document()
 
@@ -220,8 +221,7 @@ class RestatementSet:
 
         Refused while the gates of one of them block it.
         """
-        for member in self.members:
-            _require_not_blocked(member)
+        _require_not_stopped(self.ws, self.members)
         approve_set(self.ws, self.set_id, by=by, note=note, place=place)
         return self.document()
 
@@ -304,11 +304,14 @@ Subject = Run | RestatementSet
 """What an id names: both accept the same requests."""
 
 
-def _require_not_blocked(run: RunRecord) -> None:
+def _require_not_stopped(ws: Workspace, runs: Iterable[RunRecord]) -> None:
     """Refuses early what publication refuses whoever has approved it, so that no reviewer agrees to it by mistake."""
-    if run.state is RunState.BLOCKED:
-        why = f"{run.note or 'blocked by a gate'}, so nothing of it can be published and no approval is recorded"
-        raise UnfitState(name=run.run_id, state=run.state, why=why)
+    for run in runs:
+        if run.state is RunState.BLOCKED:
+            why = f"{run.note or 'blocked by a gate'}, so nothing of it can be published and no approval is recorded"
+            raise UnfitState(name=run.run_id, state=run.state, why=why)
+        with ws.ledger.read() as tx:
+            require_not_stopped_by_code(tx, run)
 
 
 def subject_of(ws: Workspace, name: str) -> Subject:

@@ -32,10 +32,10 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import CannotBecome, Damaged
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import required_text, storable_text
-from backfill_assets.ledger.records import EventRecord
+from backfill_assets.ledger.records import EventRecord, RunHeader
 from backfill_assets.ledger.row_digests import PROTECTED, Changed, Entity, RowDigests
 from backfill_assets.ledger.schema import chain_head, events
-from backfill_assets.ledger.states import State, may_follow
+from backfill_assets.ledger.states import RunState, State, may_follow
 
 Row = Mapping[str, object]
 """Values by column."""
@@ -252,13 +252,24 @@ BY_CODE = "by_code"
 class EventReads(Queries):
     """The event chain."""
 
-    def failed_by_code(self, run_id: str) -> bool:
-        """Whether the code of its table stopped a run the last time that it moved.
+    def failed_by_code(self, run: RunHeader) -> bool:
+        """Whether a run is FAILED because the code of its table stopped it.
 
         Cost: the events of the run that moved it.
         """
-        moved = list(self.entries(entity_id=run_id, actions=["moved"]))
-        return bool(moved) and BY_CODE in moved[-1].payload
+        return run.state is RunState.FAILED and any(BY_CODE in last.payload for last in self._moves(run)[-1:])
+
+    def reached(self, run: RunHeader) -> RunState:
+        """How far a run is; of a cancelled one, how far it was.
+
+        Cost: of a cancelled run one index range of its events.
+        """
+        if run.state is not RunState.CANCELLED:
+            return run.state
+        return RunState(self._moves(run)[-1].from_state)
+
+    def _moves(self, run: RunHeader) -> Sequence[EventRecord]:
+        return list(self.entries(entity_id=run.run_id, actions=["moved"]))
 
     def entries(
         self, *, after: int = 0, entity_id: str | None = None, actions: Collection[str] | None = None

@@ -41,6 +41,16 @@ class NotPublishable(errors.IllegalTransition):
 
 
 @sentence
+class StoppedByCode(errors.IllegalTransition):
+    """run {run_id} is {state} because of its code, so that nothing of it can be approved or published: {why}"""
+
+    run_id: str
+    state: RunState
+    why: str
+    manifest: Manifest
+
+
+@sentence
 class ComesAfter(errors.IllegalTransition):
     """run {run_id} waits for {first}, which has priority {priority} over {partitions} and is {state}."""
 

@@ -1,4 +1,4 @@
-"""Verdict: whether a run may be published, and what exactly would change. Pure: from ledger records to changes.
+"""Verdict: whether a run may be published, and what exactly would change. It only reads the ledger.
 
 It is evaluated in the ledger transaction that writes the intent, so that it still holds when the swap begins.
 """
@@ -19,6 +19,7 @@ from backfill_assets.ledger.records import (
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind
 from backfill_assets.planning.partitions import Partitions
@@ -29,11 +30,12 @@ from backfill_assets.publication.errors import (
     NoCandidate,
     NotPublishable,
     OnlyAdds,
+    StoppedByCode,
     TableChanged,
 )
 
 
-def require_publishable(run: RunRecord) -> None:
+def require_publishable(tx: ReadTransaction, run: RunRecord) -> None:
     """Refuses a run whose state or mode does not allow publication. Approval belongs to `publication.authority`.
 
     Raises:
@@ -42,9 +44,20 @@ def require_publishable(run: RunRecord) -> None:
     manifest = run.manifest
     if manifest.mode in NEVER_PUBLISHED:
         raise NeverPublished(run_id=run.run_id, manifest=manifest)
+    require_not_stopped_by_code(tx, run)
     if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         is_leased = run.lease is not None
         raise NotPublishable(run_id=run.run_id, state=run.state, is_leased=is_leased, manifest=manifest)
+
+
+def require_not_stopped_by_code(tx: ReadTransaction, run: RunRecord) -> None:
+    """Refuses a run that the code of its table stopped, and would stop again, whoever approves it.
+
+    Raises:
+        IllegalTransition: It is one.
+    """
+    if tx.events.failed_by_code(run):
+        raise StoppedByCode(run_id=run.run_id, state=run.state, why=run.note, manifest=run.manifest)
 
 
 def changes_for(

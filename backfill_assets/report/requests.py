@@ -174,6 +174,12 @@ def comment(named: str) -> Invocation:
     return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
 
 
+def fix_and_plan_again(run_id: str, member_of: str | None) -> NextStep:
+    """For a run that a gate blocks, or that its code stopped: to run it again would stop it again."""
+    give_up = do(Act.CANCEL, member_of or run_id, by=NAME, reason=WHY)
+    return step(do(Act.REPORT, run_id), "; then fix the cause and plan again, or give it up: ", give_up)
+
+
 def end_freeze(freeze_id: str) -> NextStep:
     """For what waits for a freeze, which ends by itself."""
     return step("wait until then, or end it: ", do(Act.UNFREEZE, freeze_id, by=NAME, reason=WHY))

@@ -25,6 +25,7 @@ class SetMember:
 
     Attributes:
         run: The run.
+        reached: Its state; of a cancelled run, that in which it was cancelled.
         changed_partitions: How many partitions its publication swapped; null before it.
         verified_partitions: How many it found equal and left as they are; null before it.
         outdated: What has to be staged again by `backfill run SET`, because what it was computed from was; null when
@@ -32,6 +33,7 @@ class SetMember:
     """
 
     run: RunSummary = field(metadata=INLINE)
+    reached: RunState
     changed_partitions: int | None
     verified_partitions: int | None
     outdated: Partitions | None
@@ -97,6 +99,7 @@ def _member(ws: Workspace, tx: ReadTransaction, member: RunRecord, landing: Stan
     outdated = outdated_partitions(ws, tx, member)
     return SetMember(
         run=run_summary(ws, tx, member),
+        reached=tx.events.reached(member),
         changed_partitions=None if landing is None else landing.changed,
         verified_partitions=None if landing is None else landing.verified,
         outdated=Partitions.of(member.manifest.grain, outdated) if outdated else None,

@@ -27,6 +27,7 @@ from backfill_assets.report.requests import (
     comment,
     do,
     end_freeze,
+    fix_and_plan_again,
     step,
     undo,
     wait_or_take_over,
@@ -51,8 +52,8 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
         return step(why, do(Act.CANCEL, named, by=NAME, reason=WHY))
     match run.state:
-        case RunState.FAILED if tx.events.failed_by_code(run.run_id):
-            return _fix_and_plan_again(run)
+        case RunState.FAILED if tx.events.failed_by_code(run):
+            return fix_and_plan_again(run.run_id, run.manifest.member_of)
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING if run.lease is None:
@@ -66,7 +67,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.PASSED:
             return _of_whole_set(ws, tx, run) or _publish_or_approve(ws, tx, named, [run])
         case RunState.BLOCKED:
-            return None if _is_covered_since(tx, run) else _fix_and_plan_again(run)
+            return None if _is_covered_since(tx, run) else fix_and_plan_again(run.run_id, run.manifest.member_of)
         case RunState.PUBLISHED:
             return step("to undo it: ", how_to_undo(tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
@@ -104,9 +105,8 @@ def next_step_of_set(
         due = next_phase(members)
         members = [due] if due else []
     for member in members:
-        by_code = member.state is RunState.FAILED and tx.events.failed_by_code(member.run_id)
-        if by_code or member.state is RunState.BLOCKED:
-            return _fix_and_plan_again(member)
+        if member.state is RunState.BLOCKED or tx.events.failed_by_code(member):
+            return fix_and_plan_again(member.run_id, set_id)
     if gone := next((each for each in members if each.state in _NOT_BUILT and not is_declared(ws, each)), None):
         why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is not declared any more: "
         return step(why, do(Act.CANCEL, set_id, by=NAME, reason=WHY))
@@ -215,9 +215,3 @@ def _is_covered_since(tx: ReadTransaction, run: RunRecord) -> bool:
     for later in tx.runs.records(table=run.manifest.table, states=_BUILT, after=run.sequence, over=partitions):
         left.difference_update(later.manifest.partitions)
     return not left
-
-
-def _fix_and_plan_again(stopped: RunRecord) -> NextStep:
-    named = stopped.manifest.member_of or stopped.run_id
-    give_up = do(Act.CANCEL, named, by=NAME, reason=WHY)
-    return step(do(Act.REPORT, stopped.run_id), "; then fix the cause and plan again, or give it up: ", give_up)

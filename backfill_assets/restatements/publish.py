@@ -30,6 +30,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
+from backfill_assets.publication.verdict import require_not_stopped_by_code
 from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.restatements import errors
 from backfill_assets.restatements.undo import rollback_set
@@ -61,7 +62,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, pha
         phases = record.manifest.phases
         if phases:
             members = _require_phase(tx, record, members, phase, at=tx.now)
-        _require_publishable(record, members)
+        _require_publishable(tx, record, members)
         for member in members:
             if member.state is not RunState.PUBLISHED:
                 require_its_turn(tx, member, at=tx.now)
@@ -139,7 +140,7 @@ def is_outdated(ws: Workspace, run: RunRecord) -> bool:
         return bool(read_before(tx, ws.graph, run.manifest))
 
 
-def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
+def _require_publishable(tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]) -> None:
     if record.state in (SetState.PUBLISHED, SetState.VERIFIED, SetState.CANCELLED):
         raise errors.SetIs(set_id=record.set_id, state=record.state)
     for member in members:
@@ -147,6 +148,7 @@ def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> Non
             raise errors.SetIsNeverPublished(set_id=record.set_id, mode=member.manifest.mode)
         if member.state is RunState.PUBLISHED:
             continue
+        require_not_stopped_by_code(tx, member)
         if member.state not in (RunState.PASSED, RunState.ROLLED_BACK):
             is_leased = member.lease is not None
             raise errors.MemberNotPublishable(

@@ -18,6 +18,7 @@ from backfill_assets.report.requests import (
     comment,
     do,
     end_freeze,
+    fix_and_plan_again,
     step,
     undo,
     wait_or_take_over,
@@ -31,6 +32,8 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return step("plan a run that is published: ", plan_again(error.manifest))
         case errors.NotPublishable():
             return _of_state(error)
+        case errors.StoppedByCode():
+            return fix_and_plan_again(error.run_id, error.manifest.member_of)
         case errors.Frozen():
             return end_freeze(error.freeze.freeze_id)
         case errors.ComesAfter():

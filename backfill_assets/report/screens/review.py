@@ -9,8 +9,11 @@ from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import PROOF, GateSummary
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.requests import NextStep
+from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.set_report import SetReport, TableTotals
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.values import as_sentence
@@ -252,6 +255,8 @@ def _on_yes(found: RunReport) -> str:
         return f"Nothing: a run of mode {run.record.mode} is never published."
     if run.record.state in (RunState.BLOCKED, RunState.CANCELLED):
         return f"It cannot be published: {MEANING[run.record.state]}."
+    if run.record.state is RunState.FAILED:
+        return _failed_words(run, run.next_step)
     followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
     waiting = "; ".join(map(str, found.unpublished))
     if run.record.state in EVER_PUBLISHED:
@@ -272,6 +277,13 @@ def _on_yes(found: RunReport) -> str:
         if found.totals
         else f"Publication swaps the partitions of {run.record.table} that differ, in one commit.{follow}"
     )
+
+
+def _failed_words(run: RunSummary, following: NextStep | None, said: str = "") -> str:
+    """That what failed cannot be published, and what moves it, or its set, on."""
+    why = (run.record.note or MEANING[run.record.state]).removesuffix(".")
+    todo = f" Next: {words_of(following)}." if following else ""
+    return f"It cannot be published: {said}{why}.{todo}"
 
 
 def _none_depends(waiting: str) -> str:
@@ -371,6 +383,8 @@ def _on_yes_of_set(report: SetReport, outside: Sequence[str]) -> str:
             f"{manifest.because}: they are published {phase_words(manifest.phases)}. "
             f"A rollback of the set undoes all of them.{follow}"
         )
+    if failed := next((run for each in report.reports if (run := each.run).record.state is RunState.FAILED), None):
+        return _failed_words(failed, found.next_step, f"run {failed.record.run_id} failed: ")
     if len(report.reports) == 1:
         return f"Its run is published: {order}. A rollback of the set undoes it.{follow}"
     return f"Its runs are published one after the other: {order}. A rollback of the set undoes all of them.{follow}"

@@ -53,7 +53,7 @@ _SPECIAL_MODES = {
     Mode.DRY_RUN: "DRY_RUN: staged and gated, never published",
     Mode.RECONCILIATION: "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
 }
-_NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.CANCELLED)
+_NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED)
 EVER_VISIBLE = (RunState.PUBLISHED, RunState.SUPERSEDED)
 """Runs whose rows readers see, or saw until a later publication replaced them."""
 
@@ -205,9 +205,9 @@ def _approval_of_set(found: SetDocument) -> str:
 
 def progress_words(found: SetDocument) -> str:
     """How many runs of a set are staged, have passed, are published, and were rolled back."""
-    states = found.states
-    staged = sum(each not in _NOT_STAGED for each in states)
-    passed = sum(each in _PASSED for each in states)
+    states, reached = found.states, [each.reached for each in found.runs]
+    staged = sum(each not in _NOT_STAGED for each in reached)
+    passed = sum(each in _PASSED for each in reached)
     published = sum(each in EVER_VISIBLE for each in states)
     undone = states.count(RunState.ROLLED_BACK)
     back = f", {undone} rolled back" if undone else ""

@@ -190,7 +190,7 @@ def test_a_gate_result_counts_only_for_the_files_it_measured(shop: Shop) -> None
     with shop.ws.ledger.write() as writer:
         assert writer.candidates.of_run(run_id)[FIFTH].files.digest != candidates[FIFTH].files.digest
         with pytest.raises(IllegalTransition):
-            require_publishable(writer.runs.get(run_id))
+            require_publishable(writer, writer.runs.get(run_id))
 
 
 def test_publication_asks_for_every_blocking_gate_of_the_manifest(shop: Shop) -> None:

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import signal
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.functions import pandas_udf
 
 from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import RestatementSet, Run
 from backfill_assets.core.errors import (
+    BackfillError,
     ContractBroken,
+    IllegalTransition,
     InputsMovedOn,
     MissingInput,
     Refused,
@@ -30,7 +39,10 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.partition import partition_history
+from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import RunSummary, run_document
+from backfill_assets.report.screens.review import review_of, review_of_set
+from backfill_assets.report.set_report import set_report
 from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
@@ -364,10 +376,20 @@ def test_an_error_of_python_in_a_transform_says_what_failed_in_which_line_and_th
     assert advised(refusal.value) == "correct it in the domain, and plan again"
     run = run_document(shop.ws, run_id)
     assert (run.record.state, run.record.note) == (RunState.FAILED, refusal.value.message)
-    assert following(run) == (
+    again = (
         f"backfill report {run_id}; then fix the cause and plan again, or give it up: "
         f"backfill cancel {run_id} --by NAME --reason WHY"
     )
+    assert following(run) == again
+    for act in (
+        lambda: Run(shop.ws, run_id).approve(by="ben", note=""),
+        lambda: operations.require_ready(shop.ws, run_id),
+        lambda: operations.publish(shop.ws, run_id, by="ben"),
+    ):
+        with pytest.raises(IllegalTransition, match=f"run {run_id} is FAILED because of its code") as stopped:
+            act()
+        assert advised(stopped.value) == again
+    assert review_of(run_report(shop.ws, run_id)).on_yes == f"It cannot be published: {run.record.note} Next: {again}."
 
 
 def test_a_set_with_a_run_that_its_own_code_stopped_is_not_run_again_and_one_without_is(
@@ -389,6 +411,136 @@ def test_a_set_with_a_run_that_its_own_code_stopped_is_not_run_again_and_one_wit
             operations.stage(shop.ws, run_id, actor="ana")
         assert following(set_document(shop.ws, set_id)).startswith(said)
         assert following(run_document(shop.ws, run_id)).startswith(said)
+        reviewed = review_of_set(set_report(shop.ws, set_id)).on_yes
+        assert reviewed.startswith("It cannot be published: run ") and f" Next: {said}" in reviewed
+    for act in (
+        lambda: RestatementSet(shop.ws, set_id).approve(by="ben", note=""),
+        lambda: operations.publish_set(shop.ws, set_id, by="ben"),
+    ):
+        with pytest.raises(IllegalTransition, match="is FAILED because of its code") as stopped:
+            act()
+        assert advised(stopped.value).startswith(said)
+
+
+def price_of(shop: str) -> str:
+    return {"Rome": "1"}[shop]
+
+
+def read_as_json(shop: str) -> str:
+    return str(json.loads(f"{shop}: no JSON"))
+
+
+def is_killed(_shop: str) -> str:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return ""
+
+
+def has_no_memory(_shop: str) -> str:
+    raise MemoryError
+
+
+def lacks_a_package(_shop: str) -> str:
+    return import_module("no_such_package").__name__
+
+
+def no_such_column(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+    for batch in batches:
+        yield batch[["no_such_column"]]
+
+
+def no_such_field(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        batch["no_such_field"]
+        yield batch
+
+
+def no_frame(batches: Iterator[pd.DataFrame]) -> Iterator[int]:
+    yield sum(len(batch) for batch in batches)
+
+
+def too_short(shops: pd.Series) -> pd.Series:
+    return shops.head(0)
+
+
+Rows = Callable[[DataFrame], DataFrame]
+
+
+def by_udf(function: Callable[[str], str]) -> Rows:
+    return lambda rows: rows.withColumn("shop", F.udf(function, "string", useArrow=False)("shop"))
+
+
+def computed_by(shop: Shop, monkeypatch: pytest.MonkeyPatch, computed: Rows) -> tuple[str, BackfillError]:
+    """A run whose rows are computed so, and why it stopped."""
+    run_id = shop.planned(MIDDLE)
+    table = shop.ws.domain.derived_table(RECENT)
+    declared = table.releases[0].function
+
+    def computing(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        return computed(declared(sales=sales, ctx=ctx))
+
+    release = Release(version="1.0.0", function=computing)
+    monkeypatch.setattr(type(table), "release", lambda self, version: release)
+    with pytest.raises(ContractBroken) as refusal:
+        operations.stage(shop.ws, run_id, actor="ana")
+    return run_id, refusal.value
+
+
+def line_in(function: Callable[..., object], line: int) -> str:
+    return f", in {__file__}, line {function.__code__.co_firstlineno + line}"
+
+
+@pytest.mark.parametrize(
+    ("computed", "kind", "said", "place"),
+    [
+        (by_udf(price_of), "KeyError", ": 'only'", line_in(price_of, 1)),
+        (by_udf(read_as_json), "json.decoder.JSONDecodeError", ": Expecting value: ", line_in(read_as_json, 1)),
+        (lambda rows: rows.mapInPandas(no_such_column, rows.schema), "KeyError", ": ", line_in(no_such_column, 2)),
+        (lambda rows: rows.mapInArrow(no_such_field, rows.schema), "KeyError", ": ", line_in(no_such_field, 2)),
+        (
+            lambda rows: rows.withColumn("shop", pandas_udf(too_short, "string")("shop")),  # type: ignore[call-overload]
+            "pyspark.errors.exceptions.base.PySparkRuntimeError",
+            ": [RESULT_ROWS_MISMATCH]",
+            "",
+        ),
+        (
+            lambda rows: rows.mapInPandas(no_frame, rows.schema),
+            "pyspark.errors.exceptions.base.PySparkTypeError",
+            ": [UDF_RETURN_TYPE]",
+            "",
+        ),
+    ],
+)
+def test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the_ledger_does_not_keep(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, computed: Rows, kind: str, said: str, place: str
+) -> None:
+    run_id, refused = computed_by(shop, monkeypatch, computed)
+    named = f"the transform recent-sales 1.0.0 of {RECENT}"
+    assert refused.message.startswith(f"{named} failed: {kind}{said}")
+    assert refused.message.endswith(f"{place}.")
+    assert advised(refused) == "correct it in the domain, and plan again"
+    run = run_document(shop.ws, run_id)
+    assert run.record.note == f"{named} failed: {kind} (its message is shown where the run was started){place}"
+    assert following(run).startswith(f"backfill report {run_id}; then fix the cause and plan again, or give it up: ")
+    with shop.ws.ledger.read() as reader:
+        assert "'only'" not in str(list(reader.events.entries(entity_id=run_id)))
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (is_killed, "An error occurred while calling"),
+        (has_no_memory, "MemoryError"),
+        (lacks_a_package, "ModuleNotFoundError: No module named 'no_such_package'"),
+    ],
+)
+def test_a_worker_that_is_lost_or_lacks_something_is_no_mistake_in_a_function(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, function: Callable[[str], str], said: str
+) -> None:
+    run_id, refused = computed_by(shop, monkeypatch, by_udf(function))
+    assert refused.message.startswith(f"Spark stopped while it computed {RECENT}: ")
+    assert said in refused.message
+    assert advised(refused) == f"fix the cause, then backfill run {run_id}"
+    assert following(run_document(shop.ws, run_id)) == f"backfill run {run_id}"
 
 
 def following(found: RunSummary | SetDocument) -> str:

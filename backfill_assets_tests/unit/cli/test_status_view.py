@@ -155,7 +155,7 @@ def test_a_set_that_is_approved_before_all_of_it_is_measured_says_that_the_appro
     state: RunState, is_of_plan: bool
 ) -> None:
     members = tuple(
-        SetMember(run=each, changed_partitions=None, verified_partitions=None, outdated=None)
+        SetMember(run=each, reached=each.record.state, changed_partitions=None, verified_partitions=None, outdated=None)
         for each in (run(1, RunState.PASSED), run(2, state))
     )
     facts = set_facts(replace(restatement(SetState.PLANNED), runs=members))

@@ -154,14 +154,27 @@ def test_the_rows_of_each_run_stand_once_on_the_page_of_a_set_and_an_approval_is
 
 
 def test_after_a_rollback_a_set_still_says_what_had_passed() -> None:
-    runs = [summary(state) for state in (RunState.ROLLED_BACK, RunState.ROLLED_BACK, RunState.PUBLISHED)]
-    members = tuple(
-        SetMember(run=run, changed_partitions=None, verified_partitions=None, outdated=None) for run in runs
-    )
+    members = tuple(map(member, (RunState.ROLLED_BACK, RunState.ROLLED_BACK, RunState.PUBLISHED)))
     found = replace(restatement(SetState.ROLLING_BACK), runs=members)
     assert progress_words(found) == "3 runs: 3 staged, 3 passed, 1 published, 2 rolled back"
     published = replace(found, runs=members[2:])
     assert progress_words(published) == "1 run: 1 staged, 1 passed, 1 published"
+
+
+def test_a_cancelled_set_still_says_how_far_its_runs_were() -> None:
+    cancelled = [member(RunState.CANCELLED, state) for state in (RunState.PASSED, RunState.BLOCKED, RunState.FAILED)]
+    found = replace(restatement(SetState.CANCELLED), runs=tuple(cancelled))
+    assert progress_words(found) == "3 runs: 2 staged, 1 passed, 0 published"
+
+
+def member(state: RunState, reached: RunState | None = None) -> SetMember:
+    return SetMember(
+        run=summary(state),
+        reached=reached or state,
+        changed_partitions=None,
+        verified_partitions=None,
+        outdated=None,
+    )
 
 
 @pytest.mark.parametrize(
