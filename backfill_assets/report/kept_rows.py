@@ -30,9 +30,17 @@ class KeptRows:
     release: str
 
 
+def kept_version(manifest: Manifest, partition: date) -> int | None:
+    """The version whose rows a run kept in one of its partitions; None where it kept none."""
+    if manifest.base is None or not manifest.publish.reads_accepted:
+        return None
+    pins = (pin.version for pin in manifest.base.partitions if pin.partition == partition)
+    return next((version for version in pins if version), None)
+
+
 def kept_rows(tx: ReadTransaction, manifest: Manifest, partition: date) -> KeptRows | None:
     """Whose rows a run kept in one of its partitions; None where it kept none."""
-    version = _pin(manifest, partition)
+    version = kept_version(manifest, partition)
     if version is None:
         return None
     (kept,) = tx.versions.pinned(manifest.table, [(partition, version)]).values()
@@ -51,7 +59,7 @@ def kept_by_pilots(
     while made:
         kept: dict[date, int] = {}
         for partition, manifest in made.items():
-            version = _pin(manifest, partition)
+            version = kept_version(manifest, partition)
             if version is None or manifest.publish.scope is None:
                 continue
             scopes[partition] = (*scopes.get(partition, ()), manifest.publish.scope)
@@ -72,10 +80,3 @@ def cover_all(scopes: Sequence[Scope]) -> bool:
     """Whether every row is in one of these scopes."""
     named = [set(scope.where) for scope in scopes if not scope.is_rest]
     return any(some <= set(rest.where) for rest in scopes if rest.is_rest for some in named)
-
-
-def _pin(manifest: Manifest, partition: date) -> int | None:
-    if manifest.base is None or not manifest.publish.reads_accepted:
-        return None
-    pins = (pin.version for pin in manifest.base.partitions if pin.partition == partition)
-    return next((version for version in pins if version), None)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import zip_longest
 
+from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.lake.row_values import Texts, rows_with_key, some_keys
 from backfill_assets.ledger.import_records import ImportRecord
@@ -165,6 +166,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
         stale = reasons_of(ws, tx, history.table, history.partition)
     read = [_read(ws, version, chosen) for version in versions]
     before = [values for values, _, _ in read[1:]] + [None]
+    manifests = _manifests(ws, {lineage[RUN_ID] for _, lineage, _ in read if lineage.get(RUN_ID)})
     documents = {each.claim.version: each for each in history.versions}
     return RowHistory(
         table=history.table,
@@ -177,7 +179,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
             RowVersion(
                 version=documents[version.version],
                 values=values,
-                lineage=_with_that_of_run(lineage, documents[version.version].manifest),
+                lineage=_with_that_of_run(lineage, manifests),
                 changed=_changed(values, earlier),
                 found=found,
                 landed=files,
@@ -207,11 +209,16 @@ def _read(ws: Workspace, version: PartitionVersion, key: Mapping[str, str]) -> t
     return values, lineage, None if len(rows) == 1 else f"{count_of(len(rows), 'row')} have this key; this is the first"
 
 
-def _with_that_of_run(found: Texts, manifest: Manifest) -> Texts:
+def _manifests(ws: Workspace, run_ids: Collection[str | None]) -> Mapping[str | None, Manifest]:
+    with ws.ledger.read() as tx:
+        return {run.run_id: run.manifest for run in tx.runs.named(sorted(map(str, run_ids)))}
+
+
+def _with_that_of_run(found: Texts, manifests: Mapping[str | None, Manifest]) -> Texts:
     """The lineage of a row that was found: rows say what is not the same in all rows of their run, and may say more."""
-    return (
-        {**lineage_of(manifest), **{name: value for name, value in found.items() if value is not None}} if found else {}
-    )
+    manifest = manifests.get(found.get(RUN_ID))
+    said = {name: value for name, value in found.items() if value is not None}
+    return {**lineage_of(manifest), **said} if manifest else said
 
 
 def _columns(ws: Workspace, table: str, found: Sequence[Texts | None]) -> tuple[str, ...]:

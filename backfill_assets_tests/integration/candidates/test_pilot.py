@@ -34,6 +34,7 @@ from backfill_assets.report.kept_rows import KeptRows, cover_all
 from backfill_assets.report.page import Note, Page
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import Level, run_report
+from backfill_assets.report.row_history import row_history
 from backfill_assets.report.screens.history import partition_page
 from backfill_assets.report.screens.plan import plan_page, set_plan_page
 from backfill_assets.report.screens.review import review_of
@@ -181,6 +182,9 @@ def test_a_row_that_a_pilot_kept_goes_on_naming_the_run_that_computed_it_whereve
     assert "those of all but tenant=acme, as in version 1: run" in printed(
         partition_page(partition_history(meter.ws, TABLE, DAYS[0]))
     )
+    for name, run_id, release in (("zeta", built, "0.9.0"), ("acme", pilot, "1.0.0")):
+        row = row_history(meter.ws, TABLE, DAYS[0], {"reading_id": f"{DAYS[0]} {name}"}).versions[0]
+        assert (row.lineage["_run_id"], row.lineage["_transform_version"]) == (run_id, release)
     found = run_report(meter.ws, pilot)
     assert {stretch.next_step.options[-1] for stretch in found.left_behind} == {("where", "tenant=acme")}
     planned = run_report(meter.ws, meter.planned(DAYS))
