@@ -22,7 +22,9 @@ def _written(blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         match block:
             case Facts(pairs=pairs):
-                yield "\n".join(f"- **{_plain(name)}** {_plain(value)}" for name, value in pairs)
+                yield "\n".join(
+                    f"- **{_plain(name)}** {_plain(value)}" if name else f"- {_plain(value)}" for name, value in pairs
+                )
             case Table():
                 yield _table(block)
             case Note():

@@ -7,7 +7,7 @@ dates, requests, ids), so that a renderer can align, link and word them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -271,6 +271,11 @@ class Page:
 def facts(*pairs: tuple[str, Value]) -> Facts:
     """Names and values; those without a value are left out."""
     return Facts(pairs=tuple((name, value) for name, value in pairs if value is not None and value != ""))
+
+
+def several(name: str, values: Iterable[Value]) -> Iterator[tuple[str, Value]]:
+    """Values of one name for `facts`, each in a row of its own."""
+    return (("" if place else name, value) for place, value in enumerate(values))
 
 
 def table(

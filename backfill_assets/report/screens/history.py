@@ -9,7 +9,7 @@ from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance
 from backfill_assets.ledger.records import PublicationHeader
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.history import TableHistory
-from backfill_assets.report.page import Facts, Page, Value, facts, joined, page, run_ref, section, words
+from backfill_assets.report.page import Facts, Page, Value, facts, joined, page, run_ref, section, several, words
 from backfill_assets.report.partition import ImportOnDay, PartitionHistory, VersionHistory
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.runs import run_ids, state_of
@@ -40,7 +40,6 @@ def partition_page(history: PartitionHistory) -> Page:
 
 def _version(version: VersionHistory) -> Facts:
     manifest = version.manifest
-    on_days = (("" if place else "what they do now", _on_day(each)) for place, each in enumerate(version.imports))
     staged_with = version.versions.staged or version.versions.planned
     return facts(
         (f"version {version.claim.version}", state_of(version.claim.state, MEANING[version.claim.state])),
@@ -59,7 +58,7 @@ def _version(version: VersionHistory) -> Facts:
         ("supersedes", run_ids(manifest.supersedes)),
         ("references", references_described(manifest.references)),
         ("inputs", _inputs(version.claim.provenance)),
-        *on_days,
+        *several("what they do now", map(_on_day, version.imports)),
         ("checks", _checks(version.checks)),
         ("replaced", f"version {version.claim.replaces}" if version.claim.replaces else "nothing"),
         ("to undo it", version.undo),

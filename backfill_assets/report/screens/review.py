@@ -43,7 +43,7 @@ class Review:
 
     Attributes:
         columns: How the columns that readers see change, and what has become of that; empty where they stay.
-        changed: What has changed since the accepted rows were computed; empty where nothing has.
+        changed: What has changed since the accepted rows were computed, cause by cause.
         why: Why, by whose request, and from which release to which.
         by_how_much: How many rows move.
         is_it_right: What was checked, and with what result.
@@ -55,7 +55,7 @@ class Review:
     headline: str
     what_changes: str
     columns: str
-    changed: str
+    changed: tuple[str, ...]
     why: str
     by_how_much: str
     is_it_right: str

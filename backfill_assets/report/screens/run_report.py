@@ -46,6 +46,7 @@ from backfill_assets.report.page import (
     run_ref,
     section,
     set_ref,
+    several,
     table,
     words,
 )
@@ -187,7 +188,7 @@ def _review(review: Review, level: Level, decision: Steps | None) -> Iterable[Bl
     yield facts(
         ("What changes?", review.what_changes),
         ("Columns", review.columns),
-        ("Inputs changed", review.changed),
+        *several("Changed since", review.changed),
         ("Why?", review.why),
         ("By how much?", review.by_how_much),
         ("Is it right?", review.is_it_right),

@@ -65,18 +65,17 @@ def columns_words(changes: Sequence[ColumnChange]) -> str:
     return "; ".join([*parts, *(_other_type(each) for each in changes if each.was and each.becomes)])
 
 
-def changed_words(manifest: Manifest) -> str:
-    """What has changed since the accepted rows of a run's partitions were computed; empty where nothing has."""
-    return "; ".join(stale_words(manifest.table, each) for each in manifest.changed)
+def changed_words(manifest: Manifest) -> tuple[str, ...]:
+    """What has changed since the accepted rows of a run's partitions were computed, cause by cause."""
+    return tuple(stale_words(manifest.table, each) for each in manifest.changed)
 
 
-def changed_by_table(manifests: Iterable[Manifest]) -> str:
+def changed_by_table(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     """The same of the runs of a set, table by table."""
     found: dict[str, list[Reason]] = {}
     for manifest in manifests:
         found.setdefault(manifest.table, []).extend(manifest.changed)
-    words = ((table, "; ".join(stale_words(table, each) for each in together(some))) for table, some in found.items())
-    return "; ".join(f"{table}: {said}" for table, said in words if said)
+    return tuple(f"{table}: {stale_words(table, each)}" for table, some in found.items() for each in together(some))
 
 
 def columns_left_words(changes: Sequence[ColumnChange]) -> str:

@@ -177,7 +177,7 @@ def test_a_proposal_takes_the_present_references_and_says_which_take_the_place_o
 
 
 def changed(planned: Plan) -> str:
-    return changed_words(planned.manifest)
+    return "; ".join(changed_words(planned.manifest))
 
 
 def test_a_plan_keeps_what_has_changed_since_the_accepted_rows_by_the_references_that_it_computes_with(

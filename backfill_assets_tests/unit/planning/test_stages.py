@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import date, timedelta
 
@@ -152,11 +153,15 @@ def test_the_text_of_a_plan_and_of_a_set_shows_columns_that_change_and_no_others
 
 def test_the_text_of_a_plan_and_of_a_set_shows_what_has_changed_since_the_accepted_rows() -> None:
     found, said = plan(), "bronze.events changed: 2024-06-10..2024-06-16, 7 days"
+    release = Reason(cause=Cause.VERSION_CHANGED, was="orders 1.0.0", now="orders 2.0.0")
     reason = Reason(cause=Cause.INPUT_CHANGED, name="bronze.events", days=(WEEK,))
-    restating = replace(found, manifest=replace(found.manifest, changed=(reason,)))
-    assert f"inputs changed  {said}" in shown(restating)
-    assert f"{found.manifest.table}: {said}" in text_of(set_plan_page(document_of(restating)))
-    assert "inputs changed" not in shown(found)
+    restating = replace(found, manifest=replace(found.manifest, changed=(release, reason)))
+    computed = "computed by orders 1.0.0; now it is orders 2.0.0"
+    assert re.search(rf"changed since +{computed} *\n +{said} *\n", shown(restating))
+    of_set = text_of(set_plan_page(document_of(restating)))
+    table = found.manifest.table
+    assert re.search(rf"changed since +{table}: {computed} *\n +{table}: {said} *\n", of_set)
+    assert "changed since" not in shown(found)
 
 
 def document_of(planned: Plan) -> SetPlan:

@@ -12,11 +12,12 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Section
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import Act, do, read_first, step
 from backfill_assets.report.screens.review import review_of, review_of_set
-from backfill_assets.report.screens.run_report import set_page
+from backfill_assets.report.screens.run_report import run_page, set_page
 from backfill_assets.report.screens.runs import progress_words
 from backfill_assets.report.set_report import SetReport, totals_by_table
 from backfill_assets.report.sets import SetMember
@@ -104,11 +105,14 @@ def test_a_review_says_what_has_changed_since_the_accepted_rows_and_a_set_says_i
     release = Reason(cause=Cause.VERSION_CHANGED, was="orders 1.0.0", now="orders 2.0.0")
     phases = [computed_from(report(), release, each) for each in reasons]
     computed = "computed by orders 1.0.0; now it is orders 2.0.0"
-    assert review_of(phases[0]).changed == f"{computed}; bronze.loans changed: 2024-01-05..2024-01-06, 2 days"
+    assert review_of(phases[0]).changed == (computed, "bronze.loans changed: 2024-01-05..2024-01-06, 2 days")
     assert review_of_set(of_set(SetState.PLANNED, *phases, report())).changed == (
-        f"silver.orders: {computed}; bronze.loans changed: 2024-01-05..2024-01-08, 4 days"
+        f"silver.orders: {computed}",
+        "silver.orders: bronze.loans changed: 2024-01-05..2024-01-08, 4 days",
     )
-    assert (review_of(report()).changed, review_of_set(of_set(SetState.PLANNED, report())).changed) == ("", "")
+    said = "- **Changed since** computed by orders 1.0.0; now it is orders 2.0.0\n- bronze.loans changed: 2024-01-05"
+    assert said in markdown_page(run_page(phases[0]))
+    assert (review_of(report()).changed, review_of_set(of_set(SetState.PLANNED, report())).changed) == ((), ())
 
 
 def test_the_headline_of_a_run_that_failed_is_why() -> None:
