@@ -17,6 +17,7 @@ from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
+from backfill_assets.planning.reasons import Cause
 from backfill_assets.publication.authority import tolerance_met
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import KEY, NAME, WHY, Act, Invocation, NextStep, do, step
@@ -172,12 +173,17 @@ def _alternatives(
             next_step=None,
             tolerated=_tolerated(declared.tolerance),
         )
-    if any(each.what == "release" for each in brings) and len(accepted) == len(manifest.partitions):
+    is_newer = any(each.what == "release" for each in brings)
+    if is_newer and len(accepted) == len(manifest.partitions) and not _would_leave_wrong_rows(manifest):
         yield Alternative(
             instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=ws.settings.tariff.spent(0), next_step=None
         )
-    elif (
-        needed and declared.has_pilots and (by := _identifying(declared)) and len(accepted) == len(manifest.partitions)
+    if (
+        needed
+        and not is_newer
+        and declared.has_pilots
+        and (by := _identifying(declared))
+        and len(accepted) == len(manifest.partitions)
     ):
         where = f"{by}={KEY}"
         asked = do(Act.PLAN, manifest.table, where=where, first=span.start, last=span.last, reason=WHY, by=NAME)
@@ -197,6 +203,11 @@ def _alternatives(
             next_step=step(together(manifest, partial=bool(plan.left_out))),
             dependents=dependents,
         )
+
+
+def _would_leave_wrong_rows(manifest: Manifest) -> bool:
+    """Whether rows that stay would lack a changed input, or be mixed by a pilot."""
+    return any(each.cause in (Cause.INPUT_CHANGED, Cause.PILOTED) for each in manifest.changed)
 
 
 def _identifying(table: DerivedTable) -> str | None:

@@ -14,6 +14,7 @@ from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.what_next import next_step
@@ -26,7 +27,7 @@ from backfill_assets_tests.support.by_hand import JANUARY, MONTH, Hand
 from backfill_assets_tests.support.hand_made import GOLD, SILVER
 from backfill_assets_tests.support.ledger_examples import a_manifest
 from backfill_assets_tests.support.ledgers import copy_home
-from backfill_assets_tests.support.shop import OUTPUT, RECENT, open_shop, ticking_clock
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, open_shop, sale, ticking_clock
 
 
 def instead(hand: Hand, *, mode: Mode = Mode.BACKFILL) -> tuple[Alternative, ...]:
@@ -86,7 +87,8 @@ def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
     fresh = DayRange(OUTPUT.start, OUTPUT.start + timedelta(days=2))
     shop.published(fresh, reason="the present release")
     request = PlanRequest(table=RECENT, days=OUTPUT, reason="all of it", by="ana")
-    document = described_plan(shop.ws, plan(shop.ws, request))
+    planned = plan(shop.ws, request)
+    document = described_plan(shop.ws, planned)
     only, forward = document.alternatives
     assert (only.instead, forward.instead) == (Instead.ONLY_STALE, Instead.FORWARD)
     assert (only.stays.days, only.partitions.days) == (tuple(fresh), tuple(OUTPUT)[2:])
@@ -97,4 +99,10 @@ def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
     assert (forward.stays.days, forward.cost and forward.cost.core_seconds) == (tuple(OUTPUT), 0)
     earlier = PlanRequest(table=RECENT, days=OUTPUT, reason="back", by="ana", transform_version="0.9.0")
     assert described_plan(shop.ws, plan(shop.ws, earlier)).alternatives == ()
+    pilot = Reason(cause=Cause.PILOTED, name="shop=a", run_id="pilot-1")
+    mixed = replace(planned, manifest=replace(planned.manifest, changed=(*planned.manifest.changed, pilot)))
+    assert [each.instead for each in described_plan(shop.ws, mixed).alternatives] == [Instead.ONLY_STALE]
+    shop.land("late.jsonl", [sale(OUTPUT.last, sale_id="late")])
+    late = replace(request, reason="all of it, with a late sale")
+    assert [each.instead for each in described_plan(shop.ws, plan(shop.ws, late)).alternatives] == [Instead.ONLY_STALE]
     shop.ws.close()
