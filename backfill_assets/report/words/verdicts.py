@@ -12,6 +12,7 @@ from backfill_assets.planning.reads import MoreDays
 from backfill_assets.report.words.stages import NOTHING_THERE, more_days_words
 
 UNUSABLE = "the proof of the window is not usable"
+_WHY_OTHER_ROWS = "the window is too short, or the transform does not give the same rows twice"
 
 
 def verdict_words(result: GateResult | Verdict) -> str:
@@ -67,7 +68,7 @@ def verdict_words(result: GateResult | Verdict) -> str:
         case Finding.DIFFERENT:
             moved = seen["added"] + seen["removed"] + seen["changed"]
             several = f"{moved:,} of {moved + seen['unchanged']:,} rows differ" if moved else "rows differ"
-            return f"with {_with(result)}, {several}: the window is too short"
+            return f"with {_with(result)}, {several}: {_WHY_OTHER_ROWS}"
         case Finding.UNUSABLE:
             return (
                 f"{UNUSABLE}: {count_of(seen['surplus'], 'row')} share their key with another row, so which rows "
@@ -76,7 +77,7 @@ def verdict_words(result: GateResult | Verdict) -> str:
         case Finding.SAME_ELSEWHERE:
             return f"proven on {seen['compared']:,} others, {seen['first']} to {seen['last']}"
         case Finding.DIFFERENT_ELSEWHERE:
-            return f"the window is too short, as {seen['shown_by']} shows"
+            return f"{_WHY_OTHER_ROWS}, as {seen['shown_by']} shows"
         case Finding.UNUSABLE_ELSEWHERE:
             return f"{UNUSABLE}: the key is not unique on {seen['shown_by']}"
         case Finding.NOTHING_ACCEPTED:

@@ -133,7 +133,12 @@ def test_a_window_short_by_one_day_is_caught_in_chunks_of_a_hundred_days(
         p: verdict_words(result) for p, result in proofs(short, run_id).items() if result.finding is Finding.DIFFERENT
     }
     assert set(failing) == {COMPUTED.start, BEFORE_THE_LAST_CHUNK}
-    assert all(verdict.endswith("1 of 1 rows differ: the window is too short") for verdict in failing.values())
+    assert all(
+        verdict.endswith(
+            "1 of 1 rows differ: the window is too short, or the transform does not give the same rows twice"
+        )
+        for verdict in failing.values()
+    )
     enough = declared(history, window=Window(days_back=back), releases=(release,), gates=())
     run_id = gated(enough, COMPUTED, 100)
     assert state_of(enough, run_id) is RunState.PASSED
@@ -255,7 +260,10 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
         end, meeting, side = 9, 8, "6 more days back and 1 more day ahead"
     for number, how in ((end, side), (meeting, "other partitions in the same call")):
         result = found[date(2026, 1, number)]
-        assert verdict_words(result) == f"with {how}, 1 of 1 rows differ: the window is too short"
+        assert (
+            verdict_words(result) == f"with {how}, 1 of 1 rows differ: "
+            "the window is too short, or the transform does not give the same rows twice"
+        )
         assert result.observed["changed_columns"] == {"amount": 1}
     assert [day.day for day, result in found.items() if not result.passed] == sorted((end, meeting))
     with short.ledger.read() as reader:
@@ -279,7 +287,8 @@ def test_two_days_are_proven_with_longer_windows(shop: Shop) -> None:
     operations.stage(short, run_id, actor="ana")
     operations.gate(short, run_id, actor="ana")
     assert verdict_words(proofs(short, run_id)[two.start]) == (
-        "with 3 more days back and 3 more days ahead, 1 of 1 rows differ: the window is too short"
+        "with 3 more days back and 3 more days ahead, 1 of 1 rows differ: "
+        "the window is too short, or the transform does not give the same rows twice"
     )
 
 

@@ -392,7 +392,8 @@ def test_a_window_that_is_too_short_is_said_with_counts_and_no_values_of_rows() 
     verdict = warm_up_verdict(FIRST, [TOO_SHORT])
     assert not verdict.passed
     assert verdict_words(verdict) == (
-        "with 31 more days back and 7 more days ahead, 1,204 of 8,123 rows differ: the window is too short"
+        "with 31 more days back and 7 more days ahead, 1,204 of 8,123 rows differ: "
+        "the window is too short, or the transform does not give the same rows twice"
     )
     assert verdict.observed["changed"] == 1_204
     assert "A1" not in str(verdict)
@@ -455,9 +456,13 @@ def test_verdicts_speak_of_what_chunks_compute_of_their_neighbours() -> None:
     verdict = warm_up_verdict(day(5), [short])
     assert (verdict.passed, verdict_words(verdict)) == (
         False,
-        "with other partitions in the same call, 1 of 4 rows differ: the window is too short",
+        "with other partitions in the same call, 1 of 4 rows differ: "
+        "the window is too short, or the transform does not give the same rows twice",
     )
-    assert verdict_words(warm_up_verdict(day(1), [short])) == "the window is too short, as 2024-06-15 shows"
+    assert (
+        verdict_words(warm_up_verdict(day(1), [short]))
+        == "the window is too short, or the transform does not give the same rows twice, as 2024-06-15 shows"
+    )
 
 
 def test_a_partition_that_was_computed_again_twice_fails_where_either_differs() -> None:
