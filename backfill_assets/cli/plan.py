@@ -111,7 +111,7 @@ def plan(
     max_rows: Annotated[
         int | None,
         typer.Option(
-            parser=whole_number("rows", least=0),
+            parser=whole_number("rows"),
             metavar="N",
             help="More staged rows than this stop the run before its gates.",
         ),

@@ -42,6 +42,7 @@ def test_a_plan_of_nothing_is_wrong_usage() -> None:
         (("silver.x", *DAYS, "--with-dependents", "--where", "shop=a"), "a pilot is of one table"),
         (("silver.x", *DAYS, "--with-dependents", "--kind", "REPAIR"), "--kind and --transform-version do not go with"),
         (("--because", "bronze.x:2006-02-05.."), "has no last day"),
+        (("silver.x", *DAYS, "--max-rows", "0"), "from 1 upwards"),
         (("--because", "bronze.x:2006-03..2006-02"), "the range is reversed"),
     ],
 )
