@@ -12,7 +12,7 @@ from backfill_assets.report.history import TableHistory
 from backfill_assets.report.page import Facts, Page, Value, facts, joined, page, run_ref, section, several, words
 from backfill_assets.report.partition import ImportOnDay, PartitionHistory, VersionHistory
 from backfill_assets.report.screens.publications import publications_table
-from backfill_assets.report.screens.runs import run_ids, state_of
+from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.words.plans import kept_words, references_described
 from backfill_assets.report.words.states import MEANING
 
@@ -55,7 +55,6 @@ def _version(version: VersionHistory) -> Facts:
         ("kept rows", _kept(version)),
         ("code", f"{manifest.transform} {manifest.transform_version}; sha256 {manifest.code_digest[:16]}"),
         ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
-        ("supersedes", run_ids(manifest.supersedes)),
         ("references", references_described(manifest.references)),
         ("inputs", _inputs(version.claim.provenance)),
         *several("what they do now", map(_on_day, version.imports)),
