@@ -91,6 +91,16 @@ class CandidateReads(Queries):
         chosen = select(held.c.partition_date, held.c.files_digest).where(held.c.run_id == run_id)
         return {row.partition_date: row.files_digest for row in self._rows(chosen)}
 
+    def compared(self, run_id: str) -> dict[date, tuple[int | None, str | None]]:
+        """The accepted version with which each staged partition was compared, and the digest of its files.
+
+        Cost: one index range: one short row per partition of the run.
+        """
+        held = candidate_partitions
+        chosen = select(held.c.partition_date, held.c.compared_version, held.c.compared_digest)
+        found = self._rows(chosen.where(held.c.run_id == run_id))
+        return {row.partition_date: (row.compared_version, row.compared_digest) for row in found}
+
     def inputs(self, run_id: str) -> dict[date, Mapping[str, str]]:
         """What each staged partition of a run was computed from: by input table, the digest of its window.
 

@@ -5,7 +5,7 @@ It is evaluated in the ledger transaction that writes the intent, so that it sti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, contract_of
@@ -153,21 +153,27 @@ def _require_same_target(
     candidates: Mapping[date, CandidatePartition],
     accepted: Mapping[date, PartitionVersion],
 ) -> None:
-    changed = [
-        partition
-        for partition in manifest.partitions
-        if _present(accepted, partition)
-        != (candidates[partition].compared_version, candidates[partition].compared_digest)
-    ]
-    if changed:
+    compared = {partition: (each.compared_version, each.compared_digest) for partition, each in candidates.items()}
+    present = {partition: (each.version, each.files.digest) for partition, each in accepted.items()}
+    if changed := _changed_since(compared, present):
         raise TableChanged(
             run_id=manifest.run_id, table=manifest.table, partitions=Partitions.of(manifest.grain, changed)
         )
 
 
-def _present(accepted: Mapping[date, PartitionVersion], partition: date) -> tuple[int, str]:
-    version = accepted.get(partition)
-    return (version.version, version.files.digest) if version else (0, EMPTY_FILE_SET.digest)
+def is_overtaken(tx: ReadTransaction, manifest: Manifest) -> bool:
+    """Whether a run that has passed was compared with other rows than those that are accepted now."""
+    claims = tx.versions.claims(manifest.table, manifest.partitions)
+    present = {partition: (claim.version, claim.digest) for partition, claim in claims.items()}
+    return bool(_changed_since(tx.candidates.compared(manifest.run_id), present))
+
+
+def _changed_since(
+    compared: Mapping[date, tuple[int | None, str | None]], present: Mapping[date, tuple[int, str]]
+) -> Sequence[date]:
+    """The partitions whose accepted version is not the one that they were compared with."""
+    nothing = (0, EMPTY_FILE_SET.digest)
+    return [partition for partition, then in sorted(compared.items()) if present.get(partition, nothing) != then]
 
 
 def rollback_changes(

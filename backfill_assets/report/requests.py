@@ -180,6 +180,11 @@ def fix_and_plan_again(run_id: str, member_of: str | None) -> NextStep:
     return step(do(Act.REPORT, run_id), "; then fix the cause and plan again, or give it up: ", give_up)
 
 
+def compare_again(run_id: str) -> NextStep:
+    """For a run whose table has changed since it was compared: its rows stay, and are measured again."""
+    return step("compare it with the present rows: ", do(Act.RUN, run_id))
+
+
 def end_freeze(freeze_id: str) -> NextStep:
     """For what waits for a freeze, which ends by itself."""
     return step("wait until then, or end it: ", do(Act.UNFREEZE, freeze_id, by=NAME, reason=WHY))

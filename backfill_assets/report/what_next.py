@@ -15,6 +15,7 @@ from backfill_assets.ledger.states import UNPUBLISHED, VISIBLE, ApprovalState, R
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed, open_comments
+from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import waits_for
 from backfill_assets.report.frozen import waiting_words
 from backfill_assets.report.requests import (
@@ -25,6 +26,7 @@ from backfill_assets.report.requests import (
     Act,
     NextStep,
     comment,
+    compare_again,
     do,
     end_freeze,
     fix_and_plan_again,
@@ -168,7 +170,10 @@ def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextSte
 
 def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Sequence[RunRecord]) -> NextStep:
     """The next step of a run that has passed, or of the runs of a set: to publish, or to approve where publication
-    would be refused for want of an approval."""
+    would be refused for want of an approval; or to compare it again where the table has changed since."""
+    if overtaken := next((run for run in runs if is_overtaken(tx, run.manifest)), None):
+        why = f"{overtaken.manifest.table} changed since {overtaken.run_id} was compared with it: "
+        return step(why, compare_again(overtaken.run_id))
     lacking = [run for run in runs if not is_agreed(ws, tx, run)]
     if not lacking:
         return step(do(Act.PUBLISH, named, by=NAME))

@@ -16,6 +16,7 @@ from backfill_assets.report.requests import (
     Advice,
     Following,
     comment,
+    compare_again,
     do,
     end_freeze,
     fix_and_plan_again,
@@ -43,7 +44,7 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
         case errors.GatesNotPassed():
             return do(Act.REPORT, error.run_id)
         case errors.TableChanged():
-            return step("compare it with the present rows: ", do(Act.RUN, error.run_id))
+            return compare_again(error.run_id)
         case errors.AnotherUnderWay():
             return WAIT_OR_RECOVER
         case errors.MergedSince():

@@ -37,9 +37,12 @@ def test_a_run_waits_for_one_of_a_higher_priority_and_is_planned_again_when_that
         assert waits_for(tx, tx.runs.get(urgent), at=hand.ws.clock()) is None
     assert approved(hand.ws) == (urgent,), "the sensor leaves it waiting as well"
     hand.publish(urgent)
-    with pytest.raises(TargetChanged):
+    with pytest.raises(TargetChanged) as overtaken:
         hand.publish(usual)
     with hand.ws.ledger.read() as tx:
+        assert worded(next_step(hand.ws, tx, tx.runs.get(usual))) == (
+            f"silver.recent_sales changed since {usual} was compared with it: {advised(overtaken.value)}"
+        )
         accepted = tx.versions.accepted("silver.recent_sales", [FIFTH, SIXTH])
         assert accepted[SIXTH].run_id == urgent
         assert tx.runs.get(usual).state is RunState.PASSED
