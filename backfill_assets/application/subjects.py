@@ -121,7 +121,7 @@ class Run:
             record.intent.action is Action.PUBLISH for record in landed
         ):
             require_ready(self.ws, self.run_id)
-            said = self._said(acting, "publish", "swapping {} in one commit")
+            said = self._said(acting, "publish", "checking {} before anything is swapped")
             self.execute(acting, (Part.PUBLISH,))
             said("published")
         return self._published()
@@ -137,7 +137,7 @@ class Run:
         If an earlier attempt did not learn its outcome, that is found out first.
         """
         require_person("the one who rolls back", acting.by)
-        said = self._said(acting, "rollback", "checking, then bringing back the earlier files of {}")
+        said = self._said(acting, "rollback", "checking {} before anything is brought back")
         begun = rollback_under_way(self.ws, self.run_id) if with_dependents else None
         landed = undone(resolve_outcomes(self.ws, (self.run_id, *(begun.dependents if begun else ())), acting))
         records: Sequence[PublicationRecord] = ()
@@ -157,7 +157,7 @@ class Run:
         return RollbackDocument(publication=own, dependents=tuple(dependents))
 
     def _said(self, acting: Acting, step: str, line: str) -> Callable[[str], None]:
-        """Says what is begun, and gives what says that it is done."""
+        """Says what is checked, which may refuse it, and gives what says that it is done."""
         manifest = self.record.manifest
         total, partitions = len(manifest.partitions), describe(manifest.grain, manifest.partitions)
 

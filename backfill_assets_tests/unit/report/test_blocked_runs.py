@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets.application.subjects import subject_of
-from backfill_assets.core.errors import IllegalTransition
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import Run, subject_of
+from backfill_assets.core.errors import IllegalTransition, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.report.command_line import explained, words_of
@@ -86,3 +87,19 @@ def test_a_blocked_run_advises_to_plan_again_until_a_later_run_has_published_its
     assert advice_on(ws, "bf-2") is None
     examples.roll_back(ws.ledger, publication_id)
     assert advice_on(ws, "bf-2") == again
+
+
+@pytest.mark.parametrize("act", ["publish", "roll back"])
+def test_what_is_refused_has_said_that_it_is_checked_and_not_that_it_is_done(ws: Workspace, act: str) -> None:
+    examples.make_publishable(ws.ledger, "bf-1", table=TABLE)
+    told: list[str] = []
+    acting = Acting(by="ana", recorder=Unrecorded(), listener=lambda progress: told.append(progress.line))
+    run = Run(ws, "bf-1")
+    with pytest.raises(Refused):
+        if act == "publish":
+            run.publish(acting)
+        else:
+            run.rollback(acting, reason="wrong", with_dependents=False)
+    (said,) = told
+    assert said.startswith("checking ")
+    assert said.endswith("before anything is swapped" if act == "publish" else "before anything is brought back")
