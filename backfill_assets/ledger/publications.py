@@ -67,6 +67,11 @@ class Extent:
     first: date | None = None
     last: date | None = None
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether every partition that it names was found equal."""
+        return not self.partition_count + self.new_empty_count
+
 
 NOTHING_CHANGED = Extent()
 

@@ -300,7 +300,7 @@ def level_of(report: RunReport) -> Level:
 def _summary(summary: RunSummary, publications: Sequence[PublicationDocument]) -> RunSummary:
     """The run, with nothing to undo where its publication found everything equal."""
     standing = [each.extent for each in publications if each.header.state is PublicationState.PUBLISHED]
-    changed_nothing = standing and not any(extent.partition_count + extent.new_empty_count for extent in standing)
+    changed_nothing = standing and all(extent.changes_nothing for extent in standing)
     return replace(summary, next_step=None) if changed_nothing and summary.manifest.member_of is None else summary
 
 

@@ -142,6 +142,10 @@ def step(*parts: Advice) -> NextStep:
     return NextStep(tuple(flat))
 
 
+_THEN = "; then "
+"""Between a report that is read first and what follows from it."""
+
+
 def read_first(following: NextStep | None) -> NextStep | None:
     """What moves a run or a set on; where it is an approval, after its report."""
     match following:
@@ -177,7 +181,16 @@ def comment(named: str) -> Invocation:
 def fix_and_plan_again(run_id: str, member_of: str | None) -> NextStep:
     """For a run that a gate blocks, or that its code stopped: to run it again would stop it again."""
     give_up = do(Act.CANCEL, member_of or run_id, by=NAME, reason=WHY)
-    return step(do(Act.REPORT, run_id), "; then fix the cause and plan again, or give it up: ", give_up)
+    return step(do(Act.REPORT, run_id), _THEN, "fix the cause and plan again, or give it up: ", give_up)
+
+
+def once_read(following: NextStep) -> NextStep:
+    """A next step for one who has before them the report that it begins with."""
+    match following.parts:
+        case (Invocation(act=Act.REPORT), then, *rest) if then == _THEN:
+            return step(*rest)
+        case _:
+            return following
 
 
 def compare_again(run_id: str) -> NextStep:

@@ -73,7 +73,7 @@ def _point(publication: PublicationDocument, linked: Linked) -> Mark:
     return Mark(
         style="rollback" if each.action is Action.ROLLBACK else "publish",
         title=f"{text_of(each.started_at)}: {act_words(each)} by {each.by}, "
-        f"{count_of(publication.extent.partition_count, publication.grain.noun)} swapped"
+        f"{_count(publication)} swapped"
         f"{', undone later' if each.state is PublicationState.ROLLED_BACK else ''}",
         at=f"{each.started_at:%Y-%m-%dT%H:%M:%S}Z",
         row=each.table,
@@ -81,12 +81,17 @@ def _point(publication: PublicationDocument, linked: Linked) -> Mark:
     )
 
 
+def _count(publication: PublicationDocument) -> str:
+    extent = publication.extent
+    return "nothing" if extent.changes_nothing else count_of(extent.partition_count, publication.grain.noun)
+
+
 def publications_table(publications: Sequence[PublicationDocument]) -> Table:
     """Publications, one a line."""
     rows = [
         (
             each.header.started_at,
-            _action(each.header),
+            _action(each),
             each.header.table,
             # Below each other, so that neither is broken.
             words(publication_ref(each.header.publication_id), " ", run_ref(each.header.run_id)),
@@ -100,21 +105,24 @@ def publications_table(publications: Sequence[PublicationDocument]) -> Table:
     return table(heads, rows, numbers=["table version"], whole=["at"])
 
 
-def _action(publication: PublicationHeader) -> Value:
+def _action(publication: PublicationDocument) -> Value:
     """What it did, and what has become of it where that is not what its action says."""
-    if publication.state == "PUBLISHED":
-        return str(publication.action)
-    return words(str(publication.action), " (", state_of(publication.state), ")")
+    made = publication.header
+    is_verified = made.action is Action.PUBLISH and publication.extent.changes_nothing
+    action = "VERIFY" if is_verified else str(made.action)
+    return action if made.state == "PUBLISHED" else words(action, " (", state_of(made.state), ")")
 
 
 def _swapped(extent: Extent, grain: Grain) -> str:
     if extent.first is None or extent.last is None:
         return "as it was: nothing had been swapped"
+    ends = "..".join(dict.fromkeys(partition_text(grain, each) for each in (extent.first, extent.last)))
+    if extent.changes_nothing:
+        return f"{ends}, {count_of(extent.verified_count, grain.noun)} verified as equal, nothing swapped"
     equal = f", {extent.verified_count:,} verified as equal" if extent.verified_count else ""
     empty = f", {extent.new_empty_count:,} recorded as empty" if extent.new_empty_count else ""
     swapped = f"{count_of(extent.partition_count, grain.noun)} swapped{empty}{equal}"
-    ends = dict.fromkeys(partition_text(grain, each) for each in (extent.first, extent.last))
-    return f"{'..'.join(ends)}, {swapped}, {count_of(extent.rows, 'row')}"
+    return f"{ends}, {swapped}, {count_of(extent.rows, 'row')}"
 
 
 def _why(publication: PublicationHeader) -> str:

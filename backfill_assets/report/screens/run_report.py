@@ -51,7 +51,7 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.report import Level, RunReport
-from backfill_assets.report.requests import decline, step
+from backfill_assets.report.requests import decline, once_read, step
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.figures import (
     MOST_COLUMNS,
@@ -178,7 +178,7 @@ def _decision(found: RunSummary | SetDocument) -> Steps | None:
         case SetDocument():
             named = found.record.set_id
     is_undone = found.record.state in (RunState.ROLLED_BACK, SetState.ROLLED_BACK)
-    return Steps(steps=(found.next_step,), otherwise=None if is_undone else decline(named, found.next_step))
+    return Steps(steps=(once_read(found.next_step),), otherwise=None if is_undone else decline(named, found.next_step))
 
 
 def _review(review: Review, level: Level, decision: Steps | None) -> Iterable[Block | None]:

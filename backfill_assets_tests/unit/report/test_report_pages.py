@@ -41,7 +41,7 @@ from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.reach import DependentMoves
 from backfill_assets.report.releases import CODE, BroughtAlong
 from backfill_assets.report.report import Level, RunReport, level_of
-from backfill_assets.report.requests import NAME, WHY, Act, decline, do, step, undo
+from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and_plan_again, step, undo
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.publications import timeline_page
@@ -326,6 +326,14 @@ def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:
     assert review.on_yes.startswith("It cannot be published")
 
 
+def test_the_report_of_a_blocked_run_does_not_send_its_reader_to_itself() -> None:
+    stopped = replace(summary(RunState.BLOCKED), next_step=fix_and_plan_again("bf-1", None))
+    page = run_page(replace(reviewed(parts(3), gate("unique_key", 3, (FIRST,), said="two rows")), run=stopped))
+    said = re.sub("<[^>]*>", "", html_file(page))
+    assert "fix the cause and plan again, or give it up: " in said
+    assert "backfill cancel bf-1" in said and "backfill report bf-1" not in said
+
+
 @pytest.mark.parametrize(
     ("state", "headline"),
     [
@@ -386,6 +394,16 @@ def test_the_course_of_a_run_says_what_was_done_when_and_not_what_became_of_it()
     drawn = html_file(timeline_page([longer], lambda _ref: None, None))
     assert '<span class="whole">2006-07..2006-09</span>, 3 months swapped, 1 row' in drawn, "a range is never broken"
     assert ">table version<" in drawn
+
+
+def test_a_verification_is_no_swap() -> None:
+    made = an_act(Action.PUBLISH, PublicationState.PUBLISHED, 1)
+    extent = Extent(first=FIRST, last=FIRST, verified_count=1)
+    document = PublicationDocument(header=made, extent=extent, grain=Grain.MONTHLY)
+    drawn = with_dates(html_file(timeline_page([document], lambda _ref: None, None)))
+    assert "2006-07, 1 month verified as equal, nothing swapped" in drawn
+    assert "VERIFY" in drawn and "PUBLISH" not in drawn
+    assert "published by ben, nothing swapped" in drawn
 
 
 def test_before_the_gates_nothing_is_claimed() -> None:
