@@ -40,9 +40,9 @@ def new_project(name: str, example: Example = "orders", *, into: Path) -> NewPro
     Raises:
         Refused: The name cannot be that of a package, or there is something of this name.
     """
-    _require_name(name)
-    written = _written(name, example)
     folder = into / name
+    _require_name(name, folder)
+    written = _written(name, example)
     partial = into / f".{name}.{secrets.token_hex(4)}"
     try:
         for path, text in written.items():
@@ -61,16 +61,24 @@ def new_project(name: str, example: Example = "orders", *, into: Path) -> NewPro
     return NewProject(folder=str(folder), package=name, files=tuple(sorted(written)))
 
 
-def _require_name(name: str) -> None:
+def _require_name(name: str, folder: Path) -> None:
     why = ""
     if not SHORT_NAME.fullmatch(name):
         why = "a package and a domain are named with lower-case letters, digits and _, a letter first"
     elif keyword.iskeyword(name):
         why = "it is a word of Python"
-    elif find_spec(name) is not None:
+    elif folder.is_dir() and any(folder.iterdir()):
+        raise _taken(folder)
+    elif _is_module(name, folder):
         why = "Python has a module of this name already"
     if why:
         raise CannotUse(what=f"the name {name!r}", why=why, instead="another one, such as my_shop")
+
+
+def _is_module(name: str, folder: Path) -> bool:
+    """Whether Python imports something of this name; an empty folder on its path is a package of none."""
+    found = find_spec(name)
+    return found is not None and list(found.submodule_search_locations or ()) != [str(folder)]
 
 
 def _taken(folder: Path) -> CannotUse:

@@ -212,9 +212,7 @@ def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
     except BackfillError:
         raise
     except Exception as error:  # every error of an author's module is shown to the author, in one line
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        why = f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-        raise DomainNotLoaded(module=module_name, why=why) from error
+        raise DomainNotLoaded(module=module_name, why=_said_with_place(error)) from error
     domain = getattr(module, "DOMAIN", None)
     if not isinstance(domain, Domain):
         raise DomainNotLoaded(module=module_name, why="it defines no DOMAIN of type Domain")
@@ -226,6 +224,14 @@ def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
             if derived.publish.explained:
                 _check_explained(derived, domain.derived_table(derived.publish.of))
     return domain
+
+
+def _said_with_place(error: Exception) -> str:
+    """An error and the line of a file that raised it; of a file that Python cannot parse, the line in that file."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
 
 
 def _check_explained(version: DerivedTable, other: DerivedTable) -> None:

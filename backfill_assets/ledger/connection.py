@@ -110,10 +110,15 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
     except OperationalError as error:
         if is_full_disk(error):
             raise DiskFull(holds=f"the ledger {engine.url.database}") from error
-        raise Unavailable(why=str(error.orig)) from error
+        raise Unavailable(why=said_by_database(error)) from error
     except NoFreeConnection as error:
         why = f"other threads of this process kept all its connections for {WAIT_SECONDS} s."
         raise Unavailable(why=why) from error
+
+
+def said_by_database(error: DBAPIError) -> str:
+    """What the database said, in one line."""
+    return " ".join(str(error.orig).split())
 
 
 def compact_log(engine: Engine) -> None:
@@ -129,7 +134,7 @@ def _commit(commit: Any) -> None:
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise LostWhileCommitting(why=str(error.orig)) from error
+        raise LostWhileCommitting(why=said_by_database(error)) from error
 
 
 def _address(url: str) -> URL:

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import DiskFull, Retryable
 from backfill_assets.core.lease import LeaseTerms
-from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, transaction
+from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, said_by_database, transaction
 from backfill_assets.ledger.errors import ReadOnly, Unusable
 from backfill_assets.ledger.leases import renew, turn_of
 from backfill_assets.ledger.states import OPEN_STATES
@@ -121,7 +121,7 @@ class _TakenBack(Exception):
 def _found(error: Retryable | DBAPIError) -> str:
     """What the database said."""
     cause = error.__cause__ if isinstance(error, Retryable) else error
-    return str(cause.orig if isinstance(cause, DBAPIError) else error)
+    return said_by_database(cause) if isinstance(cause, DBAPIError) else str(error)
 
 
 EVER_PUBLISHED = tuple(mode for mode in Mode if mode not in NEVER_PUBLISHED)

@@ -61,6 +61,16 @@ def test_a_file_of_the_name_is_left_alone(tmp_path: Path) -> None:
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("my_shop", "mine")]
 
 
+def test_of_a_folder_that_python_finds_too_it_is_said_that_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "my_shop").mkdir()
+    new_project("my_shop", into=tmp_path)
+    with pytest.raises(CannotUse, match="it is there, and not empty"):
+        new_project("my_shop", into=tmp_path)
+
+
 @pytest.fixture(params=get_args(Example))
 def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)

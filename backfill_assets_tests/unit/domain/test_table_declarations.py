@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -334,3 +335,15 @@ def test_conditions_are_checked_when_a_domain_is_loaded_but_not_to_look(monkeypa
     with pytest.raises(InvalidDeclaration, match="gate positive: column 'nobody' is not a column"):
         load_domain(module.__name__)
     assert load_domain(module.__name__, conditions=False) is module.__dict__["DOMAIN"]
+
+
+def test_a_domain_that_python_cannot_parse_is_refused_with_the_line_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "not_python.py"
+    file.write_text("A = 1\nB = = 2\n")
+    with pytest.raises(InvalidDeclaration) as refusal:
+        load_domain("not_python")
+    assert f"SyntaxError: invalid syntax ({file}, line 2)" in str(refusal.value)
+    assert "frozen" not in str(refusal.value)

@@ -43,6 +43,7 @@ def test_a_url_that_cannot_be_a_ledger_is_refused_without_its_password(url: str,
     with pytest.raises(Refused, match=said) as refusal:
         Ledger.open(url, clock=clock)
     assert "secret" not in str(refusal.value)
+    assert "\n" not in str(refusal.value) and "\\n" not in str(refusal.value)
 
 
 def test_a_missing_driver_is_named_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
