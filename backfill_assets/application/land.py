@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,7 @@ from backfill_assets.report.landed import (
     LandReport,
     NothingToLoad,
     StatedExtract,
+    corrections,
     days_filled,
     frozen_days,
     landed_import,
@@ -111,7 +113,8 @@ def land_files(
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     landed = _land_each(ws, table, captures, acting, OnDuplicate(on_duplicate))
-    return landed_report(ws, table, landed, acting, builds=builds)
+    report = landed_report(ws, table, landed, acting, builds=builds)
+    return replace(report, next_steps=(*report.next_steps, *corrections(report)))
 
 
 def landed_report(

@@ -61,7 +61,8 @@ class LandReport:
         load: The report of the run that built bronze from them; null when nothing had to be built.
         without_events: The days of this run on which no file has events: plausible gaps of files. Null without a run.
         mostly_rejected: The imports of which more than half of the records are rejected; then the exit code is 1.
-        next_steps: What a person has to decide: about days without events between those of the source.
+        next_steps: What a person has to decide: about days without events between those of the source, and about files
+            of which most records are rejected.
     """
 
     source: str
@@ -125,6 +126,20 @@ def days_filled(ws: Workspace, table: SourceTable, load: RunRecord) -> Partition
     with ws.ledger.read() as tx:
         landed = landed_days(tx, table, load.manifest.partitions)
     return Partitions.of(Grain.DAILY, set(load.manifest.partitions).difference(landed))
+
+
+def corrections(report: LandReport) -> Iterator[NextStep]:
+    """What is done about each file of which most records are rejected."""
+    source = report.source.partition(".")[2]
+    for each in report.imports:
+        if each.record.import_id in report.mostly_rejected:
+            path = each.record.original_path
+            yield step(
+                f"next: correct what the reasons above and in {report.quarantine} say, and land it again: ",
+                do(Act.LAND, source, path, by=NAME),
+                "; if its contract is corrected instead, and not the file: ",
+                do(Act.LAND, source, path, on_duplicate="reprocess", by=NAME),
+            )
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:

@@ -59,6 +59,10 @@ def test_a_file_most_of_whose_records_are_rejected_ends_with_1_and_its_other_rec
     assert [each["row_number"] for each in landed["rejected"]] == ["1", "2", "3"]
     again = types("land", "sales", every, "--no-load", "--by", "ana")
     assert "none of 3 records of every.jsonl could land: exit code 1" in again.stdout
+    said = " ".join(again.stdout.split())
+    assert "next: correct what the reasons above and in " in said
+    assert f"land it again: backfill land sales {every} --by NAME" in said
+    assert f"backfill land sales {every} --on-duplicate reprocess --by NAME" in said
 
 
 def loaded(shop: Shop) -> set[date]:
