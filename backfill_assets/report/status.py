@@ -8,7 +8,10 @@ from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.spark import found_server
 from backfill_assets.lake.errors import NoTable
 from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.records import RunRecord, SetRecord
+from backfill_assets.ledger.states import OPEN_SETS, OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.captured_so_far import CapturedSource, captured_sources
 from backfill_assets.report.errors import Undeclared
@@ -25,6 +28,7 @@ from backfill_assets.workspace import Workspace
 
 _MOST_SETS = 5
 _NEWEST = 20
+_MOST_WAITING = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +56,8 @@ class StatusDocument:
         home: The folder that holds everything, unless it was set otherwise.
         spark_server: The Spark server of `backfill up`; null when none was started.
         tables: Every table that is declared or was published.
-        runs: The newest first.
-        sets: The latest five.
+        runs: The newest twenty, and older ones that wait for somebody; the newest first.
+        sets: The newest five, and older ones that are not finished; the newest first.
         proposals: The proposed restatements that are open, the last one first.
         imports: The latest landed files, the newest last.
         captured: How far the captures of sources are.
@@ -87,7 +91,7 @@ def status(ws: Workspace) -> StatusDocument:
     with ws.ledger.read() as tx:
         published = tx.versions.tables()
         tables = tuple(table_status(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published)))
-        runs = tuple(run_summary(ws, tx, run) for run in tx.runs.records(limit=_NEWEST, unreadable=problems.refused))
+        runs = tuple(run_summary(ws, tx, run) for run in _runs(tx, problems))
         imports = tx.imports.records(limit=_NEWEST)
         captured = captured_sources(tx, ws.domain.sources, as_of=ws.clock())
         replays = open_replays(tx)
@@ -118,6 +122,23 @@ def status(ws: Workspace) -> StatusDocument:
     )
 
 
+def _runs(tx: ReadTransaction, problems: Problems) -> tuple[RunRecord, ...]:
+    """The newest runs, and all older ones that wait for somebody."""
+    newest = tx.runs.records(limit=_NEWEST, unreadable=problems.refused)
+    modes = frozenset(Mode) - NEVER_PUBLISHED
+    waiting = tx.runs.records(states=OPEN_STATES, modes=modes, limit=_MOST_WAITING, unreadable=problems.refused)
+    shown = {run.run_id for run in newest}
+    return (*newest, *(run for run in waiting if run.run_id not in shown))
+
+
+def _set_records(tx: ReadTransaction, problems: Problems) -> tuple[SetRecord, ...]:
+    """As `_runs`."""
+    newest = tx.sets.records(limit=_MOST_SETS, unreadable=problems.refused)
+    waiting = tx.sets.records(states=OPEN_SETS, limit=_MOST_WAITING, unreadable=problems.refused)
+    shown = {record.set_id for record in newest}
+    return (*newest, *(record for record in waiting if record.set_id not in shown))
+
+
 def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
     """What readers see of a table; one that is not declared any more is described by days."""
     accepted = tx.versions.claims(name)
@@ -142,7 +163,7 @@ def _waiting(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[Wa
 
 def _sets(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[SetDocument, ...]:
     found: list[SetDocument] = []
-    for record in tx.sets.records(limit=_MOST_SETS, unreadable=problems.refused):
+    for record in _set_records(tx, problems):
         with problems.noted(record.set_id):
             found.append(described_set(ws, tx, record))
     return tuple(found)

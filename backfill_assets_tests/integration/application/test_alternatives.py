@@ -17,11 +17,13 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.alternatives import Alternative, Instead
+from backfill_assets.report.status import status
 from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.plans import alternative_words
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains import example
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.by_hand import JANUARY, MONTH, Hand
 from backfill_assets_tests.support.hand_made import GOLD, SILVER
@@ -106,3 +108,16 @@ def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
     late = replace(request, reason="all of it, with a late sale")
     assert [each.instead for each in described_plan(shop.ws, plan(shop.ws, late)).alternatives] == [Instead.ONLY_STALE]
     shop.ws.close()
+
+
+def test_a_status_shows_the_newest_runs_and_every_older_one_that_waits(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backfill_assets.report.status._NEWEST", 1)
+    request = PlanRequest(table=GOLD, days=JANUARY, reason="why not", by="ana", mode=Mode.BACKFILL)
+    waits, cancelled, dry, newest = (
+        plan(hand.ws, replace(request, reason=why, mode=mode)).manifest.run_id
+        for why, mode in (("1", Mode.BACKFILL), ("2", Mode.BACKFILL), ("3", Mode.DRY_RUN), ("4", Mode.BACKFILL))
+    )
+    operations.cancel(hand.ws, cancelled, by="ana", reason="not wanted")
+    assert [run.record.run_id for run in status(hand.ws).runs] == [newest, waits], dry
