@@ -160,7 +160,7 @@ class Settings:
             lease=timedelta(seconds=_count(given, "BACKFILL_LEASE_SECONDS", 120)),
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
-            spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
+            spark_memory=_memory(given, "BACKFILL_SPARK_MEMORY", "4g"),
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
             drop=_drop(given, home),
             sensors=_sensors(given),
@@ -237,6 +237,13 @@ def _day(given: Mapping[str, str], name: str, default: str) -> date:
         return date.fromisoformat(text)
     except ValueError as error:
         raise InvalidSetting(setting=name, why=f"is {text!r}, which is not a date like 2024-10-01") from error
+
+
+def _memory(given: Mapping[str, str], name: str, default: str) -> str:
+    text = given.get(name) or default
+    if not re.fullmatch(r"[1-9][0-9]*[kmgt]b?", text, flags=re.ASCII | re.IGNORECASE):
+        raise InvalidSetting(setting=name, why=f"is {text[:100]!r}, which is not an amount of memory like 4g or 800m")
+    return text
 
 
 def _time_of_day(given: Mapping[str, str], name: str, default: time) -> time:

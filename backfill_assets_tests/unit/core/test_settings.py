@@ -93,6 +93,8 @@ def test_a_place_for_dagsters_runs_that_is_none_is_refused_without_its_password(
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
+        ("BACKFILL_SPARK_MEMORY", "lots", "BACKFILL_SPARK_MEMORY is 'lots', which is not an amount of memory like 4g"),
+        ("BACKFILL_SPARK_MEMORY", "0g", "BACKFILL_SPARK_MEMORY is '0g', which is not an amount of memory like 4g"),
         ("BACKFILL_FIRST_DAY", "yesterday", "BACKFILL_FIRST_DAY is 'yesterday', which is not a date"),
         ("BACKFILL_CHUNK_PARTITIONS", "0", "BACKFILL_CHUNK_PARTITIONS is '0'"),
         ("BACKFILL_DAGSTER_DAYS", "0", "BACKFILL_DAGSTER_DAYS is '0', which is not a whole number of at least 1"),
