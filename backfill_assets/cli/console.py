@@ -190,6 +190,7 @@ def quiet_spark(
             return active
         console = PlainConsole(stderr=True, quiet=quiet)
         logging.getLogger().addFilter(is_not_of_py4j)
+        mute_query_contexts()
         if (session := session_on_server(settings)) is not None:
             return session
         _say_why_none(settings, console)
@@ -208,6 +209,14 @@ def quiet_spark(
         return session
 
     return opened
+
+
+def mute_query_contexts() -> None:
+    """PySpark writes thousands of characters of JSON about an expression that failed, which the error says as well."""
+    from pyspark.logger import PySparkLogger
+
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _say_why_none(settings: Settings, console: Console) -> None:

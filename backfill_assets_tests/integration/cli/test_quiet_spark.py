@@ -1,0 +1,19 @@
+"""What Spark writes of its own does not reach the terminal."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from backfill_assets.cli.console import mute_query_contexts
+
+
+def test_an_expression_that_fails_is_not_logged_beside_the_error(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mute_query_contexts()
+    with pytest.raises(AnalysisException):
+        spark.range(1).select(sf.col("misspelt")).collect()
+    assert "misspelt" not in capfd.readouterr().err
