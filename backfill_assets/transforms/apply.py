@@ -76,14 +76,17 @@ def called_transform(
             raise CodeBroken(code=named, problem=f"returned {type(frame).__name__} where a DataFrame is declared")
         found = frame.schema
     except PySparkException as error:
-        broken = CodeBroken(code=named, problem=f"failed: {spark_reason(error).removesuffix('.')}")
-        raise broken.record_as(f"{named} failed: {recorded_reason(error)}") from error
+        place = _place_in(release.function, error)
+        broken = CodeBroken(code=named, problem=f"failed: {spark_reason(error).removesuffix('.')}{place}")
+        raise broken.record_as(f"{named} failed: {recorded_reason(error)}{place}") from error
     except (BackfillError, Py4JError, ConnectionError, MemoryError):
         raise
     except Exception as error:  # of any kind: it is the author's code that raised it
         if is_full_disk(error):
             raise
-        raise CodeBroken(code=named, problem=f"failed: {_python_reason(error, release.function)}") from error
+        # No row has been read when a transform fails, so that the ledger may keep the message.
+        said = one_line(f"{type(error).__name__}: {error}")
+        raise CodeBroken(code=named, problem=f"failed: {said}{_place_in(release.function, error)}") from error
     # A transform can open another session, and Spark computes a frame by the settings of that session.
     for session in dict.fromkeys((ctx.spark, frame.sparkSession)):
         require_meaning(session, transform=named)
@@ -92,17 +95,14 @@ def called_transform(
     return frame
 
 
-def _python_reason(error: Exception, function: Callable[..., Any]) -> str:
-    """Why a function of an author failed, in one line, with the last line of the author's package that was reached.
-
-    No row has been read when a transform fails, so that the ledger may keep the message.
-    """
+def _place_in(function: Callable[..., Any], error: Exception) -> str:
+    """The last line of the package of an author's function that an error passed."""
     package = _package(function)
     place = ""
     for frame, line in walk_tb(error.__traceback__):
         if frame.f_globals.get("__name__", "").partition(".")[0] == package:
             place = _place(frame.f_code.co_filename, line)
-    return f"{one_line(f'{type(error).__name__}: {error}')}{place}"
+    return place
 
 
 def broken_in_worker(error: Exception, table: Table, version: str) -> CodeBroken | None:

@@ -392,6 +392,23 @@ def test_an_error_of_python_in_a_transform_says_what_failed_in_which_line_and_th
     assert review_of(run_report(shop.ws, run_id)).on_yes == f"It cannot be published: {run.record.note} Next: {again}."
 
 
+def misspelt(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    return sales.select("amont")
+
+
+def test_a_column_that_is_not_there_is_refused_with_the_line_of_the_function(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = shop.planned(MIDDLE)
+    table = shop.ws.domain.derived_table(RECENT)
+    monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=misspelt))
+    with pytest.raises(ContractBroken, match="amont") as refusal:
+        operations.stage(shop.ws, run_id, actor="ana")
+    place = f", in {__file__}, line {misspelt.__code__.co_firstlineno + 1}"
+    assert refusal.value.message.endswith(f"{place}.")
+    assert operations.run_named(shop.ws, run_id).note.endswith(place)
+
+
 def test_a_set_with_a_run_that_its_own_code_stopped_is_not_run_again_and_one_without_is(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
