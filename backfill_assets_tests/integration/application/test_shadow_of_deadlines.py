@@ -184,6 +184,7 @@ def assert_as_by_hand(office: Office, day: ComparedDay | None, explains: str = "
     assert day.compared_on == office.at.date()
 
 
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("days", [6, 30])
 def test_the_daily_comparison_is_that_by_hand_and_readers_are_cut_over_at_once_and_back(
     office: Office, days: int
