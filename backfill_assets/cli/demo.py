@@ -261,7 +261,8 @@ def _typed(home: Path, source: Source) -> Iterator[str]:
     if IS_CHECKOUT and home == default_home():
         yield "  make dev    shows the same in Dagster"
     if source is Source.FILES:
-        days = {"first": date(2025, 5, 1), "last": date(2025, 5, 31)}
-        first = do(Act.PLAN, "silver.case_sla_daily", **days, reason="deadlines were computed in UTC", by=ASKS)
+        may = date(2025, 5, 1), date(2025, 5, 31)
+        why = "deadlines were computed in UTC"
+        first = do(Act.PLAN, "silver.case_sla_daily", first=may[0], last=may[1], reason=why, by=ASKS)
         yield f"Your first restatement, of a month that was left as it was:\n  {words_of(first)}"
     yield f"A project of your own, which runs at once:\n  {words_of(do(Act.INIT, 'my_shop'))}"
