@@ -241,6 +241,9 @@ def _in_lanes(plot: Plot, texts: _Texts) -> tuple[dict[str, Any], dict[str, Any]
                     "format": _instants(plot.seconds),
                     # A name that would end beside the drawing ends at its edge.
                     "labelFlush": _LETTERS_OF_AN_INSTANT * _LETTER / 2,
+                    # Which may lead it to the next one: then that is left out.
+                    "labelOverlap": "greedy",
+                    "labelSeparation": 2 * _LETTER,
                 },
             }
             encoding["shape"] = {
