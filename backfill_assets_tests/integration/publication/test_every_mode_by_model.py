@@ -1,11 +1,13 @@
-"""Every mode against a model in pandas: whatever lands, is published, undone or killed, rows and history are equal."""
+"""A table of every mode beside each other, against a model in pandas: whatever lands, is published, undone or killed,
+rows and history are equal."""
 
 from __future__ import annotations
 
 import random
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -59,52 +61,49 @@ def opened(home: Path, spark: SparkSession) -> Book:
     return replace(book, ws=replace(book.ws, domain=EVERY_MODE))
 
 
-@dataclass(kw_only=True)
-class Story:
-    """Random acts on a table, each of which the model does as well, or says that it is refused.
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A home in which entries land at random, and a story of every table that reads them.
 
     Attributes:
-        killed: At which places a process died.
-        done: How often each act was carried out.
+        done: How often each act on entries was carried out.
     """
 
     book: Book
-    table: str
     choose: random.Random
-    model: ModeModel = field(default_factory=ModeModel)
-    killed: list[Point] = field(default_factory=list)
-    done: dict[str, int] = field(default_factory=dict)
+    model: ModeModel
+    stories: Sequence[Story]
+    done: Counter[str] = field(default_factory=Counter)
+
+    @staticmethod
+    def of(book: Book, seed: int) -> World:
+        """With the entries of the template."""
+        model = ModeModel()
+        model.land(pd.DataFrame([(day, "z", 10, 1, True, f"z-{day}-1") for day in (FIRST, DAYS[-1])], columns=ENTRY))
+        stories = [
+            Story(book=book, model=model, table=table, choose=random.Random(f"{mode} {seed}"))
+            for mode, table in MODES.items()
+        ]
+        return World(book=book, choose=random.Random(f"entries {seed}"), model=model, stories=stories)
 
     def told(self, *, steps: int) -> None:
+        """Each step is one act on every table, before which entries may land or be withdrawn."""
         for step in range(steps):
-            act = self.choose.choices(["publish", "late", "withdraw", "roll back"], [6, 3, 1, 3])[0]
-            if act in ("publish", "late"):
-                if act == "late" or not step:
-                    self._land(step)
-                self._publish()
-            elif act == "withdraw" and len(self.model.entries) > 2:
+            chance = self.choose.random()
+            news = not step or chance < 0.25
+            if news:
+                self._land(step)
+            elif chance > 0.92:
                 self._withdraw()
-            elif act == "roll back" and self.model.published.get(self.table):
-                self._roll_back()
-            self._look(step)
-
-    def _look(self, step: int) -> None:
-        accepted = self.model.accepted(self.table)
-        assert self.book.rows(self.table, COLUMNS) == sorted(row for rows in accepted.values() for row in rows), step
-        with self.book.ws.ledger.read() as tx:
-            made_by = {day: claim.run_id for day, claim in tx.versions.claims(self.table).items()}
-            versions = {day: held.rows for day, held in tx.versions.accepted(self.table).items()}
-        assert made_by == self.model.made_by(self.table), step
-        assert versions == {day: len(rows) for day, rows in accepted.items()}, step
-
-    def _count(self, what: str) -> None:
-        self.done[what] = self.done.get(what, 0) + 1
+            for story in self.stories:
+                story.goes_on(news=news)
+                story.look(step)
 
     def _land(self, step: int) -> None:
         """New entries, deletes, and later versions of earlier ones, which may be on another day then."""
         news: dict[str, dict[str, Any]] = {}
+        known = self._names()
         for number in range(self.choose.randint(1, 3)):
-            known = [name for name in self.model.entries["entry_id"] if not name.startswith("z-")]
             is_again = bool(known) and self.choose.random() < 0.4
             name = self.choose.choice(known) if is_again else f"{step}-{number}"
             made = entry(
@@ -120,19 +119,56 @@ class Story:
         self.book.land(f"news-{step}", news.values())
         rows = [(date.fromisoformat(each["at"][:10]), *(each[name] for name in ENTRY[1:])) for each in news.values()]
         self.model.land(pd.DataFrame(rows, columns=ENTRY))
-        self._count("land")
+        self.done["land"] += 1
 
     def _withdraw(self) -> None:
-        names = [name for name in self.model.entries["entry_id"] if not name.startswith("z-")]
+        names = self._names()
         if not names:
             return
-        name = self.choose.choice(sorted(names))
+        name = self.choose.choice(names)
         operations.withdraw(self.book.ws, "entries", {"entry_id": name}, by="ana", reason="a mistake")
         run = operations.plan_load(self.book.ws, ENTRIES, partitions=None, by="ana", reason="withdrawn")
         assert run is not None
         self.book.through(run.run_id)
         self.model.withdraw(name)
-        self._count("withdraw")
+        self.done["withdraw"] += 1
+
+    def _names(self) -> list[str]:
+        return sorted(name for name in self.model.entries["entry_id"] if not name.startswith("z-"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Story:
+    """Random acts on one table, each of which the model does as well, or says that it is refused.
+
+    Attributes:
+        killed: At which places a process died.
+        done: How often each act was carried out.
+    """
+
+    book: Book
+    model: ModeModel
+    table: str
+    choose: random.Random
+    killed: list[Point] = field(default_factory=list)
+    done: Counter[str] = field(default_factory=Counter)
+
+    def goes_on(self, *, news: bool) -> None:
+        """One act: after new entries a run, otherwise often one."""
+        if news or not self.model.published.get(self.table) or self.choose.random() < 0.67:
+            self._publish()
+        else:
+            self._roll_back()
+
+    def look(self, step: int) -> None:
+        """Rows, their runs and the ledger are those of the model."""
+        accepted = self.model.accepted(self.table)
+        assert self.book.rows(self.table, COLUMNS) == sorted(row for rows in accepted.values() for row in rows), step
+        with self.book.ws.ledger.read() as tx:
+            made_by = {day: claim.run_id for day, claim in tx.versions.claims(self.table).items()}
+            versions = {day: held.rows for day, held in tx.versions.accepted(self.table).items()}
+        assert made_by == self.model.made_by(self.table), step
+        assert versions == {day: len(rows) for day, rows in accepted.items()}, step
 
     def _publish(self) -> None:
         """A run over some days, perhaps beside another one over the same days, perhaps killed on its way."""
@@ -141,7 +177,7 @@ class Story:
         if self.model.closes_again(self.table, days):
             with pytest.raises(AlreadyAccepted):
                 self.book.planned(self.table, days)
-            self._count("closed already")
+            self.done["closed already"] += 1
             days = [day for day in days if day not in self.model.accepted(self.table)]
             if not days:
                 return
@@ -154,12 +190,12 @@ class Story:
         if rows is None:
             assert state is RunState.BLOCKED
             operations.cancel(self.book.ws, run_id, by="ana", reason="blocked")
-            self._count("blocked")
+            self.done["blocked"] += 1
         else:
             assert state in (RunState.PUBLISHED, RunState.VERIFIED), state
             changed = self.model.publish(self.table, run_id, rows)
             assert (state is RunState.PUBLISHED) == bool(changed)
-            self._count("publish" if changed else "verify")
+            self.done["publish" if changed else "verify"] += 1
         if beside is not None:
             self._refused(*beside, changed)
 
@@ -176,7 +212,7 @@ class Story:
         if changed & set(days):
             with pytest.raises(REFUSALS):
                 operations.publish(self.book.ws, run_id, by="ben")
-            self._count("refused beside another")
+            self.done["refused beside another"] += 1
         operations.cancel(self.book.ws, run_id, by="ana", reason="not wanted")
 
     def _onward(self, ws: Workspace, run_id: str) -> RunState:
@@ -205,7 +241,7 @@ class Story:
             act(replace(self.book.ws, reached=reached))
         operations.recover(self.book.ws, by="ops", only=run_id, now=True)
         if not left:
-            self._count("kill")
+            self.done["kill"] += 1
 
     def _roll_back(self) -> None:
         """The last run, or any other one; it is undone if readers see what it wrote on all of its days."""
@@ -218,14 +254,14 @@ class Story:
         if not self.model.can_be_undone(self.table, run_id):
             with pytest.raises(BackfillError):
                 undo(self.book.ws)
-            self._count("rollback refused")
+            self.done["rollback refused"] += 1
             return
         if self.choose.random() < 0.4:
             self._killed_in(undo, run_id)
         if operations.run_named(self.book.ws, run_id).state is RunState.PUBLISHED:
             undo(self.book.ws)
         self.model.roll_back(self.table, run_id)
-        self._count("roll back")
+        self.done["roll back"] += 1
 
 
 @pytest.fixture
@@ -248,23 +284,22 @@ def books(tmp_path: Path, template: Path, spark: SparkSession) -> Iterator[Calla
 
 @pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize("mode", MODES)
-def test_rows_and_history_are_those_of_a_model_under_random_operations(
-    mode: str, part: int, books: Callable[[int], Book]
-) -> None:
-    totals: dict[str, int] = {}
+def test_rows_and_history_are_those_of_a_model_under_random_operations(part: int, books: Callable[[int], Book]) -> None:
+    done: dict[str, Counter[str]] = {what: Counter() for what in ("entries", *MODES.values())}
     places: set[Point] = set()
     for seed in range(part, SEEDS, PARTS) if is_thorough() else (part,):
-        story = Story(book=books(seed), table=MODES[mode], choose=random.Random(f"{mode} {seed}"))
-        z = [(day, "z", 10, 1, True, f"z-{day}-1") for day in (FIRST, DAYS[-1])]
-        story.model.land(pd.DataFrame(z, columns=ENTRY))
+        world = World.of(books(seed), seed)
         try:
-            story.told(steps=STEPS)
-            assert audit(story.book.ws).problems == ()
+            world.told(steps=STEPS)
+            assert audit(world.book.ws).problems == ()
         except BaseException as error:
-            error.add_note(f"{mode}, seed {seed}: {story.done}, killed at {story.killed}")
+            for story in world.stories:
+                error.add_note(f"seed {seed}, {story.table}: {dict(story.done)}, killed at {story.killed}")
             raise
-        places.update(story.killed)
-        for what, count in story.done.items():
-            totals[what] = totals.get(what, 0) + count
-    sys.stderr.write(f"{mode}, part {part}: {totals}; killed at {len(places)} places\n")
+        done["entries"].update(world.done)
+        for story in world.stories:
+            done[story.table].update(story.done)
+            places.update(story.killed)
+    for what, counts in done.items():
+        sys.stderr.write(f"{what}, part {part}: {dict(counts)}\n")
+    sys.stderr.write(f"killed at {len(places)} places\n")
