@@ -100,8 +100,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         run = tx.runs.get(run_id)
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
-    require_same_code(ws, manifest)
-    require_present_contract(ws, manifest)
+    _require_computable(ws, manifest)
     # Verified before anything is recorded: a wrong session is refused, and the run does not fail.
     versions = present_versions(ws.spark())
     with ws.ledger.read() as tx:
@@ -422,13 +421,21 @@ def _provenance(ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedF
 
 
 def require_stageable(ws: Workspace, run: RunRecord) -> None:
-    """Refuses a run that is past staging, or whose lease another process holds, before anything is started for it.
+    """Refuses a run that is past staging, held by another process, or planned with other code, before anything is
+    started for it.
 
     Raises:
         AtWork: Another process holds its lease.
         IllegalTransition: Its state does not lead to STAGING.
+        ContractBroken: The code is not that of the manifest.
     """
     with ws.ledger.read() as tx:
         tx.leases.require_free(run.run_id, at=ws.clock())
     if not may_follow(run.state, RunState.STAGING):
         raise NotStageable(run_id=run.run_id, state=run.state)
+    _require_computable(ws, run.manifest)
+
+
+def _require_computable(ws: Workspace, manifest: Manifest) -> None:
+    require_same_code(ws, manifest)
+    require_present_contract(ws, manifest)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import date
 
 import pytest
 from rich.console import Console
 
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import Run
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import (
     ContractBroken,
@@ -314,6 +317,13 @@ def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(s
     with pytest.raises(ContractBroken, match="planned with other code"):
         operations.stage(shop.ws, run_id, actor="ana")
     assert run_state(shop, run_id) is RunState.PLANNED
+
+
+def test_code_that_is_not_the_manifests_is_refused_before_spark_is_started(shop: Shop) -> None:
+    run_id = shop.planned(MIDDLE)
+    ws = edit(replace(shop.ws, open_session=lambda: pytest.fail("Spark was started")))
+    with pytest.raises(ContractBroken, match="planned with other code"):
+        Run(ws, run_id).compute(Acting(by="ana", recorder=Unrecorded()))
 
 
 def test_a_dry_run_is_never_published(shop: Shop) -> None:
