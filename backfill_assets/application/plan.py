@@ -217,10 +217,10 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
         frozen = freezes_over(ws, tx, [planned.manifest])
         instead = alternatives(ws, tx, planned, brings)
-        no_rows_of = _no_rows_of(ws, tx, [planned.manifest])
+        inside = _rows_in_scope(ws, tx, [planned.manifest])
     seconds = planned.estimate.seconds
     cost = None if seconds is None else ws.settings.tariff.spent(seconds)
-    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, no_rows_of, instead)
+    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, inside, instead)
 
 
 def described(ws: Workspace, planned: Plan | PlannedSet) -> PlanDocument | SetPlan:
@@ -228,18 +228,15 @@ def described(ws: Workspace, planned: Plan | PlannedSet) -> PlanDocument | SetPl
     return described_plan(ws, planned) if isinstance(planned, Plan) else described_set_plan(ws, planned)
 
 
-def _no_rows_of(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> str | None:
-    """The values of a pilot, or of all phases of one, that no accepted row has.
-
-    None where one has them, or where that is not known.
-    """
+def _rows_in_scope(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> int | None:
+    """How many accepted rows have the values that a pilot, or all phases of one, name; None where it is not known."""
     manifest = runs[0]
     scope = manifest.publish.scope
     if scope is None:
         return None
     # Imported for pilots: Arrow reads rows.
     from backfill_assets.lake.errors import NoValueOfKey
-    from backfill_assets.lake.row_values import has_row
+    from backfill_assets.lake.row_values import count_rows
 
     table = ws.domain.derived_table(manifest.table)
     if not {table.schema[column].dataType.typeName() for column, _ in scope.where} <= _OF_ONE_TEXT:
@@ -247,13 +244,12 @@ def _no_rows_of(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) ->
     accepted = tx.versions.accepted(table.name, [partition for run in runs for partition in run.partitions])
     files = FileSet.of(file for version in accepted.values() for file in version.files.files)
     try:
-        is_there = has_row(ws.lake, table.name, files, dict(scope.where))
+        return count_rows(ws.lake, table.name, files, dict(scope.where))
     except NoValueOfKey:
-        is_there = False
+        return 0
     except BackfillError:
         # Its files cannot be read, which staging refuses.
-        is_there = True
-    return None if is_there else str(replace(scope, is_rest=False))
+        return None
 
 
 @overload
@@ -267,8 +263,8 @@ def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) ->
     with ws.ledger.read() as tx:
         brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)]
         manifests = [plan.manifest for plan in planned.plans]
-        frozen, no_rows_of = freezes_over(ws, tx, manifests), _no_rows_of(ws, tx, manifests)
-    return set_plan_document(planned, brings, frozen, no_rows_of)
+        frozen, inside = freezes_over(ws, tx, manifests), _rows_in_scope(ws, tx, manifests)
+    return set_plan_document(planned, brings, frozen, inside)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

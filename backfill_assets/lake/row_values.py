@@ -66,14 +66,11 @@ def rows_with_key(lake: Lake, table: str, files: FileSet, key: Mapping[str, str]
         return _texts_of(found.head(most, filter=_is_key(found.schema, key)))
 
 
-def has_row(lake: Lake, table: str, files: FileSet, values: Mapping[str, str]) -> bool:
-    """Whether a row of these files has these values; arguments and errors as of `rows_with_key`."""
+def count_rows(lake: Lake, table: str, files: FileSet, values: Mapping[str, str]) -> int:
+    """How many rows of these files have these values; arguments and errors as of `rows_with_key`."""
     with lake.reading(table):
         found = _dataset(lake, table, files)
-        if found is None:
-            return False
-        inside = [name for name in values if name in found.schema.names]
-        return bool(found.head(1, columns=inside, filter=_is_key(found.schema, values)).num_rows)
+        return found.count_rows(filter=_is_key(found.schema, values)) if found else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,8 @@ class PlanDocument:
         stages: What will be done, in order.
         cost: What it is expected to cost; null where no earlier run of the table tells.
         frozen: The freezes over some of its partitions.
-        no_rows_of: The values of a pilot that no accepted row of its partitions has; null where one has them.
+        scope_rows: How many accepted rows of its partitions have the values that a pilot names; null where that is not
+            known, and of other plans.
         alternatives: What could be done instead, with what that is expected to cost.
     """
 
@@ -38,7 +39,7 @@ class PlanDocument:
     stages: tuple[Stage, ...]
     cost: Cost | None
     frozen: tuple[FreezeDocument, ...]
-    no_rows_of: str | None
+    scope_rows: int | None
     alternatives: tuple[Alternative, ...]
 
 
@@ -64,14 +65,14 @@ class SetPlan:
         left_out: What is not built, each partition once.
         brings: The newer releases and the other references that its runs bring, compared with the rows they replace.
         frozen: The freezes over some of its partitions.
-        no_rows_of: As of the plan of one run: the values of a pilot in phases.
+        scope_rows: As of the plan of one run, for a pilot in phases.
     """
 
     planned: PlannedSet = field(metadata=INLINE)
     left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
     frozen: tuple[FreezeDocument, ...]
-    no_rows_of: str | None
+    scope_rows: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +97,7 @@ def plan_document(
     brings: Sequence[BroughtAlong] = (),
     cost: Cost | None = None,
     frozen: Sequence[FreezeDocument] = (),
-    no_rows_of: str | None = None,
+    scope_rows: int | None = None,
     alternatives: Sequence[Alternative] = (),
 ) -> PlanDocument:
     """The plan of one run.
@@ -104,7 +105,7 @@ def plan_document(
     Args:
         cost: What it is expected to cost.
         frozen: The freezes over some of its partitions.
-        no_rows_of: The values of a pilot that no accepted row has.
+        scope_rows: How many accepted rows a pilot names.
         alternatives: What could be done instead.
     """
     return PlanDocument(
@@ -114,7 +115,7 @@ def plan_document(
         stages=tuple(stages),
         cost=cost,
         frozen=tuple(frozen),
-        no_rows_of=no_rows_of,
+        scope_rows=scope_rows,
         alternatives=tuple(alternatives),
     )
 
@@ -123,19 +124,19 @@ def set_plan_document(
     planned: PlannedSet | NothingToRebuild,
     brings: Sequence[BroughtAlong] = (),
     frozen: Sequence[FreezeDocument] = (),
-    no_rows_of: str | None = None,
+    scope_rows: int | None = None,
 ) -> SetPlan | NothingPlanned:
     """The plan of a set.
 
     Args:
         frozen: The freezes over some of its partitions.
-        no_rows_of: The values of a pilot in phases that no accepted row has.
+        scope_rows: How many accepted rows a pilot in phases names.
     """
     left_out = left_out_documents(planned.left_out)
     if isinstance(planned, NothingToRebuild):
         return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
     return SetPlan(
-        planned=planned, left_out=left_out, brings=tuple(brings), frozen=tuple(frozen), no_rows_of=no_rows_of
+        planned=planned, left_out=left_out, brings=tuple(brings), frozen=tuple(frozen), scope_rows=scope_rows
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
@@ -69,7 +70,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("builds", _part_of(len(manifest.output), run.asked_for)),
             ("left out", f"{Partitions(run.grain, run.left_out)}: {lacks(run.lacks)}" if run.left_out else None),
             ("publishes", publish_words(manifest.publish)),
-            ("replaces", _replaced(run)),
+            ("replaces", _replaced(run, _in_scope(plan))),
             ("columns", columns_words(manifest.columns)),
             *several("changed since", changed_words(manifest)),
             ("supersedes", run_ids(manifest.supersedes)),
@@ -82,7 +83,7 @@ def plan_page(plan: PlanDocument) -> Page:
         ),
         *backwards([goes_back_words(each) for each in plan.goes_back]),
         *_brings(plan.brings),
-        _no_rows(plan.no_rows_of, manifest.publish.scope),
+        _no_rows(plan.scope_rows, manifest.publish.scope),
         frozen_section(plan.frozen),
         _reads(run.inputs),
         section("Snapshots that are not used", Items(items=tuple(f"{day}: {why}" for day, why in run.skipped))),
@@ -120,7 +121,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("manifest", _draft(manifest.digest)),
         ),
         *_brings(plan.brings),
-        _no_rows(plan.no_rows_of, scope),
+        _no_rows(plan.scope_rows, scope),
         frozen_section(plan.frozen),
         _rebuilds(planned.rebuilds),
         _runs(planned.plans),
@@ -146,8 +147,17 @@ def _columns(manifest: Manifest) -> str | None:
     return f"{manifest.table}: {columns_words(manifest.columns)}" if manifest.columns else None
 
 
-def _replaced(run: Plan) -> str:
-    return f"{run.replaced_rows:,} accepted rows in {count_of(run.replaced_partitions, 'partition')}"
+def _in_scope(plan: PlanDocument) -> int | None:
+    """How many accepted rows a pilot may change; None of other plans."""
+    scope, named = plan.plan.manifest.publish.scope, plan.scope_rows
+    if scope is None or named is None:
+        return None
+    return plan.plan.replaced_rows - named if scope.is_rest else named
+
+
+def _replaced(run: Plan, in_scope: int | None) -> str:
+    of = "" if in_scope is None else f"{in_scope:,} of "
+    return f"{of}{run.replaced_rows:,} accepted rows in {count_of(run.replaced_partitions, 'partition')}"
 
 
 def _kind(manifest: Manifest) -> str:
@@ -162,10 +172,11 @@ def _brings(brings: Sequence[BroughtAlong]) -> tuple[Note, ...]:
     return tuple(Note(text=f"{brought_along_words(each)}.", tone=Tone.ATTENTION) for each in brings)
 
 
-def _no_rows(named: str | None, scope: Scope | None) -> Note | None:
+def _no_rows(named_rows: int | None, scope: Scope | None) -> Note | None:
     """That a pilot names what no row has, which may be mistyped."""
-    if named is None or scope is None:
+    if scope is None or named_rows != 0:
         return None
+    named = replace(scope, is_rest=False)
     so = "every row may change" if scope.is_rest else "only rows that are new can change anything"
     return Note(
         text=f"No accepted row of these partitions has {named}, so that {so}: look whether it is mistyped.",

@@ -252,22 +252,25 @@ def test_what_cannot_be_a_pilot_is_refused(
 
 
 @pytest.mark.long
-def test_a_pilot_of_rows_that_are_not_there_is_planned_with_a_warning(meter: Meter) -> None:
+def test_a_plan_says_how_many_rows_a_pilot_replaces_and_warns_of_none(meter: Meter) -> None:
     none = "No accepted row of these partitions has"
     mistyped = (("tenant", "acmee"),)
-    for scope, warned in (
-        (ACME, []),
-        (Scope(where=(("used", "20"),)), []),
-        (Scope(where=mistyped), [f"{none} tenant=acmee, so that only rows that are new can change anything"]),
-        (Scope(where=(("used", "x"),)), [f"{none} used=x, so that only rows that are new can change anything"]),
-        (Scope(where=mistyped, is_rest=True), [f"{none} tenant=acmee, so that every row may change"]),
+    for scope, replaced, warned in (
+        (ACME, 3, []),
+        (REST, 6, []),
+        (Scope(where=(("used", "20"),)), 3, []),
+        (Scope(where=mistyped), 0, [f"{none} tenant=acmee, so that only rows that are new can change anything"]),
+        (Scope(where=(("used", "x"),)), 0, [f"{none} used=x, so that only rows that are new can change anything"]),
+        (Scope(where=mistyped, is_rest=True), 9, [f"{none} tenant=acmee, so that every row may change"]),
     ):
         days = DayRange.inclusive(DAYS[0], DAYS[-1])
         planned = operations.plan(meter.ws, PlanRequest(table=TABLE, days=days, reason="x", by="ana", scope=scope))
-        found = [
-            str(each.text) for each in plan_page(described_plan(meter.ws, planned)).blocks if isinstance(each, Note)
-        ]
+        described = plan_page(described_plan(meter.ws, planned))
+        found = [str(each.text) for each in described.blocks if isinstance(each, Note)]
         assert [text for text in found if none in text] == [f"{each}: look whether it is mistyped." for each in warned]
+        said = io.StringIO()
+        show(Console(file=said, width=250), described)
+        assert f"{replaced} of 9 accepted rows in 3 partitions" in said.getvalue()
     in_phases = PlanRequest(
         table=TABLE, days=DayRange.inclusive(DAYS[0], DAYS[-1]), reason="x", by="ana", scope=Scope(where=mistyped)
     )
