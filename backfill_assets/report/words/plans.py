@@ -18,7 +18,7 @@ from backfill_assets.report.alternatives import Alternative, Instead, ToleratedM
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words
-from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.report.words.staleness import NEW_VERSION, stale_words
 
 
 def basis_words(estimate: Estimate) -> str:
@@ -138,10 +138,8 @@ def tolerated_words(found: ToleratedMove) -> str:
 def brought_along_words(found: BroughtAlong) -> str:
     """Which newer release, other reference or changed code a run brings."""
     if found.what == CODE:
-        return (
-            f"the code of {found.table} {found.now} is not what computed {found.partitions} under this version: give "
-            "the transform a new version, so that a number names its code"
-        )
+        other = f"the code of {found.table} {found.now} is not what computed {found.partitions} under this version"
+        return f"{other}: {NEW_VERSION}"
     edited = " with other content" if found.was == found.now else ""
     return f"{found.table} gets {found.what} {found.now}{edited} in place of {found.was}: {found.partitions}"
 

@@ -8,6 +8,9 @@ from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
 from backfill_assets.planning.reasons import Cause, Reason
 
+NEW_VERSION = "give the transform a new version, so that a number names its code"
+"""What is to be done about code that has changed under the same version."""
+
 _MOST_FILES = 3
 
 
@@ -16,8 +19,8 @@ def stale_words(table: str, reason: Reason) -> str:
     match reason.cause:
         case Cause.CODE_CHANGED:
             return (
-                f"the code changed and {reason.name} is still its version, an error to be confirmed "
-                f"(sha256 {reason.was}, now {reason.now})"
+                f"the code changed and {reason.name} is still its version "
+                f"(sha256 {reason.was}, now {reason.now}): {NEW_VERSION}"
             )
         case Cause.SESSION_CHANGED:
             return f"session settings changed: what this release fixes of Spark (sha256 {reason.was}, now {reason.now})"

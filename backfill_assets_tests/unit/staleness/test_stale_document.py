@@ -48,7 +48,8 @@ def steps(*found: Staleness, table: str | None = None, days: DayRange | None = N
     [
         (
             Reason(cause=Cause.CODE_CHANGED, name="sla 3.1.0", was="aaa", now="bbb"),
-            "the code changed and sla 3.1.0 is still its version, an error to be confirmed (sha256 aaa, now bbb)",
+            "the code changed and sla 3.1.0 is still its version (sha256 aaa, now bbb): give the transform a new "
+            "version, so that a number names its code",
         ),
         (
             Reason(cause=Cause.VERSION_CHANGED, was="sla 2.4.1", now="sla 3.1.0"),
