@@ -34,6 +34,9 @@ def of_planning(error: BackfillError) -> Advice | None:
             return step("write it like ", Option(option, example) if option else example)
         case errors.NoSuchName(kind="table" | "source"):
             return step("name one of these; ", do(Act.STATUS), " shows what each holds")
+        case errors.NoSuchName(kind="transform version", name=version):
+            kept = f'earlier={{"{version}": FUNCTION}}'
+            return f"name one of these, or keep it runnable where the table is declared: {kept}"
         case errors.NoSuchName():
             return "name one of these" if error.known else step("leave ", Option(error.kind), " out")
         case errors.OutsideDays():

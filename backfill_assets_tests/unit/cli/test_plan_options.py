@@ -102,6 +102,14 @@ def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tupl
     assert "next: name one of these; backfill status shows what each holds" in result.stderr
 
 
+def test_a_release_that_is_not_declared_is_refused_with_how_one_is_kept() -> None:
+    result = typed("plan", "silver.case_sla_daily", *DAYS, *WHY, "--transform-version", "1.0.0")
+    assert result.exit_code == 1
+    assert "there is no transform version '1.0.0'; the transform versions are" in result.stderr
+    kept = 'earlier={"1.0.0": FUNCTION}'
+    assert f"next: name one of these, or keep it runnable where the table is declared: {kept}" in result.stderr
+
+
 @pytest.mark.parametrize(
     "words", [("freeze", "silver.x", *DAYS, *WHY, "--until"), ("trace", "silver.x", "2006-02-01", "a=1", "--at")]
 )
