@@ -17,13 +17,13 @@ from backfill_assets.application.parts import Part, part_of, stages
 from backfill_assets.application.sensor_work import is_approved_by_a_person
 from backfill_assets.application.work_log import WorkLog
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
-from backfill_assets.candidates.stage import Staging, stage_chunk, staging
+from backfill_assets.candidates.stage import Staging, stage_chunk, stage_expiry, staging
 from backfill_assets.core.people import LIVE, PUBLISHER, require_person
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.stages import Agree, Compute, Hold, Measure, Notify, Prove, Swap
+from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Swap
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.verdict import require_publishable
@@ -82,6 +82,8 @@ def execute(
                 match stage:
                     case Compute():
                         stage_chunk(opened.work(Staging), stage)
+                    case Expire():
+                        stage_expiry(opened.work(Staging))
                     case Measure():
                         measure_candidate(opened.work(Gating), stage)
                     case Prove():

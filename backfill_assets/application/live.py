@@ -231,7 +231,9 @@ def _behind(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequen
     """
     accepted, node = tx.versions.claims(table.name), ws.graph.table(table.name)
     shown = ws.domain.derived_table(tx.acts.shown(table.version_of or table.name))
-    missing = {*node.among(tx.versions.claims(shown.name)), *new} - accepted.keys()
+    missing = (
+        {*node.among(tx.versions.claims(shown.name)), *new} - accepted.keys() - tx.versions.expired(table.name).keys()
+    )
     stale = stale_before(ws, tx, table, shown)
     complete, waiting = complete_partitions(node, ws.graph, missing | stale, LedgerState(tx))
     frozen = tx.freezes.over(table.name, complete, at=ws.clock())

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.planning.policy import every
-from backfill_assets.planning.stages import Agree, Compute, Hold, Measure, Notify, Prove, Stage, Swap, stages_of
+from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap, stages_of
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.workspace import Workspace
 
@@ -26,7 +26,7 @@ STAGED_AND_GATED = (Part.STAGE, Part.GATE)
 def part_of(stage: Stage) -> Part:
     """The part that a stage belongs to."""
     match stage:
-        case Compute():
+        case Compute() | Expire():
             return Part.STAGE
         case Measure() | Prove():
             return Part.GATE

@@ -20,9 +20,10 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.errors import NoPhases, NoPilot
 from backfill_assets.planning.estimates import require_affordable
+from backfill_assets.planning.expiry import plan_expiry as expiry_of
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind, Mode
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.phases import AskedPhases, cut
 from backfill_assets.planning.policy import every
@@ -72,9 +73,9 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
     table = ws.domain.derived_table(request.table, days=request.days)
     if request.mode not in PLANNED_BY_HAND:
         raise NotOneOf(what="the mode of a plan", value=request.mode, known=sorted(PLANNED_BY_HAND))
-    if request.kind is Kind.LIVE:
-        # A LIVE run may be published by policy alone, so that it cannot be requested.
-        raise NotOneOf(what="the kind of a plan", value=Kind.LIVE, known=sorted({*Kind} - {Kind.LIVE}))
+    if request.kind in NOT_BY_KIND:
+        # A LIVE run may be published by policy alone, and an expiry has no rows, so that neither can be requested.
+        raise NotOneOf(what="the kind of a plan", value=request.kind, known=sorted({*Kind} - NOT_BY_KIND))
     release = table.release(request.transform_version)
     require_follows(ws.lake, table)
     named = replace(request, table=table.name, transform_version=release.version)
@@ -151,6 +152,26 @@ def plan_table(
         return plan(ws, request)  # what is asked for is too little for the phases of the table
 
 
+def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
+    """Plans that the snapshots of a table expire that it does not keep, and writes the DRAFT manifest.
+
+    Raises:
+        Refused: The table keeps every snapshot, or has none that expires.
+    """
+    one_line("the reason", reason)
+    require_person("the requester", one_line("the requester", by))
+    table = ws.domain.derived_table(name)
+    terms = terms_of(ws, table, table.version)
+    terms = replace(terms, gates=gate_terms(table, kind=Kind.EXPIRY), references=(), columns=())
+    with ws.ledger.read() as tx:
+        tx.acts.require_kept(table.name)
+        node, state = ws.graph.table(table.name), LedgerState(tx)
+        planned = expiry_of(node, table.keep, terms, reason=reason, by=by, state=state, as_of=ws.clock())
+    with ws.ledger.write() as tx:
+        tx.runs.add(planned.manifest, actor=by)
+    return planned
+
+
 def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name: str | None = None) -> PlannedSet:
     """Plans one change of a table as runs that are published one after the other, and writes them as a set.
 
@@ -216,7 +237,7 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     with ws.ledger.read() as tx:
         back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
         frozen = freezes_over(ws, tx, [planned.manifest])
-        instead = alternatives(ws, tx, planned, brings)
+        instead = () if planned.manifest.expires else alternatives(ws, tx, planned, brings)
         inside = _rows_in_scope(ws, tx, [planned.manifest])
     seconds = planned.estimate.seconds
     cost = None if seconds is None else ws.settings.tariff.spent(seconds)

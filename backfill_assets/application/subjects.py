@@ -99,7 +99,8 @@ class Run:
         record = self.record
         require_stageable(self.ws, record)
         # Before the run is claimed: a Spark that cannot start leaves the run as it was.
-        self.ws.spark()
+        if not record.manifest.expires:
+            self.ws.spark()
         is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
         self.execute(acting, tuple(Part) if is_load else (Part.STAGE, Part.GATE))
 

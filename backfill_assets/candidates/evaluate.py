@@ -25,6 +25,7 @@ from backfill_assets.candidates.compute import (
     returned_rows,
     unreadable_by,
 )
+from backfill_assets.candidates.expiring import all_removed, expiring
 from backfill_assets.candidates.inputs import pinned_files, require_merged_with_present, require_read_as_staged
 from backfill_assets.candidates.merging import Merge
 from backfill_assets.candidates.piloting import Pilot
@@ -39,6 +40,7 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import gates_of, require_agreed_gates
 from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by, row_changes
+from backfill_assets.gates.expired import ExpiringPartition
 from backfill_assets.gates.failing import MOST_KEYS, failing_keys
 from backfill_assets.gates.judge import StateAgain, Verdict, judge
 from backfill_assets.gates.measure import compare, contents
@@ -104,6 +106,7 @@ class Gating:
         proven: The result of the proof of the window; None without a proof.
         merged: What the changes are, by partition; empty for a table that is not fed by changes.
         piloted: What the scope of a pilot has, by partition; empty for other runs.
+        expiring: What speaks against letting a snapshot expire, by partition; empty for other runs.
         again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
         changes: How much of a tolerated measure the rows change.
@@ -125,6 +128,7 @@ class Gating:
     proven: tuple[Proven, ...] | None = None
     merged: Mapping[date, MergedPartition] = field(default_factory=dict)
     piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
+    expiring: Mapping[date, ExpiringPartition] = field(default_factory=dict)
     again: StateAgain | None = None
     cells: tuple[BreakdownCell, ...] = ()
     changes: tuple[RowChanges, ...] = ()
@@ -184,7 +188,9 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         TakenOver: Another process has taken over the run, or it was abandoned or cancelled.
         WrongSession: The Spark session gives rows another meaning.
     """
-    ws.spark()
+    with ws.ledger.read() as tx:
+        if not tx.runs.get(run_id).manifest.expires:
+            ws.spark()
     lease = LeaseTerms(attempt=secrets.token_hex(4), length=ws.settings.lease)
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
@@ -197,7 +203,9 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         require_merged_with_present(tx, manifest)
         tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
         candidates = tx.candidates.of_run(run_id)
-        gates, kept = _still_valid(gates_of(table, manifest.publish), candidates, tx.candidates.gate_results(run_id))
+        gates, kept = _still_valid(
+            gates_of(table, manifest.publish, manifest.kind), candidates, tx.candidates.gate_results(run_id)
+        )
         work = Gating(
             ws=ws,
             manifest=manifest,
@@ -227,6 +235,11 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
     """
     work.report(0, f"measuring {count_of(len(stage.partitions), stage.grain.noun)}")
     work.gates = tuple(gate for gate in work.gates if gate.name in stage.gates)
+    if work.manifest.expires:
+        work.measured = {p: all_removed(p, work.accepted.get(p)) for p in work.candidates}
+        with work.ws.ledger.read() as tx:
+            work.expiring = expiring(work.ws, tx, work.manifest)
+        return
     schema = business_schema(work.table)
     with work.timed("measure"):
         breakdown = breakdown_of(work.table)
@@ -374,10 +387,12 @@ def _record(work: Gating, *, actor: str) -> None:
 
 
 def _judged(work: Gating) -> Evaluated:
-    wrong_columns = {
-        **_unreadable(work.ws, work.table, work.staged_files),
-        **_wrong_columns(work.ws, work.table, work.staged_files),
-    }
+    wrong_columns: Mapping[date, Verdict] = {}
+    if not work.manifest.expires:
+        wrong_columns = {
+            **_unreadable(work.ws, work.table, work.staged_files),
+            **_wrong_columns(work.ws, work.table, work.staged_files),
+        }
     judged = judge(
         work.gates,
         work.candidates.values(),
@@ -389,20 +404,28 @@ def _judged(work: Gating) -> Evaluated:
         work.merged,
         work.piloted,
         work.again,
+        work.expiring,
     )
     results = (*judged, *work.kept)
     return Evaluated(
         run_id=work.manifest.run_id,
         results=results,
         sample=_sample(work),
-        failing=failing_keys(
-            work.staged_rows,
-            work.table,
-            results,
-            lambda day: sample_partitions(work.sides.of([day]), most=MOST_KEYS),
-            work.proven or (),
-        ),
+        failing=_failing(work, results),
         passed=all(result.passed or not result.blocking for result in results),
+    )
+
+
+def _failing(work: Gating, results: Sequence[GateResult]) -> tuple[FailingKey, ...]:
+    """Keys of some rows that fail a gate."""
+    if work.manifest.expires:
+        return ()
+    return failing_keys(
+        work.staged_rows,
+        work.table,
+        results,
+        lambda day: sample_partitions(work.sides.of([day]), most=MOST_KEYS),
+        work.proven or (),
     )
 
 
@@ -461,6 +484,8 @@ def _still_valid(
 
 
 def _sample(work: Gating) -> tuple[SampledRow, ...]:
+    if work.manifest.expires:
+        return ()
     chosen = most_moved({p: found for p, found in work.measured.items() if p in work.accepted})
     return sample_partitions(work.sides.of(chosen)) if chosen else ()
 

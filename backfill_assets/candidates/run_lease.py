@@ -7,7 +7,7 @@ cancelled. An error or Ctrl-C fails the run at once, so that the next command re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -60,11 +60,11 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
     """
     try:
         with (
-            ws.one_session() as spark,
+            _computing(ws, work) as interrupt,
             renewed(
                 lambda: ws.ledger.renew_lease(work.run_id, work.lease),
                 length=work.lease.length,
-                lost=spark.interruptAll,
+                lost=interrupt,
             ),
         ):
             yield
@@ -79,10 +79,21 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
         raise
     except (Exception, KeyboardInterrupt) as error:
         with suppress(BackfillError):
-            ws.spark().interruptAll()
+            if not work.manifest.expires:
+                ws.spark().interruptAll()
             why = "interrupted" if isinstance(error, KeyboardInterrupt) else f"stopped by {type(error).__name__}"
             _fail(ws, work, BackfillError(why))
         raise
+
+
+@contextmanager
+def _computing(ws: Workspace, work: LeasedRun) -> Iterator[Callable[[], object]]:
+    """One Spark session while a run computes, and what interrupts it; an expiry computes nothing."""
+    if work.manifest.expires:
+        yield lambda: None
+        return
+    with ws.one_session() as spark:
+        yield spark.interruptAll
 
 
 def _stopped(work: LeasedRun, error: Exception) -> SparkStopped:

@@ -25,6 +25,7 @@ from backfill_assets.candidates.compute import (
     source_rows,
 )
 from backfill_assets.candidates.errors import NotStageable, TooLong, TooManyRows
+from backfill_assets.candidates.expiring import without_rows
 from backfill_assets.candidates.inputs import (
     PinnedFiles,
     digests_of,
@@ -41,7 +42,7 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.session_settings import VERSIONS, present_versions
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.lake.checksums import checksum_of, hash_columns, sums_of
+from backfill_assets.lake.checksums import NO_ROWS, checksum_of, hash_columns, sums_of
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files, problem_of
 from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, SourceProvenance
@@ -102,7 +103,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     table = ws.domain.table(manifest.table)
     _require_computable(ws, manifest)
     # Verified before anything is recorded: a wrong session is refused, and the run does not fail.
-    versions = present_versions(ws.spark())
+    versions = {} if manifest.expires else present_versions(ws.spark())
     with ws.ledger.read() as tx:
         inputs = pinned_files(tx, run_id, manifest.pinned)
     token = secrets.token_hex(4)
@@ -121,8 +122,9 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     with holding_lease(ws, LeasedRun(manifest=manifest, table=table, actor=actor, lease=lease, doing="computed")):
         finished = _kept_chunks(ws, manifest, token)
         ws.reached(Point.STAGE_BEGUN)
-        former = former_columns(table)
-        ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column, former=former)
+        if not manifest.expires:
+            former = former_columns(table)
+            ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column, former=former)
         if finished:
             staged = f"{count_of(len(finished), 'chunk')} of {len(chunks_of(manifest))} staged before"
             listener(_progress(manifest, 0, staged))
@@ -187,6 +189,28 @@ def stage_chunk(work: Staging, stage: Compute) -> None:
     _report(work, stage, f"{name} is staged")
     with work.ws.ledger.read() as tx:
         _require_within_limits(manifest, tx)
+
+
+def stage_expiry(work: Staging) -> None:
+    """Stages that the snapshots of a run have no files; they were staged at once, or not yet."""
+    manifest = work.manifest
+    (chunk,) = chunks_of(manifest)
+    if chunk.number in work.finished:
+        return
+    with work.ws.ledger.write() as tx:
+        tx.candidates.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=work.token)
+    work.ws.reached(Point.STAGE_CHUNK_STARTED)
+    with work.ws.ledger.write() as tx:
+        tx.candidates.finish_chunk(
+            manifest.run_id,
+            chunk.number,
+            input_rows=0,
+            output_rows=0,
+            candidates=without_rows(manifest),
+            attempt=work.token,
+            checksum=NO_ROWS,
+        )
+    work.ws.reached(Point.STAGE_CHUNK_FINISHED)
 
 
 def _keep_pace(work: Staging, stage: Compute) -> None:
@@ -437,5 +461,7 @@ def require_stageable(ws: Workspace, run: RunRecord) -> None:
 
 
 def _require_computable(ws: Workspace, manifest: Manifest) -> None:
-    require_same_code(ws, manifest)
-    require_present_contract(ws, manifest)
+    """As the code is now; an expiry computes nothing."""
+    if not manifest.expires:
+        require_same_code(ws, manifest)
+        require_present_contract(ws, manifest)

@@ -69,6 +69,10 @@ def plan(
     changed_code: Annotated[
         bool, typer.Option("--changed-code", help="With --stale: also where only the code changed, to prove it equal.")
     ] = False,
+    expire: Annotated[
+        bool,
+        typer.Option("--expire", help="Let the snapshots of TABLE expire that its declaration does not keep."),
+    ] = False,
     partial: Annotated[
         bool,
         typer.Option("--partial", help="Plan the part of the named days that can be; list the rest."),
@@ -175,7 +179,9 @@ def plan(
 ) -> None:
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
     if table is None and not because and not stale:
-        raise typer.BadParameter("give TABLE --from DAY --to DAY, or --because TABLE:DAY..DAY, or --stale")
+        raise typer.BadParameter(
+            "give TABLE --from DAY --to DAY, or TABLE --expire, or --because TABLE:DAY..DAY, or --stale"
+        )
     wanted = Mode(mode.upper().replace("-", "_"))
     with answering(as_json) as console:
         from backfill_assets.planning.request import AskedLimits, PlanRequest
@@ -190,7 +196,7 @@ def plan(
             priority=priority,
         )
         days = _days(first, last)
-        no_days = (NO_DAYS,) if days is None and not because and not stale else ()
+        no_days = (NO_DAYS,) if days is None and not because and not stale and not expire else ()
         reason = given_reason(reason, by, lacks=no_days)
         truth = _truth(references, reference)
         _refuse_without_stale(changed_code=changed_code, stale=stale)
@@ -202,11 +208,15 @@ def plan(
                 leave="--with-dependents",
                 instead="plan TABLE over the days of --from and --to",
             )
-        if because or stale or with_dependents:
+        if expire:
+            computed = (days, because, stale, with_dependents, name, partial, kind, transform_version, scope, in_phases)
+            _refuse_with_expire(is_more=any(computed) or wanted is not Mode.BACKFILL or limits != AskedLimits())
+            document: PlanDocument | SetPlan | NothingPlanned = _expiry_plan(str(table), reason, by)
+        elif because or stale or with_dependents:
             _refuse_phases(in_phases)
             _refuse_scope(scope)
             _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
-            document: PlanDocument | SetPlan | NothingPlanned = _set_plan(
+            document = _set_plan(
                 SetRequest(
                     reason=reason,
                     by=by,
@@ -261,6 +271,14 @@ def _set_plan(request: SetRequest) -> SetPlan | NothingPlanned:
     person(request.by)
     with opened() as session:
         return planning.described_set_plan(session.ws, planning.plan_set(session.ws, request))
+
+
+def _expiry_plan(table: str, reason: str, by: str) -> PlanDocument:
+    from backfill_assets.application import plan as planning
+
+    person(by)
+    with opened() as session:
+        return planning.described_plan(session.ws, planning.plan_expiry(session.ws, table, reason=reason, by=by))
 
 
 def _run_plan(request: PlanRequest, phases: AskedPhases | None, name: str | None) -> PlanDocument | SetPlan:
@@ -332,6 +350,15 @@ def _required_days(days: DayRange | None) -> DayRange:
     if days is None:
         raise NotGiven(why=NO_DAYS[0], add=NO_DAYS[1])
     return days
+
+
+def _refuse_with_expire(*, is_more: bool) -> None:
+    if is_more:
+        raise NotTogether(
+            why="which snapshots expire follows from what the table keeps, and nothing is computed",
+            leave="--expire",
+            instead="give only TABLE, --reason and --by with it",
+        )
 
 
 def _refuse_without_stale(*, changed_code: bool, stale: bool) -> None:

@@ -30,6 +30,7 @@ from backfill_assets.domain.gates import (
     Merged,
     Moved,
     NotNull,
+    OnlyExpired,
     OutsideScope,
     RowCount,
     RowExpression,
@@ -59,6 +60,7 @@ from backfill_assets.domain.tables import (
     reads,
     reads_self,
 )
+from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.phases import phases
 from backfill_assets.planning.policy import Policy
@@ -88,6 +90,7 @@ __all__ = [
     "InvalidReference",
     "KafkaReplay",
     "KafkaTopic",
+    "Kept",
     "KinesisReplay",
     "KinesisStream",
     "LakeTable",
@@ -97,6 +100,7 @@ __all__ = [
     "Months",
     "Moved",
     "NotNull",
+    "OnlyExpired",
     "Operation",
     "Operations",
     "OutsideScope",

@@ -239,6 +239,22 @@ class SameState:
         return ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnlyExpired:
+    """Exactly the snapshots go that the table no longer keeps. Runs that let snapshots expire have this gate."""
+
+    blocking: bool = True
+    name: str = "only_expired"
+
+    @property
+    def demands(self) -> str:
+        return "they are exactly the snapshots that the table no longer keeps, as planned, and no open run reads one"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
 WARM_UP = "warm_up"
 """The name of the gate that proves the window."""
 
@@ -327,6 +343,7 @@ Gate = (
     | Merged
     | OutsideScope
     | SameState
+    | OnlyExpired
     | WarmUpProof
     | Moved
 )

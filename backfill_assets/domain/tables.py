@@ -36,6 +36,7 @@ from backfill_assets.domain.declarations import (
 from backfill_assets.domain.gates import AddsOnly, Gate, Merged, WarmUpProof
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
+from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.partitions import Grain, Stretches
 from backfill_assets.planning.phases import AskedPhases
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
@@ -76,9 +77,10 @@ class OwnState:
 
     since: date | None = None
     every: int = 1
+    keep: Kept | None = None
 
 
-def reads_self(*, since: date | None = None, every: int = 1) -> OwnState:
+def reads_self(*, since: date | None = None, every: int = 1, keep: Kept | None = None) -> OwnState:
     """The earlier state of the table itself: the rows of a snapshot before the partition, or none from a cold start.
 
     The function returns the state at the end of the partition, from that snapshot and every row of its other inputs
@@ -89,8 +91,10 @@ def reads_self(*, since: date | None = None, every: int = 1) -> OwnState:
             earlier day has to be built. None is the first day that tables can have (`BACKFILL_FIRST_DAY`).
         every: For a daily table with `since`: it only has snapshots at the end of every so many days since then. With
             7 the first one is that of the seventh day.
+        keep: Which accepted snapshots stay, such as `Kept(days=90, then="month")`: `backfill plan TABLE --expire` plans
+            that the others expire. None keeps all.
     """
-    return OwnState(since=since, every=every)
+    return OwnState(since=since, every=every, keep=keep)
 
 
 def reads(
@@ -184,6 +188,10 @@ OF_A_DERIVED_TABLE = {
         words="a number of days from 1 on",
         test=lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 1,
     ),
+    "keep": Kind(
+        words="Kept(...), such as Kept(days=90, then='month')",
+        test=lambda value: value is None or isinstance(value, Kept),
+    ),
     "phases": Kind(
         words="phases(...), such as phases(hold_hours=24)",
         test=lambda value: value is None or isinstance(value, AskedPhases),
@@ -222,6 +230,7 @@ class DerivedTable:
         state: The argument that is given the earlier state of the table itself; None for a table without state.
         since: The day on which its state begins; None for the first day that tables can have.
         every: After how many days since then it has a snapshot.
+        keep: Which accepted snapshots stay; None for all.
         replay: Allows that its rows are replayed to topics or streams, and says to which.
         phases: In which phases it is published when a person plans enough of it; None for as a whole.
         tolerance: How far accepted rows may be off before they have to be restated; None for not at all.
@@ -247,6 +256,7 @@ class DerivedTable:
     state: str | None = None
     since: date | None = None
     every: int = 1
+    keep: Kept | None = None
     replay: DeclaredReplay | None = None
     phases: AskedPhases | None = None
     tolerance: Tolerance | None = None
@@ -331,6 +341,11 @@ class DerivedTable:
         if self.every > 1 and (self.since is None or self.partition.grain is not Grain.DAILY):
             why = f"it keeps a snapshot every {self.every} days, which takes a daily table and the first day"
             raise wrong(self, f"{why}: reads_self(since=date(...), every={self.every})")
+        if self.keep is not None and self.keep.then == "month" and self.partition.grain is Grain.MONTHLY:
+            why = "it has one snapshot a month, so that the last one of each month are all"
+            raise wrong(self, f"{why}: keep=Kept(days={self.keep.days}, then='quarter'), or 'year'")
+        if self.keep is not None and self.publish.only_adds:
+            raise wrong(self, "it only adds partitions, which stay as they were added, so that no snapshot can expire")
         if self.publish.merges:
             raise wrong(self, "it keeps state and merges changes; a state is replaced as a whole")
         if any(isinstance(gate, WarmUpProof) for gate in self.gates):
@@ -338,6 +353,9 @@ class DerivedTable:
         for argument, table in self.inputs.items():
             if table.partition.grain is Grain.MONTHLY and self.partition.grain is Grain.DAILY:
                 raise wrong(self, f"it keeps the state of days, and {argument!r} has months")
+            if isinstance(table, DerivedTable) and table.keep is not None:
+                why = f"it keeps state, which rests on every snapshot of {argument!r}"
+                raise wrong(self, f"{why}, and {table.name} does not keep all of them")
 
     def _check_releases(self) -> None:
         versions = [release.version for release in self.releases]
@@ -456,7 +474,17 @@ class DerivedTable:
         if self.state is None and isinstance(read, DerivedTable) and days < read.every:
             why = f"it reads {argument!r} with {window}, and {read.name} has a snapshot every {read.every} days"
             raise wrong(self, f"{why}: read at least {read.every} days, so that there is always one")
+        kept = read.keep if isinstance(read, DerivedTable) else None
+        if kept is not None and (needed := self._days_read(window, read)) > kept.days:
+            why = f"it reads {argument!r} up to {needed} days before its newest snapshot"
+            raise wrong(self, f"{why}, and {read.name} keeps every snapshot of {kept.days} days only")
         return window
+
+    def _days_read(self, window: AnyWindow, read: Table) -> int:
+        """How many days before the newest snapshot of an input the newest partition of this table reads, at most."""
+        own, of_input = self.partition.grain, read.partition.grain
+        days = sum(window.counts) * (31 if own is Grain.MONTHLY else 1)
+        return days if own is of_input else days + 30
 
     def reference_window_for(self, references: References) -> Window | None:
         """How far around an output day facts of these references count; None when that is not declared."""
@@ -562,6 +590,7 @@ def derived_table(
             state=next(iter(states), None),
             since=next((read.since for read in states.values()), None),
             every=next((read.every for read in states.values()), 1),
+            keep=next((read.keep for read in states.values()), None),
             description=inspect.getdoc(function) or "",
         )
 

@@ -16,6 +16,7 @@ from backfill_assets.domain import (
     Merged,
     Moved,
     NotNull,
+    OnlyExpired,
     OutsideScope,
     RowCount,
     RowExpression,
@@ -25,6 +26,7 @@ from backfill_assets.domain import (
     UniqueKey,
     WarmUpProof,
 )
+from backfill_assets.gates.expired import ExpiringPartition
 from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.moves import Moves, observed
@@ -34,6 +36,7 @@ from backfill_assets.ledger.records import CandidatePartition
 
 NOTHING_MERGED: Mapping[date, MergedPartition] = {}
 NOT_PILOTED: Mapping[date, PilotedPartition] = {}
+NOT_EXPIRING: Mapping[date, ExpiringPartition] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +76,7 @@ def judge(
     merged: Mapping[date, MergedPartition] = NOTHING_MERGED,
     piloted: Mapping[date, PilotedPartition] = NOT_PILOTED,
     again: StateAgain | None = None,
+    expiring: Mapping[date, ExpiringPartition] = NOT_EXPIRING,
 ) -> tuple[GateResult, ...]:
     """One result per gate and candidate partition.
 
@@ -87,6 +91,7 @@ def judge(
         merged: What the changes of a table that is fed by them are, by partition.
         piloted: What the scope of a pilot has, by partition.
         again: The first snapshot, computed from one snapshot earlier; None where there is none to begin with.
+        expiring: What speaks against letting a snapshot expire, by partition.
     """
     gates = tuple(gates)
     found = _Found(
@@ -98,6 +103,7 @@ def judge(
         merged=merged,
         piloted=piloted,
         again=again,
+        expiring=expiring,
     )
     return tuple(_result(gate, candidate, found) for candidate in candidates for gate in gates)
 
@@ -114,6 +120,7 @@ class _Found:
     merged: Mapping[date, MergedPartition]
     piloted: Mapping[date, PilotedPartition]
     again: StateAgain | None
+    expiring: Mapping[date, ExpiringPartition]
 
 
 def _result(gate: Gate, candidate: CandidatePartition, found: _Found) -> GateResult:
@@ -159,6 +166,11 @@ def _verdict(gate: Gate, partition: date, known: _Found) -> Verdict:
             return Verdict(passed=passed, finding=Finding.PILOTED, observed=piloted.observed if piloted else {})
         case SameState():
             return _same_state(known.again)
+        case OnlyExpired():
+            # As above: what was not looked at may not go.
+            expiring = known.expiring.get(partition)
+            passed = expiring is not None and expiring.holds
+            return Verdict(passed=passed, finding=Finding.EXPIRING, observed=expiring.observed if expiring else {})
         case WarmUpProof():
             return warm_up_verdict(partition, known.proven)
         case Moved():

@@ -25,6 +25,7 @@ from backfill_assets.domain import (
     Merged,
     Moved,
     NotNull,
+    OnlyExpired,
     Operation,
     OutsideScope,
     RowCount,
@@ -183,6 +184,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
             | Merged()
             | OutsideScope()
             | SameState()
+            | OnlyExpired()
             | WarmUpProof()
             | Moved()
         ):

@@ -38,7 +38,7 @@ from backfill_assets.ledger.schema import (
 from backfill_assets.ledger.states import ApprovalState, ChunkState, RunState, may_follow
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import CauseKind, Mode, PinnedReference
+from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode, PinnedReference
 
 
 class RunFilter(TypedDict, total=False):
@@ -82,6 +82,11 @@ class RunReads(Queries):
     def headers(self, **chosen: Unpack[RunFilter]) -> tuple[RunHeader, ...]:
         """Runs without their manifests, the last planned first. Cost: one index range: one short row per chosen run."""
         return tuple(rows.run_header(row) for row in self._rows(_chosen(_headers(), chosen)))
+
+    def expiries(self, run_ids: Iterable[str]) -> frozenset[str]:
+        """Those of the runs that let snapshots expire. Cost: one primary key lookup per run."""
+        chosen = select(runs.c.run_id).where(runs.c.kind == Kind.EXPIRY)
+        return frozenset(row.run_id for row in self._rows_with(chosen, runs.c.run_id, run_ids))
 
     def get(self, run_id: str) -> RunRecord:
         """One run with its manifest.

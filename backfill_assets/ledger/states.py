@@ -103,6 +103,11 @@ class VersionState(_State):
     ACCEPTED = "ACCEPTED"
     SUPERSEDED = "SUPERSEDED"
     ROLLED_BACK = "ROLLED_BACK"
+    EXPIRED = "EXPIRED"
+
+
+STANDING = (VersionState.ACCEPTED, VersionState.EXPIRED)
+"""The states of which the newest version of a partition says what it is: what readers see, or that it has expired."""
 
 
 class ImportState(_State):
@@ -183,6 +188,8 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     VersionState.ACCEPTED: frozenset({VersionState.SUPERSEDED, VersionState.ROLLED_BACK}),
     VersionState.SUPERSEDED: frozenset({VersionState.ACCEPTED}),
     VersionState.ROLLED_BACK: frozenset(),
+    # A version without files, which says that a run let the snapshot before it expire.
+    VersionState.EXPIRED: frozenset({VersionState.ROLLED_BACK}),
     ImportState.LANDING: frozenset({ImportState.LANDED, ImportState.FAILED}),
     ImportState.LANDED: frozenset({ImportState.LOADED, ImportState.LANDING}),
     ImportState.LOADED: frozenset({ImportState.LANDING}),

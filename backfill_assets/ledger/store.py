@@ -26,7 +26,7 @@ from backfill_assets.ledger.transactions import ReadTransaction, WriteTransactio
 from backfill_assets.ledger.upgrade import upgrade
 from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import Claim, Expired
 
 
 class Ledger:
@@ -138,6 +138,9 @@ class LedgerState:
 
     def every_claim(self, table: str) -> Mapping[date, Claim]:
         return self.tx.versions.claims(table)
+
+    def expired(self, table: str) -> Mapping[date, Expired]:
+        return self.tx.versions.expired(table)
 
     def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:
         """Those of these partitions that have an accepted version."""

@@ -38,8 +38,9 @@ from backfill_assets.ledger.schema import (
     publications,
     verifications,
 )
-from backfill_assets.ledger.states import ApprovalState, PublicationState, VersionState, may_follow
-from backfill_assets.planning.state import Claim
+from backfill_assets.ledger.states import STANDING, ApprovalState, PublicationState, VersionState, may_follow
+from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.state import Claim, Expired
 
 
 class _VersionQueries(Queries):
@@ -66,6 +67,41 @@ class VersionReads(_VersionQueries):
         chosen = select(held).where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
         found = self._rows_with(chosen, held.c.partition_date, partitions)
         return dict(sorted((row.partition_date, rows.partition_version(row)) for row in found))
+
+    def standing(self, table: str, partitions: Sequence[date]) -> dict[date, PartitionVersion]:
+        """What stands for each of these partitions: its accepted version, or that which says that it has expired.
+
+        Cost: one index range: one row per version of these partitions, with its file set.
+        """
+        held = partition_versions
+        chosen = select(held).where(held.c.table_name == table, held.c.state.in_(STANDING)).order_by(held.c.version)
+        read = self._rows_with(chosen, held.c.partition_date, partitions)
+        found = sorted(map(rows.partition_version, read), key=lambda version: version.version)
+        return {version.partition: version for version in found}
+
+    def expired(self, table: str) -> dict[date, Expired]:
+        """The snapshots of a table that have expired and were not computed again, in the order of its partitions.
+
+        Cost: one index range: one short row per accepted or expired version of the table.
+        """
+        held, before = partition_versions, partition_versions.alias("before")
+        is_before = and_(
+            before.c.table_name == held.c.table_name,
+            before.c.partition_date == held.c.partition_date,
+            before.c.version == held.c.replaces,
+        )
+        chosen = (
+            select(held.c.partition_date, held.c.state, held.c.run_id, before.c.files_digest)
+            .select_from(held.outerjoin(before, is_before))
+            .where(held.c.table_name == table, held.c.state.in_(STANDING))
+            .order_by(held.c.partition_date, held.c.version)
+        )
+        last = {row.partition_date: row for row in self._rows(chosen)}
+        return {
+            partition: Expired(run_id=row.run_id, digest=row.files_digest)
+            for partition, row in last.items()
+            if row.state is VersionState.EXPIRED
+        }
 
     def partitions_ever(self) -> tuple[date, date] | None:
         """The first and the last partition of any table that was ever accepted; None when none was.
@@ -273,8 +309,9 @@ class VersionSteps(_VersionQueries):
         named = publication_changes.c.expected_version
         return self._change_versions(intent, named, VersionState.ACCEPTED, VersionState.SUPERSEDED, expected)
 
-    def accept_new(self, intent: PublicationIntent, delta_version: int) -> None:
-        """Every change becomes a new version, one above the highest that its partition ever had."""
+    def accept_new(self, intent: PublicationIntent, delta_version: int, kind: Kind) -> None:
+        """Every change becomes a new version, one above the highest that its partition ever had; of an expiry, one that
+        says that the snapshot has expired."""
         held, made = partition_versions.alias("held"), publication_changes
         highest = (
             select(func.coalesce(func.max(held.c.version), 0))
@@ -286,7 +323,7 @@ class VersionSteps(_VersionQueries):
             "partition_date": made.c.partition_date,
             "version": highest + 1,
             "month": extract("year", made.c.partition_date) * 100 + extract("month", made.c.partition_date),
-            "state": literal(VersionState.ACCEPTED, partition_versions.c.state.type),
+            "state": literal(_made_by(kind), partition_versions.c.state.type),
             "run_id": literal(intent.run_id),
             "publication_id": made.c.publication_id,
             "files": made.c.new_files,
@@ -304,10 +341,10 @@ class VersionSteps(_VersionQueries):
         accepted = insert(partition_versions).from_select(list(values), new)
         self._log.write(accepted, of=[(intent.publication_id, month_of(change.partition)) for change in intent.changes])
 
-    def roll_back_expected(self, intent: PublicationIntent) -> list[str]:
+    def roll_back_expected(self, intent: PublicationIntent, kind: Kind) -> list[str]:
         """The undone versions are no longer what readers see; returns the runs that made them or found them equal."""
         named, expected = publication_changes.c.expected_version, len(intent.changes)
-        return self._change_versions(intent, named, VersionState.ACCEPTED, VersionState.ROLLED_BACK, expected)
+        return self._change_versions(intent, named, _made_by(kind), VersionState.ROLLED_BACK, expected)
 
     def accept_restored(self, intent: PublicationIntent) -> list[str]:
         """The versions before are accepted again; returns the runs that made them or found them equal."""
@@ -414,6 +451,11 @@ class VersionWrites(VersionReads):
             of=sorted(months),
         )
         return len(named)
+
+
+def _made_by(kind: Kind) -> VersionState:
+    """The state of the versions that a landed publication of a run has made."""
+    return VersionState.EXPIRED if kind is Kind.EXPIRY else VersionState.ACCEPTED
 
 
 def month_of(partition: date) -> int:

@@ -27,6 +27,7 @@ from backfill_assets.ledger.records import (
     PublicationIntent,
     PublicationRecord,
     RollbackOrder,
+    RunHeader,
     RunRecord,
 )
 from backfill_assets.ledger.runs import RunReads, RunSteps
@@ -40,6 +41,7 @@ from backfill_assets.ledger.schema import (
 )
 from backfill_assets.ledger.sets import SetReads, members_of
 from backfill_assets.ledger.states import (
+    STANDING,
     ApprovalState,
     ImportState,
     PublicationState,
@@ -49,7 +51,7 @@ from backfill_assets.ledger.states import (
     may_follow,
 )
 from backfill_assets.ledger.versions import VersionSteps
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind
 
 LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
 
@@ -176,7 +178,9 @@ class PublicationChecks(PublicationReads):
 
     def _must_expect_what_is_accepted(self, intent: PublicationIntent) -> None:
         versions = self._states_of_versions(intent)
-        accepted = {day: version for (day, version), (state, _) in versions.items() if state is VersionState.ACCEPTED}
+        # What has expired is computed again as what was never there, and brought back by undoing what it expired with.
+        states = STANDING if intent.action is Action.ROLLBACK else (VersionState.ACCEPTED,)
+        accepted = {day: version for (day, version), (state, _) in sorted(versions.items()) if state in states}
         expected = _expected_versions(intent)
         other = {day for day, version in expected.items() if accepted.get(day, 0) != version}
         if intent.action is Action.ROLLBACK:
@@ -194,12 +198,13 @@ class PublicationChecks(PublicationReads):
             )
 
     def _states_of_versions(self, intent: PublicationIntent) -> Versions:
-        """The accepted versions of the partitions, and those that the intent names: not all that there ever were."""
+        """The accepted and expired versions of the partitions, and those that the intent names: not all that there ever
+        were."""
         named = {version for change in intent.changes for version in (change.expected_version, change.restores or 0)}
         held = partition_versions
         columns = (held.c.partition_date, held.c.version, held.c.state, held.c.replaces)
         chosen = select(*columns).where(
-            held.c.table_name == intent.table, or_(held.c.state == VersionState.ACCEPTED, held.c.version.in_(named))
+            held.c.table_name == intent.table, or_(held.c.state.in_(STANDING), held.c.version.in_(named))
         )
         found = self._rows_with(chosen, held.c.partition_date, _expected_versions(intent))
         return {(row.partition_date, row.version): (row.state, row.replaces) for row in found}
@@ -311,12 +316,15 @@ class PublicationWrites(PublicationChecks):
             _publication_event(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
             also={"delta_version": delta_version, "finished_at": self._log.now},
         )
-        self._outbox.announce(found.intent)
+        run = self._runs.header(found.intent.run_id)
+        if run.kind is not Kind.EXPIRY:
+            # What follows from a snapshot stays as it is when the snapshot expires, and when it is brought back.
+            self._outbox.announce(found.intent)
         match found.intent.action:
             case Action.PUBLISH:
-                self._publish(found.intent, delta_version, actor)
+                self._publish(found.intent, run, delta_version, actor)
             case Action.ROLLBACK:
-                self._roll_back(found.intent, actor)
+                self._roll_back(found.intent, run, actor)
         self._phases.settle(found.intent.run_id, actor=actor)
         ended = self.header(publication_id)
         return replace(
@@ -327,11 +335,11 @@ class PublicationWrites(PublicationChecks):
             note=ended.note,
         )
 
-    def _publish(self, intent: PublicationIntent, delta_version: int, actor: str) -> None:
+    def _publish(self, intent: PublicationIntent, run: RunHeader, delta_version: int, actor: str) -> None:
         replaced = self._versions.supersede_expected(intent)
-        self._versions.accept_new(intent, delta_version)
+        self._versions.accept_new(intent, delta_version, run.kind)
         # What was begun without an approval has changed nothing.
-        is_agreed = self._runs.header(intent.run_id).approval is ApprovalState.APPROVED
+        is_agreed = run.approval is ApprovalState.APPROVED
         ends = RunState.PUBLISHED if is_agreed else RunState.VERIFIED
         self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHING, ends, actor)
         self._supersede_unseen(replaced, intent, actor)
@@ -342,9 +350,9 @@ class PublicationWrites(PublicationChecks):
             if run_id != intent.run_id and self._runs.state(run_id) is RunState.PUBLISHED:
                 self._move_by(intent.publication_id, run_id, RunState.PUBLISHED, RunState.SUPERSEDED, actor)
 
-    def _roll_back(self, intent: PublicationIntent, actor: str) -> None:
+    def _roll_back(self, intent: PublicationIntent, run: RunHeader, actor: str) -> None:
         undone = self.header(str(intent.undoes))
-        self._supersede_unseen(self._versions.roll_back_expected(intent), intent, actor)
+        self._supersede_unseen(self._versions.roll_back_expected(intent, run.kind), intent, actor)
         restored = self._versions.accept_restored(intent)
         self._log.change(
             _step(undone.publication_id, PublicationState.ROLLED_BACK),

@@ -31,7 +31,7 @@ from backfill_assets.orchestration.captured import before_bronze
 from backfill_assets.orchestration.checks import gate_specs, summaries
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.partitions import OfferedDays, published_key, table_partitions, window_mapping
-from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized, waits
+from backfill_assets.orchestration.recorded import ended_checks, expired, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, session_of, table_key
 from backfill_assets.orchestration.runs import (
     actor,
@@ -291,7 +291,10 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
             links=_links(session, run),
             validation=validation_key(table),
         )
-        yield from materialized(context, key, run.manifest.partitions, numbers)
+        if run.manifest.expires:
+            yield from expired(context, key, run.manifest, numbers)
+        else:
+            yield from materialized(context, key, run.manifest.partitions, numbers)
         # What the candidate was measured to be is what readers see now.
         results = look.gate_results(session.workspace, run.run_id)
         yield from summaries(key, table.partition.grain, results, links=_links(session, run))

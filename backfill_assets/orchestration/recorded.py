@@ -16,11 +16,13 @@ from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets
 from backfill_assets.orchestration.described import Links, Numbers
-from backfill_assets.orchestration.event_log import BATCH, batches, one_commit
+from backfill_assets.orchestration.event_log import BATCH, TableColours, as_accepted, batches, one_commit
 from backfill_assets.orchestration.next_steps import explained, linked
 from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.words.states import expired_words
 
 Events = Iterator[Any]
 DATA_VERSION_TAG = "dagster/data_version"
@@ -52,6 +54,24 @@ def materialized(
                 yield dg.AssetMaterialization(
                     asset_key=key, partition=partition_key, metadata=metadata, tags=version_tags
                 )
+
+
+def expired(
+    context: dg.AssetExecutionContext, key: dg.AssetKey, manifest: Manifest, numbers: Numbers
+) -> Iterator[dg.AssetObservation]:
+    """That the snapshots of a run have expired, which are not materialized any more."""
+    keys = [key_of(partition) for partition in manifest.partitions]
+    said = expired_words(manifest.run_id)
+    for partition_key in keys:
+        yield dg.AssetObservation(key, description=said, partition=partition_key, metadata=numbers.of_run)
+    forget(context.instance, key, keys)
+
+
+def forget(instance: dg.DagsterInstance, key: dg.AssetKey, partitions: Iterable[str]) -> None:
+    """Takes back that partitions are materialized; Dagster's own storages cannot, and observations say it there."""
+    if isinstance(instance.event_log_storage, TableColours) and (keys := list(partitions)):
+        with as_accepted():
+            instance.wipe_asset_partitions(key, keys)
 
 
 def _data_version(by_partition: Mapping[str, Mapping[str, Any]]) -> dg.DataVersion | None:

@@ -28,12 +28,14 @@ from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
 from backfill_assets.orchestration.captured import report_captures
 from backfill_assets.orchestration.described import report_link
-from backfill_assets.orchestration.event_log import BatchedEventLog, TableColours, as_accepted, one_commit
+from backfill_assets.orchestration.event_log import BatchedEventLog, as_accepted, one_commit
 from backfill_assets.orchestration.instance import open_instance
 from backfill_assets.orchestration.partitions import key_of, published_key
-from backfill_assets.orchestration.recorded import DATA_VERSION_TAG
+from backfill_assets.orchestration.recorded import DATA_VERSION_TAG, forget
 from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.report.vacuumed import Pruned
+from backfill_assets.report.words.states import expired_words
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -125,6 +127,9 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
     intent = record.intent
     done, of_run = ("Rolled back", "undone run") if intent.action is Action.ROLLBACK else ("Published", "run_id")
     key = published_key(workspace.domain.table(intent.table))
+    with workspace.ledger.read() as tx:
+        is_expiry = intent.action is Action.PUBLISH and tx.runs.header(intent.run_id).kind is Kind.EXPIRY
+    gone = [change.partition for change in intent.changes if is_expiry or change.restores == 0]
     said = f"{done} by {intent.by}: {intent.reason}"
     facts: dict[str, Any] = {
         of_run: intent.run_id,
@@ -136,13 +141,13 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
     with as_accepted(), one_commit(instance):
         for change in intent.changes:
             partition = key_of(change.partition)
-            if change.restores == 0:
-                why = f"{said}. No version is accepted."
-                gone = AssetObservation(key, description=why, partition=partition, metadata=facts)
-                instance.report_runless_asset_event(gone)
+            if change.partition in gone:
+                why = f"{said}. {expired_words(intent.run_id) if is_expiry else 'No version is accepted.'}"
+                nothing = AssetObservation(key, description=why, partition=partition, metadata=facts)
+                instance.report_runless_asset_event(nothing)
             else:
                 instance.report_runless_asset_event(_there(key, said, change, facts))
-    _forget(instance, key, [key_of(change.partition) for change in intent.changes if change.restores == 0])
+    forget(instance, key, map(key_of, gone))
 
 
 def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
@@ -163,7 +168,7 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
                     }
                     said = "Accepted by the ledger; the process that published it ended before it could report it."
                     instance.report_runless_asset_event(_there(key, said, version, facts))
-        _forget(instance, key, sorted(shown - {key_of(partition) for partition in versions}))
+        forget(instance, key, sorted(shown - {key_of(partition) for partition in versions}))
 
 
 def _there(key: AssetKey, said: str, found: PartitionChange | PartitionVersion, facts: Facts) -> AssetMaterialization:
@@ -175,13 +180,6 @@ def _there(key: AssetKey, said: str, found: PartitionChange | PartitionVersion, 
         metadata={"rows": found.rows, "dagster/partition_row_count": found.rows, "checksum": found.checksum, **facts},
         tags={DATA_VERSION_TAG: found.checksum} if found.checksum else None,
     )
-
-
-def _forget(instance: DagsterInstance, key: AssetKey, partitions: Sequence[str]) -> None:
-    # Dagster's own storages cannot take a partition back; the observation says it there.
-    if partitions and isinstance(instance.event_log_storage, TableColours):
-        with as_accepted():
-            instance.wipe_asset_partitions(key, partitions)
 
 
 FINISHED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]

@@ -29,7 +29,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.next_steps import explained, linked
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.manifest_parts import CauseKind, Kind
+from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, Partitions, days_listed, days_of, describe
 from backfill_assets.planning.pinned_node import has_gaps
 from backfill_assets.planning.request import PlanRequest
@@ -234,7 +234,7 @@ def _kind(text: str | None) -> Kind | None:
     """The kind that a launch asks for. LIVE is not among them: such runs may be published without a person."""
     if not text:
         return None
-    possible = [kind for kind in Kind if kind is not Kind.LIVE]
+    possible = [kind for kind in Kind if kind not in NOT_BY_KIND]
     if text.upper() not in possible:
         raise NotOneOf(what=f"the tag {tags.KIND}", value=text, known=possible)
     return Kind(text.upper())

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
-from backfill_assets.planning.partitions import DayRange, Partitions
+from backfill_assets.planning.partitions import DayRange, Partitions, count_of
 
 
 @sentence
@@ -78,6 +78,38 @@ class IncompleteWindows(MissingInput):
     @property
     def lacking(self) -> str:
         return "; ".join(f"{table} lacks {some}" for table, some in self.missing.items())
+
+
+@sentence
+class InputsExpired(MissingInput):
+    """{table} reads {partitions} of {input}, which expired by run {run_id}: {input} does not keep these snapshots."""
+
+    table: str
+    input: str
+    partitions: Partitions
+    run_id: str
+
+
+@sentence
+class KeepsEverySnapshot(Refused):
+    """{table} does not declare which snapshots it keeps, so that none expires."""
+
+    table: str
+    keeps_state: bool
+
+
+@sentence
+class NothingExpires(Refused):
+    """no snapshot of {table} expires: it keeps those of {kept} before the newest one and the last one of each {then},
+    and has no others."""
+
+    table: str
+    days: int
+    then: str
+
+    @property
+    def kept(self) -> str:
+        return count_of(self.days, "day")
 
 
 @sentence

@@ -15,6 +15,7 @@ from typing import Any
 
 from backfill_assets.core.columns import RUN_ID, ColumnChange
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
+from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     CauseKind,
@@ -69,7 +70,9 @@ class Manifest:
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
         base: The accepted versions of its own table that it reads: those that it merges changes with, or the snapshot
-            that it begins with and the one before it. None where it reads none.
+            that it begins with and the one before it. None where it reads none. Of an expiry, all accepted snapshots:
+            those of its partitions expire, the others stay.
+        keep: Of an expiry, which snapshots its table keeps; None for all other runs.
         settled: Accepted snapshots that are kept where the one before them turns out to be equal.
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
@@ -110,6 +113,7 @@ class Manifest:
     limits: Limits
     publish: PublishMode = REPLACE
     base: PinnedInput | None = None
+    keep: Kept | None = None
     settled: tuple[SettledSnapshot, ...] = ()
     supersedes: tuple[str, ...] = ()
     columns: tuple[ColumnChange, ...] = ()
@@ -147,6 +151,7 @@ class Manifest:
             "configuration": dict(self.configuration),
             "inputs": [_input_document(pinned) for pinned in self.inputs],
             **({"base": _input_document(self.base)} if self.base else {}),
+            **({"keep": self.keep.document} if self.keep else {}),
             **(
                 {"settled": [[_pin_document(each.pin), _pin_document(each.after)] for each in self.settled]}
                 if self.settled
@@ -174,6 +179,11 @@ class Manifest:
     def pinned(self) -> tuple[PinnedInput, ...]:
         """Everything that it reads of tables: its inputs, and the accepted rows that it merges changes with."""
         return (*self.inputs, *([self.base] if self.base else []))
+
+    @property
+    def expires(self) -> bool:
+        """Whether it computes nothing: the snapshots of its partitions expire."""
+        return self.kind is Kind.EXPIRY
 
     @property
     def output(self) -> Partitions:
@@ -231,6 +241,7 @@ class Manifest:
             configuration=document["configuration"],
             inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
             base=_parse_input(document["base"]) if "base" in document else None,
+            keep=Kept(**document["keep"]) if "keep" in document else None,
             settled=tuple(
                 SettledSnapshot(pin=_parse_pin(pin), after=_parse_pin(after))
                 for pin, after in document.get("settled", ())

@@ -20,6 +20,7 @@ class Kind(StrEnum):
     MIGRATION = "MIGRATION"
     BOOTSTRAP = "BOOTSTRAP"
     LIVE = "LIVE"
+    EXPIRY = "EXPIRY"
 
 
 class Mode(StrEnum):
@@ -59,8 +60,11 @@ WHAT_LANDED = RunCause(kind=CauseKind.LIVE)
 NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
 """Modes of runs that stage and gate, and end there."""
 
-ALWAYS_SWAPPED = frozenset({Kind.REPAIR, Kind.MIGRATION})
+ALWAYS_SWAPPED = frozenset({Kind.REPAIR, Kind.MIGRATION, Kind.EXPIRY})
 """Kinds of runs that replace the files themselves, so equal rows are swapped in all the same."""
+
+NOT_BY_KIND = frozenset({Kind.LIVE, Kind.EXPIRY})
+"""Kinds that no person can name in a plan: what arrives, and the snapshots that a table no longer keeps."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

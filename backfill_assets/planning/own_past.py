@@ -24,11 +24,13 @@ class OwnPast:
         stale: The reasons why snapshots are not up to date, by partition.
         settled: Accepted snapshots that are stale only because earlier ones may be, with the accepted one before each:
             from an equal one they are the same.
+        expired: The reasons why snapshots that have expired are not there, by partition.
         code_digest, references: With which code and references this is so. For a run with others, none is valid.
     """
 
     stale: Mapping[date, str]
     settled: Mapping[date, date] = field(default_factory=dict)
+    expired: Mapping[date, str] = field(default_factory=dict)
     code_digest: str = ""
     references: tuple[PinnedReference, ...] = ()
 
@@ -36,7 +38,8 @@ class OwnPast:
         """What is known for a run with this code and these references."""
         if (code_digest, references) == (self.code_digest, self.references):
             return self
-        return OwnPast(stale=dict.fromkeys(accepted, "computed with another release or other references"))
+        stale = dict.fromkeys(accepted, "computed with another release or other references")
+        return OwnPast(stale=stale, expired=self.expired)
 
 
 NO_PAST = OwnPast(stale={})
@@ -49,7 +52,8 @@ class Begins:
     Attributes:
         snapshots: The accepted snapshots that it pins: the one that it begins with, and before it, where there is one,
             the one from which that is proven. Empty for a cold start from the first day.
-        skipped: Accepted snapshots between the one it begins with and its first partition, with the reasons.
+        skipped: Snapshots between the one it begins with and its first partition, accepted before or now, with the
+            reasons.
     """
 
     snapshots: tuple[date, ...] = ()
@@ -66,8 +70,10 @@ def begins_with(first: date, accepted: Sequence[date], past: OwnPast) -> Begins:
     broken = min((partition for partition in before if partition in past.stale), default=first)
     valid = [partition for partition in before if partition < broken]
     reason = past.stale.get(broken, "")
-    skipped = tuple((p, past.stale.get(p, f"{broken} before it is stale: {reason}")) for p in before if p >= broken)
-    return Begins(snapshots=tuple(valid[-2:]), skipped=skipped)
+    skipped = {p: past.stale.get(p, f"{broken} before it is stale: {reason}") for p in before if p >= broken}
+    since = valid[-1] if valid else date.min
+    skipped |= {p: why for p, why in past.expired.items() if since < p < first}
+    return Begins(snapshots=tuple(valid[-2:]), skipped=tuple(sorted(skipped.items())))
 
 
 def starts_from(manifest: Manifest) -> date | None:

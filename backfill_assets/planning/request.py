@@ -17,7 +17,7 @@ from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
-from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, NeverPublished
+from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
@@ -49,7 +49,7 @@ from backfill_assets.planning.pinned_node import configuration_of, node_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
-from backfill_assets.planning.state import Claim, StateReader
+from backfill_assets.planning.state import Claim, Expired, StateReader
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
 
@@ -174,11 +174,12 @@ class Plan:
         dependents: What its publication would make stale.
         conflicts: Runs over some of the same partitions that could still be published.
         estimate: What it is expected to write and take.
-        skipped: Accepted snapshots that a run over snapshots does not begin with, with the reasons.
+        skipped: Snapshots that a run over snapshots does not begin with, with the reasons.
         left_out: Partitions that were asked for and are not planned, because an input is not there.
         lacks: The input partitions that these read and that do not exist, by input.
         days: The days that were asked for, where no partitions were named.
         held: Of inputs that lack some partition, every accepted one.
+        expired: Of these inputs, the snapshots that have expired.
     """
 
     manifest: Manifest
@@ -194,6 +195,7 @@ class Plan:
     lacks: tuple[TablePartitions, ...] = ()
     days: DayRange | None = None
     held: Mapping[str, Partitions] = field(default_factory=dict)
+    expired: Mapping[str, Mapping[date, Expired]] = field(default_factory=dict)
 
     @property
     def widened(self) -> DayRange | None:
@@ -347,6 +349,7 @@ def propose(
         estimate=expected,
         days=request.days if request.partitions is None else None,
         held={read.table: Partitions.of(read.grain, state.every_claim(read.table)) for read in reads if read.missing},
+        expired={read.table: state.expired(read.table) for read in reads if read.missing},
     )
 
 
@@ -508,8 +511,15 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
         first_day: The first day any table has a partition for; nothing builds an earlier one.
 
     Raises:
-        MissingInput: Warm-up, look-ahead or output days of an input have no accepted version.
+        MissingInput: Warm-up, look-ahead or output days of an input have no accepted version, or have expired.
     """
+    for table, days in plan.missing.items():
+        grain = next(read.grain for read in plan.inputs if read.table == table)
+        expired = plan.expired.get(table, {})
+        if gone := [day for day in days if day in expired]:
+            run_id = expired[gone[0]].run_id
+            some = Partitions.of(grain, (day for day in gone if expired[day].run_id == run_id))
+            raise InputsExpired(table=plan.manifest.table, input=table, partitions=some, run_id=run_id)
     if plan.missing:
         grains = {read.table: read.grain for read in plan.inputs}
         missing = {table: Partitions(grains[table], days) for table, days in plan.missing.items()}

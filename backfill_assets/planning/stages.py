@@ -50,6 +50,25 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Expire:
+    """Snapshots get candidates without files; nothing is computed.
+
+    Attributes:
+        stage: Which stage it is.
+        run_id: The run.
+        table: Its table.
+        grain: Whether a partition is a day or a month.
+        partitions: The snapshots that expire.
+    """
+
+    stage: Literal["expire"] = "expire"
+    run_id: str
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputation:
     """One call of the transform that recomputes partitions with other windows; the rows must equal the staged ones.
 
@@ -193,7 +212,7 @@ class Hold:
     seconds: int
 
 
-Stage = Compute | Prove | Measure | Agree | Swap | Notify | Hold
+Stage = Compute | Expire | Prove | Measure | Agree | Swap | Notify | Hold
 
 
 def stages_of(
@@ -213,7 +232,7 @@ def stages_of(
     """
     stages: list[Stage] = []
     for manifest in manifests:
-        stages += computing(manifest, graph)
+        stages += (_expiring(manifest),) if manifest.expires else computing(manifest, graph)
         stages += measuring(manifest, graph)
     publishable = [manifest for manifest in manifests if manifest.mode not in NEVER_PUBLISHED]
     each = phases is not None and phases.each
@@ -229,6 +248,10 @@ def stages_of(
             stages.append(Hold(run_id=run_id, table=table, seconds=phases.hold_s))
         stages += publishing(manifest, graph, inside=inside)
     return tuple(stages)
+
+
+def _expiring(manifest: Manifest) -> Expire:
+    return Expire(run_id=manifest.run_id, table=manifest.table, grain=manifest.grain, partitions=manifest.partitions)
 
 
 def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
@@ -331,8 +354,10 @@ def _calls(node: TableNode, chunk: Chunk, ends: frozenset[date]) -> tuple[tuple[
 
 
 def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) -> tuple[Swap | Notify, ...]:
-    """The swap, and which dependents are asked to follow."""
+    """The swap, and which dependents are asked to follow; none where snapshots expire."""
     swap = Swap(run_id=manifest.run_id, table=manifest.table, grain=manifest.grain, partitions=manifest.partitions)
+    if manifest.expires:
+        return (swap,)
     own = {*inside, manifest.table}
     outside = tuple(d for d in dependents_of(graph, manifest.table, manifest.partitions) if d.table not in own)
     return (swap, Notify(run_id=manifest.run_id, table=manifest.table, dependents=outside)) if outside else (swap,)

@@ -22,6 +22,19 @@ class Claim:
     size_bytes: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """A snapshot that has expired: it is not accepted any more, and neither missing nor stale.
+
+    Attributes:
+        run_id: The run that let it expire.
+        digest: The digest of its files.
+    """
+
+    run_id: str
+    digest: str
+
+
 class ClaimReader(Protocol):
     """What is accepted."""
 
@@ -34,6 +47,8 @@ class StateReader(ClaimReader, Protocol):
     """The planner's read-only view of the ledger."""
 
     def every_claim(self, table: str) -> Mapping[date, Claim]: ...
+
+    def expired(self, table: str) -> Mapping[date, Expired]: ...
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         """Ids of runs over some of these partitions that could still be published."""

@@ -152,6 +152,25 @@ class ChangedAfterPublication(errors.TargetChanged):
 
 
 @sentence
+class ExpiresOthers(errors.InputsMovedOn):
+    """which snapshots of {table} expire has changed since run {run_id} was planned: {partitions}."""
+
+    run_id: str
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class ReadByOpenRun(errors.InputsMovedOn):
+    """run {run_id} cannot let {partitions} of {table} expire: the open run {reader} reads them."""
+
+    run_id: str
+    table: str
+    partitions: Partitions
+    reader: str
+
+
+@sentence
 class OlderInputs(errors.InputsMovedOn):
     """run {run_id} was computed from older inputs than what readers see: {partitions} of {manifest.table} would no
     longer follow from the inputs as they are now."""

@@ -176,7 +176,10 @@ def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: l
     """
     if not partitions:
         return set()
-    lacking = set(partitions) - tx.versions.claims(node.name, partitions).keys() if new else set()
+    lacking: set[date] = set()
+    if new:
+        there = tx.versions.claims(node.name, partitions).keys()
+        lacking = set(partitions) - there - (tx.versions.expired(node.name).keys() if node.keeps_state else set())
     if node.only_adds:
         return lacking
     return lacking | computed_from_other_inputs(ws, tx, ws.domain.derived_table(node.name), partitions)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
+from backfill_assets.candidates.expiring import expiring
 from backfill_assets.candidates.inputs import require_merged_with_present, require_read_as_staged
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
@@ -31,11 +32,13 @@ from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
 from backfill_assets.publication.errors import (
     AnotherUnderWay,
+    ExpiresOthers,
     InputsRolledBack,
     LandedButNotRecorded,
     MergedSince,
     NothingToUndo,
     OlderInputs,
+    ReadByOpenRun,
     RefusedButNotRecorded,
 )
 from backfill_assets.publication.orphans import require_no_orphans
@@ -93,6 +96,8 @@ def require_unchanged(ws: Workspace, tx: ReadTransaction, manifest: Manifest) ->
     require_merged_with_present(tx, manifest)
     _require_nothing_under_way(tx, manifest)
     _require_inputs(ws, tx, manifest)
+    if manifest.expires:
+        _require_still_expiring(ws, tx, manifest)
 
 
 def require_as_intended(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> int:
@@ -148,6 +153,17 @@ def _require_inputs(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> N
             raise InputsRolledBack(run_id=manifest.run_id, table=pinned.table, partitions=partitions)
 
 
+def _require_still_expiring(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
+    """Refuses an expiry that is not exactly what its table no longer keeps, or lets go what an open run reads."""
+    found = expiring(ws, tx, manifest)
+    if others := next((each.others for each in found.values() if each.others), ()):
+        changed = Partitions.of(manifest.grain, others)
+        raise ExpiresOthers(run_id=manifest.run_id, table=manifest.table, partitions=changed)
+    for reader in (each.read_by for each in found.values() if each.read_by):
+        read = Partitions.of(manifest.grain, (p for p, each in found.items() if each.read_by == reader))
+        raise ReadByOpenRun(run_id=manifest.run_id, table=manifest.table, partitions=read, reader=reader)
+
+
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: bool = False) -> PublicationRecord:
     """Restores exactly the files that a run's publication replaced.
 
@@ -183,7 +199,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
     # With its set even a run that changed nothing is undone: its equal rows were computed from the set's inputs.
     if not tx.publications.changed_partitions(undone) and run.manifest.member_of is None:
         raise NothingToUndo(run_id=run.run_id, table=table, why="changed nothing: every partition was equal")
-    accepted = tx.versions.accepted(table, run.manifest.partitions)
+    present = tx.versions.standing(table, run.manifest.partitions)
     versions = tx.versions.of_publication(undone)
     _require_not_merged_since(tx, run, undone, versions)
     replaced = tx.versions.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
@@ -194,7 +210,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         table=table,
         by=by,
         reason=reason,
-        changes=rollback_changes(table, undone, versions, accepted, replaced, tx.sets.whole_of),
+        changes=rollback_changes(table, undone, versions, present, replaced, tx.sets.whole_of),
         undoes=undone,
     )
 
@@ -303,7 +319,9 @@ def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, 
 def _order_of(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> SwapOrder:
     order = swap_order_of(intent, run.manifest.partition_column, at=ws.clock())
     declared = ws.domain.tables.get(intent.table)
-    return order if declared is None else replace(order, schema=stored_schema(declared))
+    # Snapshots that expire leave the columns as they are.
+    is_gone = run.manifest.expires and intent.action is Action.PUBLISH
+    return order if declared is None or is_gone else replace(order, schema=stored_schema(declared))
 
 
 def swap_order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) -> SwapOrder:

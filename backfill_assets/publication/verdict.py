@@ -180,13 +180,14 @@ def rollback_changes(
     table: str,
     publication_id: str,
     published: Iterable[PartitionVersion],
-    accepted: Mapping[date, PartitionVersion],
+    standing: Mapping[date, PartitionVersion],
     replaced: Mapping[date, PartitionVersion],
     whole_of: Callable[[str], str],
 ) -> tuple[PartitionChange, ...]:
     """The changes of undoing a publication: every partition returns to the version that it replaced.
 
     Args:
+        standing: What stands for each partition: the accepted version, or that which says that it has expired.
         replaced: The versions that it replaced; partitions that had none are absent.
         whole_of: What is undone with a run: its set, or a run of its own.
 
@@ -195,7 +196,7 @@ def rollback_changes(
     """
     changes: list[PartitionChange] = []
     for version in published:
-        present = accepted.get(version.partition)
+        present = standing.get(version.partition)
         if present is None or present.version != version.version:
             raise ChangedAfterPublication(
                 table=table,

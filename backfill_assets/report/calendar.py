@@ -25,6 +25,7 @@ class TableCalendar:
         stale: Which are stale, and why.
         blocked: Stale partitions that cannot be built again, because an input has no accepted version.
         waiting: Partitions that were never built and cannot be built yet.
+        expired: Snapshots that have expired; they are none of the partitions.
     """
 
     table: str
@@ -33,6 +34,7 @@ class TableCalendar:
     stale: tuple[StaleRange, ...]
     blocked: frozenset[date]
     waiting: Partitions
+    expired: Partitions
 
     @property
     def stale_partitions(self) -> frozenset[date]:
@@ -92,6 +94,8 @@ def _table(
     declared = ws.domain.tables.get(name)
     if isinstance(declared, DerivedTable) and declared.stretches is not None:
         within = (*declared.stretches.ends(within), *accepted)
+    expired = tx.versions.expired(name).keys() & set(within)
+    within = tuple(day for day in within if day not in expired)
     waiting = [day for day in stale.waiting if day in of_year] if stale else []
     return TableCalendar(
         table=name,
@@ -100,6 +104,7 @@ def _table(
         stale=_within(stale, of_year) if stale else (),
         blocked=frozenset(stale.blocked if stale else ()),
         waiting=Partitions.of(grain, waiting),
+        expired=Partitions.of(grain, expired),
     )
 
 

@@ -101,12 +101,17 @@ class CannotUse(Refused):
 
 @sentence
 class NothingThen(MissingInput):
-    """readers see no {what} of {table} {partition}{when}."""
+    """readers see no {what} of {table} {partition}{when}{why}."""
 
     table: str
     partition: str
     at: datetime | None
     what: str
+    expired_by: str = ""
+
+    @property
+    def why(self) -> str:
+        return f": it expired by run {self.expired_by}" if self.expired_by else ""
 
     @property
     def when(self) -> str:

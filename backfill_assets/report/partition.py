@@ -57,8 +57,9 @@ class VersionHistory:
         checks: Its gate results.
         verified_by: The publications of runs that computed it again and found it equal, the latest first.
         undone: The rollback that took it back; null when it was not rolled back.
-        seen: When readers saw it, in order: a version that a rollback restored is there twice.
-        undo: What undoes it; null when readers do not see it.
+        seen: When readers saw it, in order: a version that a rollback restored is there twice. Of one that says that
+            the snapshot has expired, when they saw none.
+        undo: What undoes it; null when readers do not see it, and it does not say either that they see none.
     """
 
     claim: PartitionVersion = field(metadata=INLINE)
@@ -149,7 +150,8 @@ def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDa
 
 
 def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
-    if version.state is not VersionState.ACCEPTED:
+    standing = tx.versions.standing(version.table, [version.partition]).get(version.partition)
+    if standing is None or standing.version != version.version:
         return None
     return how_to_undo(tx, run.manifest.member_of or run.run_id, published_together(tx, run))
 

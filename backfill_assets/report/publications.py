@@ -21,11 +21,13 @@ class PublicationDocument:
         header: The swap.
         extent: How much it changes.
         grain: Whether its partitions are days or months; days of a table that is no longer declared.
+        expires: Whether it lets snapshots expire, or brings expired ones back.
     """
 
     header: PublicationHeader = field(metadata=INLINE)
     extent: Extent = field(metadata=INLINE)
     grain: Grain
+    expires: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +48,13 @@ def publication_documents(
 ) -> tuple[PublicationDocument, ...]:
     """Publications with how much they change, in the order given."""
     extents = tx.publications.extents(header.publication_id for header in headers)
+    expiries = tx.runs.expiries({header.run_id for header in headers})
     return tuple(
         PublicationDocument(
             header=header,
             extent=extents[header.publication_id],
             grain=ws.domain.grain_of(header.table),
+            expires=header.run_id in expiries,
         )
         for header in headers
     )

@@ -100,6 +100,8 @@ Accepted = Callable[[str, Sequence[date]], Collection[date]]
 
 def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[BroughtAlong, ...]:
     """The newer release and the other references that a run brings; an earlier release is in `goes_back`."""
+    if manifest.expires:
+        return ()
     accepted = tx.versions.accepted(manifest.table, manifest.partitions)
     made = manifests_of(tx, {partition: version.run_id for partition, version in accepted.items()})
     kept = kept_by_pilots(tx, manifest.table, made)
@@ -130,7 +132,9 @@ def differences(manifest: Manifest, recorded: Iterable[tuple[date, DerivedProven
 
 
 def goes_back(tx: ReadTransaction, manifest: Manifest) -> tuple[LaterRelease, ...]:
-    """The later releases whose accepted rows a run would replace, the latest first."""
+    """The later releases whose accepted rows a run would replace by its own, the latest first."""
+    if manifest.expires:
+        return ()
     return later_than(
         manifest, releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.partitions))
     )
@@ -150,7 +154,10 @@ def later_than(manifest: Manifest, accepted: Releases) -> tuple[LaterRelease, ..
 def replaced_releases(
     tx: ReadTransaction, manifest: Manifest, candidates: Mapping[date, CandidatePartition]
 ) -> Releases:
-    """The releases of the rows with which each partition was compared; before the gates, of those that readers see."""
+    """The releases of the rows with which each partition was compared; before the gates, of those that readers see.
+    None where nothing takes their place."""
+    if manifest.expires:
+        return ()
     if any(candidate.compared_version is None for candidate in candidates.values()) or not candidates:
         return releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.partitions))
     pairs = [(day, candidate.compared_version or 0) for day, candidate in candidates.items()]

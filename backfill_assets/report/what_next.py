@@ -81,7 +81,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
 def is_declared(ws: Workspace, run: RunRecord) -> bool:
     """Whether the release of a run is still declared; of a source, whose loader has none, and of no table it is."""
     table = ws.domain.tables.get(run.manifest.table)
-    releases = table.releases if isinstance(table, DerivedTable) else ()
+    releases = table.releases if isinstance(table, DerivedTable) and not run.manifest.expires else ()
     return not releases or any(each.version == run.manifest.transform_version for each in releases)
 
 

@@ -86,9 +86,11 @@ def plan_set(
     changed, besides = _changed(ws, request, as_of), () if request.stale else found
     with ws.ledger.read() as tx:
         graph, accepted = chooser.reach(tx), {name: frozenset(tx.versions.claims(name)) for name in ws.graph.tables}
+        keeping = [node.name for node in ws.graph.tables.values() if node.keeps_state]
+        expired = {name: frozenset(tx.versions.expired(name)) for name in keeping}
     keep = partitions_with_chosen_references(ws) if request.stale else KEEP_NOTHING
     rebuilds = impact(graph, changed, accepted, rebuild=stale.rebuild, if_complete=stale.if_complete, keep=keep)
-    left_out = left_out_of(ws.graph, request, stale, changed, rebuilds, accepted, besides)
+    left_out = left_out_of(ws.graph, request, stale, changed, rebuilds, accepted, besides, expired)
     if proposal is None and (request.because or request.days) and not request.partial:
         require_whole(rebuilds, left_out)
     if not rebuilds:

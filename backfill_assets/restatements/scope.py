@@ -46,6 +46,7 @@ class StaleOnes:
     left_out: tuple[LeftOut, ...] = ()
 
 
+NONE_EXPIRED: Mapping[str, AbstractSet[date]] = {}
 NOTHING_STALE = StaleOnes()
 
 
@@ -111,11 +112,13 @@ def left_out_of(
     rebuilds: Iterable[Rebuild],
     accepted: Accepted,
     besides: Iterable[Staleness] = (),
+    expired: Mapping[str, AbstractSet[date]] = NONE_EXPIRED,
 ) -> tuple[LeftOut, ...]:
     """What a plan leaves out, each partition once: what was asked for and is not built, then what is stale besides.
 
     Args:
         besides: What is stale of all tables, where the request does not ask for what is stale.
+        expired: The snapshots that have expired, by table: only who names them has them computed again.
     """
     built = {rebuild.table: set(rebuild.partitions) for rebuild in rebuilds}
     there = {name: some | built.get(name, set()) for name, some in accepted.items()}
@@ -129,9 +132,9 @@ def left_out_of(
         for each in left_as_added(graph, moves, accepted)
     ]
     if request.because:
-        found += _without_version(graph, request, changed, accepted)
+        found += _without_version(graph, request, changed, accepted, expired)
     if request.stale and request.days is None:
-        found += _not_named(graph, request.table, accepted, there)
+        found += _not_named(graph, request.table, accepted, there, expired)
     found += _stale_besides(graph, besides)
     return _each_once(found, built)
 
@@ -180,23 +183,35 @@ def _incomplete(
 
 
 def _without_version(
-    graph: Graph, request: SetRequest, changed: Mapping[str, AbstractSet[date]], accepted: Accepted
+    graph: Graph,
+    request: SetRequest,
+    changed: Mapping[str, AbstractSet[date]],
+    accepted: Accepted,
+    expired: Mapping[str, AbstractSet[date]],
 ) -> Iterator[LeftOut]:
     """What depends on the named days, can be built, and never was. Of a table with other versions, it was asked for."""
     named = [days for _, days in request.because]
     for some in never_built(graph, changed, accepted):
-        node = graph.table(some.table)
-        inside = [p for p in some.partitions if any(day in days for days in named for day in days_of(some.grain, p))]
+        node, gone = graph.table(some.table), expired.get(some.table, frozenset())
+        partitions = [p for p in some.partitions if p not in gone]
+        inside = [p for p in partitions if any(day in days for days in named for day in days_of(some.grain, p))]
         asked = inside if accepted[some.table] else []
         if asked:
             yield _left_out(node, asked, WhyLeftOut.DEPENDS)
-        if besides := [p for p in some.partitions if p not in asked]:
+        if besides := [p for p in partitions if p not in asked]:
             yield _left_out(node, besides, WhyLeftOut.DEPENDS, is_asked=False)
 
 
-def _not_named(graph: Graph, table: str | None, accepted: Accepted, there: Accepted) -> Iterator[LeftOut]:
+def _not_named(
+    graph: Graph,
+    table: str | None,
+    accepted: Accepted,
+    there: Accepted,
+    expired: Mapping[str, AbstractSet[date]],
+) -> Iterator[LeftOut]:
     """What was never built, where everything stale was asked for and no days."""
-    for name, partitions in unbuilt(graph, accepted).items():
+    for name, missing in unbuilt(graph, accepted).items():
+        partitions = [p for p in missing if p not in expired.get(name, ())]
         if name != table and (table is not None or not accepted[name]):
             continue
         node = graph.table(name)

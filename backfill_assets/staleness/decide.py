@@ -72,6 +72,8 @@ class Present:
         code_digest: Of what its function reaches in the author's modules.
         digests: The accepted file sets of its inputs, by table and partition.
         staged: The partitions of its inputs that another run computes again before, by table, each with that run.
+        expired: The file sets of snapshots that have expired, of the table and its inputs, by table and partition. They
+            are not missing, and what was computed from them still follows from what they were.
         landed: For a source table, the landed files that touch each day; a day without events within what landed has
             none.
         narrow: What is known about references that changed.
@@ -86,6 +88,7 @@ class Present:
     references: tuple[PinnedReference, ...] = ()
     digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
     staged: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
+    expired: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
     landed: Mapping[date, frozenset[str]] = field(default_factory=dict)
     narrow: Narrow = could_be_any_day
     configured_with: ConfiguredWith = unknown_configuration
@@ -142,7 +145,7 @@ def find_stale(
         pending = {day: files for day, files in present.landed.items() if day not in accepted}
         marks.append(_without_files(node, {d: f for d, f in pending.items() if wanted is None or d in wanted}))
     else:
-        missing = set(chosen) - accepted
+        missing = set(chosen) - accepted - present.expired.get(node.name, {}).keys()
         there = {table: digests.keys() for table, digests in present.digests.items()}
         buildable = complete(graph, node, missing, there)
         changed = {p for mark in marks if mark.reason.cause is Cause.INPUT_CHANGED for p in mark.partitions}
@@ -201,7 +204,10 @@ def _marks_of(
     for read in basis.inputs:
         edge = read.edge
         now, staged = present.digests.get(edge.table, {}), present.staged.get(edge.table, {})
-        if not staged and (read.within is now or read.digests.items() <= now.items()):
+        if not staged and read.within is now:
+            continue
+        now = {**now, **expired} if (expired := present.expired.get(edge.table)) else now
+        if not staged and read.digests.items() <= now.items():
             continue
         changed: dict[str, set[date]] = {}
         for day, digest in read.digests.items():

@@ -179,6 +179,7 @@ def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: dat
     return OwnPast(
         stale=stale | _broken(ws, tx, table, first, in_order, stale),
         settled=settled,
+        expired={p: f"it expired by run {each.run_id}" for p, each in tx.versions.expired(table.name).items()},
         code_digest=ws.code.of(table, table.version).digest,
         references=tuple(ws.references[name].pinned for name in table.references),
     )
@@ -280,6 +281,9 @@ def _stale(
         return map(as_read, earlier(table.name, partitions))
 
     node = ws.graph.table(table.name)
+    keeping = {name for name in (node.name, *(edge.table for edge in node.inputs)) if ws.graph.table(name).keeps_state}
+    expired = {name: {p: each.digest for p, each in tx.versions.expired(name).items()} for name in sorted(keeping)}
+    present = replace(present, expired=expired)
     return find_stale(node, ws.graph, map(as_read, bases), present, asked=asked, earlier=before)
 
 

@@ -27,6 +27,7 @@ from backfill_assets.ledger.import_records import ImportRecord, sums_by_source
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.state import Expired
 from backfill_assets.transforms.references import changed_in_archive
 from backfill_assets.upkeep.errors import NotAHead
 from backfill_assets.workspace import Workspace
@@ -230,7 +231,7 @@ def _table_against_ledger(
         if any(version.files.files for version in accepted.values()):
             yield f"{name}: the ledger holds accepted rows, but the table is gone."
         return
-    yield from _files_against_ledger(ws, name, accepted)
+    yield from _files_against_ledger(ws, name, accepted, tx.versions.expired(name))
     if not is_quick:
         looked.size_bytes += sum(version.files.size_bytes for version in accepted.values())
         changed = changed_files(ws.lake, name, (version.files for version in accepted.values()))
@@ -255,7 +256,9 @@ def _file_against_ledger(
         yield f"{name}: the landed file {file.stored_path} cannot be read: {error.strerror}."
 
 
-def _files_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion]) -> Iterator[str]:
+def _files_against_ledger(
+    ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion], expired: Mapping[date, Expired]
+) -> Iterator[str]:
     live = dict(live_digests(ws.lake, name))
     # Asked once of all files; only where some are missing, of each partition again to say which.
     has_missing = bool(missing_files(ws.lake, name, (version.files for version in accepted.values())))
@@ -268,8 +271,10 @@ def _files_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, Part
             )
         for problem in missing_files(ws.lake, name, [version.files]) if has_missing else ():
             yield f"{name} {partition}: {problem}."
+    by_value = {partition.isoformat(): each.run_id for partition, each in expired.items()}
     for value in sorted(live):
-        yield f"{name} {value}: readers see rows that no accepted version explains."
+        why = f": the snapshot expired by run {by_value[value]}" if value in by_value else ""
+        yield f"{name} {value}: readers see rows that no accepted version explains{why}."
 
 
 def _commits_against_ledger(

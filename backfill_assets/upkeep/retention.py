@@ -14,7 +14,7 @@ from functools import cached_property
 
 from backfill_assets.lake.staging import SCRATCH_FOLDER, begun_at
 from backfill_assets.ledger.records import PartitionVersion
-from backfill_assets.ledger.states import OPEN_STATES, RunState, VersionState
+from backfill_assets.ledger.states import OPEN_STATES, STANDING, RunState
 from backfill_assets.planning.manifest_parts import PinnedInput
 
 BEING_WRITTEN = (RunState.STAGING, RunState.GATING)
@@ -194,7 +194,8 @@ def _holdings(facts: Facts, horizons: Horizons) -> Iterator[tuple[Why, str, Iter
     for table, paths in facts.live.items():
         yield Why.LIVE, table, paths
     for version in facts.versions:
-        if version.state is VersionState.ACCEPTED:
+        if version.state in STANDING:
+            # One that says that a snapshot has expired has no files of its own.
             yield Why.ACCEPTED, version.table, version.files.paths
             for before in _restorable(version, versions, horizons.rollback_since):
                 yield Why.REPLACED, before.table, before.files.paths

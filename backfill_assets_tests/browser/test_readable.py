@@ -157,6 +157,7 @@ def a_year(linked: Linked) -> str:
             stale=(),
             blocked=frozenset(),
             waiting=Partitions.of(grain, ()),
+            expired=Partitions.of(grain, ()),
         )
         for grain in Grain
     )

@@ -185,6 +185,12 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/application/test_shadow.py"
         "::test_a_version_catches_up_follows_live_days_is_compared_and_takes_its_place_with_its_columns",
     ),
+    "46": (
+        "unit/planning/test_kept.py::test_what_expires_once_never_stays_when_newer_ones_are_accepted",
+        "integration/publication/test_expiry.py::test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again",
+        "integration/publication/test_expiry.py"
+        "::test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_expired_stays_so",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -47,7 +47,7 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
         partitions: Some of its partitions; all by default.
     """
     chosen = manifest.partitions if partitions is None else partitions
-    if manifest.inputs:
+    if manifest.inputs or manifest.expires:
         return joined(plans(manifest.table, manifest.grain, chosen))
     declared = set(manifest.declared_empty)
     landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))

@@ -15,7 +15,7 @@ from backfill_assets.planning.partitions import (
     compress,
     partition_text,
 )
-from backfill_assets.report.advice.filling import how_to_fill, joined
+from backfill_assets.report.advice.filling import how_to_fill, joined, plans
 from backfill_assets.report.advice.left_out import added_again
 from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, Option, do, step
 
@@ -71,6 +71,15 @@ def of_planning(error: BackfillError) -> Advice | None:
                 first = "land the missing files" if table.startswith("bronze.") else "build what is missing"
                 return f"choose other days: {table} has {held.span}; or {first} first"
             return how_to_fill(table, missing.grain, missing.days)
+        case errors.InputsExpired():
+            again = joined(plans(error.input, error.partitions.grain, error.partitions))
+            return step("plan other days, or compute these snapshots again first: ", again)
+        case errors.KeepsEverySnapshot(keeps_state=False):
+            return "name a table that keeps state: only its partitions are snapshots"
+        case errors.KeepsEverySnapshot():
+            return f"declare it in {error.table}: reads_self(keep=Kept(days=90, then='month'))"
+        case errors.NothingExpires():
+            return "nothing has to be done"
         case errors.CostUnknown():
             return step("leave ", Option("max-cost"), " out for its first run")
         case errors.TooCostly():

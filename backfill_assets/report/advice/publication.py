@@ -55,6 +55,10 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return step("undo that first: ", undo(whole))
         case errors.ChangedAfterPublication():
             return do(Act.HISTORY, error.table, partition=error.partition)
+        case errors.ExpiresOthers():
+            return step("plan it again: ", do(Act.PLAN, error.table, expire=True, by=NAME, reason=WHY))
+        case errors.ReadByOpenRun():
+            return step("publish or cancel that one first: ", do(Act.STATUS, error.reader))
         case errors.OlderInputs():
             return step("plan it again, so that it reads them: ", plan_again(error.manifest, error.partitions))
         case errors.InputsRolledBack():

@@ -101,10 +101,11 @@ def _table(
 ) -> Section | None:
     stale, grain = len(table.stale_partitions), table.partitions.grain
     waits = f"; never built, and waiting for an input: {table.waiting}" if table.waiting.days else ""
-    held = f"{len(table.accepted):,} of {count_of(len(table.partitions), grain.noun)} accepted, {stale:,} stale{waits}."
+    gone = f"; expired: {table.expired}" if table.expired.days else ""
+    held = f"{len(table.accepted):,} of {count_of(len(table.partitions), grain.noun)} accepted, {stale:,} stale"
     return section(
         table.table,
-        Note(text=held),
+        Note(text=f"{held}{waits}{gone}."),
         Chart(drawn=_drawn(table, calendar, colours, linked), legend=legend),
         section(
             f"Why {count_of(stale, grain.noun)} {'is' if stale == 1 else 'are'} stale",

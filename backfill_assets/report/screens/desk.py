@@ -39,7 +39,7 @@ from backfill_assets.report.run_list import RunLine, RunList, SetList
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
-from backfill_assets.report.words.states import MEANING
+from backfill_assets.report.words.states import MEANING, meaning_of_run
 from backfill_assets.upkeep.audit_record import LastAudit, RecordedAudit
 
 _ONLY_SHOWS = "Everything is done with the command backfill or in Dagster; these pages only show."
@@ -82,7 +82,7 @@ def _run(line: RunLine) -> Sequence[Value]:
         run.table,
         words(run.kind, mode),
         " to ".join(dict.fromkeys(partition_text(line.grain, each) for each in (run.first, run.last))),
-        state_of(run.state, MEANING[run.state]),
+        state_of(run.state, meaning_of_run(run)),
         line.planned_at,
         line.requested_by,
         run.approved_by,

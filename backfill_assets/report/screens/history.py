@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance, Provenance, SourceProvenance
 from backfill_assets.ledger.records import PublicationHeader
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.page import Facts, Page, Value, facts, joined, page, run_ref, section, several, words
@@ -38,13 +39,19 @@ def partition_page(history: PartitionHistory) -> Page:
     return page(named, facts(("partition", named)), *map(_version, history.versions))
 
 
+_SEEN = {False: "readers saw it", True: "readers saw no rows"}
+
+
 def _version(version: VersionHistory) -> Facts:
     manifest = version.manifest
     staged_with = version.versions.staged or version.versions.planned
     return facts(
         (f"version {version.claim.version}", state_of(version.claim.state, MEANING[version.claim.state])),
         ("rows", f"{version.claim.rows:,}; equal rows have this checksum too: {version.claim.checksum}"),
-        ("readers saw it", words(seen_text(version), f" (table version {version.claim.delta_version})")),
+        (
+            _SEEN[manifest.expires],
+            words(seen_text(version), f" (table version {version.claim.delta_version})"),
+        ),
         ("files removed", version.claim.removed_at),
         ("why", f"{manifest.kind}: {manifest.reason}"),
         ("no events", f"declared by {version.declared_empty_by}" if version.declared_empty_by else None),
@@ -53,7 +60,7 @@ def _version(version: VersionHistory) -> Facts:
         ("undone", undone_text(version.undone)),
         ("run", run_ref(version.claim.run_id)),
         ("kept rows", _kept(version)),
-        ("code", f"{manifest.transform} {manifest.transform_version}; sha256 {manifest.code_digest[:16]}"),
+        ("code", _code(manifest)),
         ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
         ("references", references_described(manifest.references)),
         ("inputs", _inputs(version.claim.provenance)),
@@ -62,6 +69,12 @@ def _version(version: VersionHistory) -> Facts:
         ("replaced", f"version {version.claim.replaces}" if version.claim.replaces else "nothing"),
         ("to undo it", version.undo),
     )
+
+
+def _code(manifest: Manifest) -> str | None:
+    if manifest.expires:
+        return None
+    return f"{manifest.transform} {manifest.transform_version}; sha256 {manifest.code_digest[:16]}"
 
 
 def _kept(version: VersionHistory) -> Value:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from backfill_assets.planning.estimates import Estimate
+from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode
@@ -44,6 +45,7 @@ from backfill_assets.report.words.plans import (
     changed_words,
     columns_words,
     goes_back_words,
+    keep_words,
     phase_words,
     publish_words,
     references_described,
@@ -69,7 +71,8 @@ def plan_page(plan: PlanDocument) -> Page:
             ("output range", manifest.output),
             ("builds", _part_of(len(manifest.output), run.asked_for)),
             ("left out", f"{Partitions(run.grain, run.left_out)}: {lacks(run.lacks)}" if run.left_out else None),
-            ("publishes", publish_words(manifest.publish)),
+            ("publishes", publish_words(manifest)),
+            ("keeps", _kept(manifest)),
             ("replaces", _replaced(run, _in_scope(plan))),
             ("columns", columns_words(manifest.columns)),
             *several("changed since", changed_words(manifest)),
@@ -112,7 +115,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("reason", f"{manifest.reason} (asked by {manifest.requested_by})"),
             ("builds", _part_of(planned.planned, planned.asked_for)),
             ("phases", phase_words(manifest.phases) if manifest.phases else None),
-            ("publishes", publish_words(planned.plans[0].manifest.publish) if scope else None),
+            ("publishes", publish_words(planned.plans[0].manifest) if scope else None),
             ("columns", _each(_columns(run.manifest) for run in planned.plans)),
             *several("changed since", changed_by_table(run.manifest for run in planned.plans)),
             ("references", _each(references_described(run.manifest.references) for run in planned.plans)),
@@ -158,6 +161,14 @@ def _in_scope(plan: PlanDocument) -> int | None:
 def _replaced(run: Plan, in_scope: int | None) -> str:
     of = "" if in_scope is None else f"{in_scope:,} of "
     return f"{of}{run.replaced_rows:,} accepted rows in {count_of(run.replaced_partitions, 'partition')}"
+
+
+def _kept(manifest: Manifest) -> str | None:
+    """Of an expiry, which snapshots stay, and why."""
+    if manifest.keep is None:
+        return None
+    rest = stays(manifest)
+    return f"{count_of(len(rest), 'snapshot')}, {rest}: {keep_words(manifest.keep)}"
 
 
 def _kind(manifest: Manifest) -> str:

@@ -110,6 +110,8 @@ def _action(publication: PublicationDocument) -> Value:
     made = publication.header
     is_verified = made.action is Action.PUBLISH and publication.extent.changes_nothing
     action = "VERIFY" if is_verified else str(made.action)
+    if publication.expires and made.action is Action.PUBLISH:
+        action = "EXPIRE"
     return action if made.state == "PUBLISHED" else words(action, " (", state_of(made.state), ")")
 
 

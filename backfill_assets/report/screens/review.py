@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
+from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import words_of
@@ -24,13 +25,14 @@ from backfill_assets.report.words.plans import (
     columns_left_words,
     columns_words,
     goes_back_words,
+    keep_words,
     left_behind_words,
     moved_on_words,
     no_rows_words,
     phase_words,
     references_described,
 )
-from backfill_assets.report.words.states import MEANING, meaning_of_set
+from backfill_assets.report.words.states import MEANING, meaning_of_run, meaning_of_set
 from backfill_assets.report.words.verdicts import said_of
 
 _DECIDED = (*EVER_PUBLISHED, RunState.VERIFIED, RunState.CANCELLED)
@@ -115,7 +117,7 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
     if run.record.state is RunState.FAILED and run.record.note:
         return f"Failed: {run.record.note.removesuffix('.')}{with_warnings}"
     share = share if run.record.state in (RunState.PUBLISHED, RunState.SUPERSEDED) else ""
-    return f"{run.record.state.replace('_', ' ').capitalize()}: {MEANING[run.record.state]}{share}{with_warnings}"
+    return f"{run.record.state.replace('_', ' ').capitalize()}: {meaning_of_run(run.record)}{share}{with_warnings}"
 
 
 def changes_nothing(found: RunReport) -> bool:
@@ -162,7 +164,7 @@ def _what_changes(found: RunReport) -> str:
     ]
     if found.new:
         parts.append(f"{count_of(len(found.new.partitions), found.noun)} had no accepted rows before")
-    if run.record.kind in ALWAYS_SWAPPED:
+    if run.record.kind in ALWAYS_SWAPPED and not run.manifest.expires:
         parts.append("files of equal partitions are replaced too")
     elif found.equal_partitions:
         stay = "were equal and stayed as they were" if is_past else "are equal and stay as they are"
@@ -187,8 +189,10 @@ def _why(found: RunReport) -> str:
 
 
 def _rows_come_from(found: RunReport) -> str:
-    """What has computed the new rows, and in place of which."""
+    """What has computed the new rows, and in place of which; of an expiry, which snapshots stay."""
     manifest = found.run.manifest
+    if manifest.keep is not None:
+        return f"Its table keeps {stays(manifest)}: {keep_words(manifest.keep)}"
     replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
     named = references_described(manifest.references)
     references = f". References {named}" if named else ""
@@ -259,10 +263,15 @@ def _on_yes(found: RunReport) -> str:
         return _failed_words(run, run.next_step)
     followers = "; ".join(f"{each.table}, {each.partitions}" for each in found.dependents)
     waiting = "; ".join(map(str, found.unpublished))
+    if run.manifest.expires and run.record.state not in EVER_PUBLISHED:
+        return (
+            f"One commit takes the files of {count_of(len(run.manifest.partitions), found.noun)} of {run.record.table} "
+            "away; a rollback of this run brings exactly these back. What was computed from them stays as it is."
+        )
     if run.record.state in EVER_PUBLISHED:
         depends = f" Published and dependent on it: {followers}." if followers else _none_depends(waiting)
         is_read = run.record.state is RunState.PUBLISHED
-        return f"It is {run.record.state}: {MEANING[run.record.state]}.{depends if is_read else ''}"
+        return f"It is {run.record.state}: {meaning_of_run(run.record)}.{depends if is_read else ''}"
     follow = f" Then the dependents follow: {followers}." if followers else _none_depends(waiting)
     if run.manifest.member_of:
         follow = f" It is published with the other runs of {run.manifest.member_of}, whose report says what follows."

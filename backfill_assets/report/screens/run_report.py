@@ -113,7 +113,8 @@ def run_page(report: RunReport, now: datetime | None = None) -> Page:
 def _named(report: RunReport) -> str:
     """What a run changes: its table, its partitions, and the release that computes them."""
     run = report.run
-    return f"{run.record.table} {text_of(partitions_of(run))}, release {run.manifest.transform_version}"
+    by = "expiry of snapshots" if run.manifest.expires else f"release {run.manifest.transform_version}"
+    return f"{run.record.table} {text_of(partitions_of(run))}, {by}"
 
 
 def _written(now: datetime | None) -> Sequence[Value]:
@@ -446,7 +447,7 @@ def _origin(report: RunReport) -> Facts:
         *_cost(report.cost),
         ("release", f"{run.manifest.transform} {run.manifest.transform_version}"),
         ("references", references_described(run.manifest.references)),
-        ("publishes", publish_words(run.manifest.publish)),
+        ("publishes", publish_words(run.manifest)),
         ("replaces rows of", f"release {', '.join(report.from_versions)}" if report.from_versions else None),
         ("supersedes", ", ".join(report.run.manifest.supersedes)),
         ("comment of the approver", report.comment),

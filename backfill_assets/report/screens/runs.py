@@ -31,7 +31,7 @@ from backfill_assets.report.requests import read_first
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.words.plans import phase_words, references_described
-from backfill_assets.report.words.states import MEANING, meaning_of_set
+from backfill_assets.report.words.states import meaning_of_run, meaning_of_set
 
 _TONES = {
     "PUBLISHED": Tone.GOOD,
@@ -87,7 +87,7 @@ def run_facts(
     at_work = run.record.lease
     return facts(
         ("run", run_ref(run.record.run_id)),
-        ("state", state_of(run.record.state, MEANING[run.record.state])),
+        ("state", state_of(run.record.state, meaning_of_run(run.record))),
         ("note", run.record.note),
         ("approval", _approval(run, grounds)),
         ("table", f"{run.record.table} by {run.manifest.transform} {run.manifest.transform_version}"),

@@ -8,6 +8,7 @@ from typing import assert_never
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of
@@ -32,8 +33,17 @@ def basis_words(estimate: Estimate) -> str:
             return "one row for every input row of the same days: a guess, as this table was never built before"
 
 
-def publish_words(mode: PublishMode) -> str:
-    """What a publication does to partitions."""
+def keep_words(keep: Kept) -> str:
+    """Which snapshots of a table stay."""
+    days = count_of(keep.days, "day")
+    return f"those of {days} before the newest one, and the last one of each {keep.then} before that"
+
+
+def publish_words(manifest: Manifest) -> str:
+    """What the publication of a run does to partitions."""
+    mode = manifest.publish
+    if manifest.expires:
+        return "these snapshots expire: readers see none of their rows, and nothing is computed"
     match mode.kind:
         case PublishKind.REPLACE:
             return "whole partitions in place of the accepted ones"

@@ -8,7 +8,18 @@ from typing import assert_never
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
-from backfill_assets.planning.stages import Agree, Compute, Hold, Measure, Notify, Prove, Stage, Swap, compared_by
+from backfill_assets.planning.stages import (
+    Agree,
+    Compute,
+    Expire,
+    Hold,
+    Measure,
+    Notify,
+    Prove,
+    Stage,
+    Swap,
+    compared_by,
+)
 from backfill_assets.planning.windows import AnyWindow, Months, SinceFirstDay
 from backfill_assets.publication.errors import members
 from backfill_assets.report.words.plans import duration_words
@@ -27,6 +38,8 @@ def stage_words(stage: Stage) -> str:
                 + (f" (and {describe(stage.grain, stage.chunk.once_more)}, once more)" if stage.chunk.once_more else "")
                 + f", from {read or 'the landed files'}"
             )
+        case Expire():
+            return f"stage {stage.table} without {describe(stage.grain, stage.partitions)}; nothing is computed"
         case Prove():
             return f"prove the window of {stage.table}: {proof_words(stage)}"
         case Measure():

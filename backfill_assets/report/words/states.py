@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from backfill_assets.ledger.records import RunHeader
 from backfill_assets.ledger.states import (
     ActState,
     ApprovalState,
@@ -16,8 +17,21 @@ from backfill_assets.ledger.states import (
     State,
     VersionState,
 )
+from backfill_assets.planning.manifest_parts import Kind
 
 _IN_PART = "those of its phases that were published are what readers see; the others were cancelled"
+
+
+def expired_words(run_id: str) -> str:
+    """By which run a snapshot is not there any more."""
+    return f"The snapshot expired by run {run_id}: its table does not keep it, and no version is accepted."
+
+
+def meaning_of_run(run: RunHeader) -> str:
+    """What the state of a run means."""
+    if run.kind is Kind.EXPIRY and run.state is RunState.PUBLISHED:
+        return "its snapshots have expired: readers see none of their rows"
+    return MEANING[run.state]
 
 
 def meaning_of_set(state: SetState, runs: Iterable[RunState]) -> str:
@@ -55,6 +69,7 @@ MEANING: Mapping[State, str] = {
     VersionState.ACCEPTED: "what readers of the partition see",
     VersionState.SUPERSEDED: "replaced by a later version; its files are kept for a rollback",
     VersionState.ROLLED_BACK: "was accepted, and then undone",
+    VersionState.EXPIRED: "the snapshot has expired by this run: its table does not keep it, and readers see none",
     ImportState.LANDING: "being copied and checked",
     ImportState.LANDED: "copied, checked and counted; its days are not in bronze yet",
     ImportState.LOADED: "its days are in bronze",

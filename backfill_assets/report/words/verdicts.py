@@ -58,6 +58,8 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return f"{seen['partition']} {same} {start} as from that of {seen['snapshot']}"
         case Finding.COLD_START:
             return "computed from a cold start, with no snapshot to compare"
+        case Finding.EXPIRING:
+            return _expiring_words(seen)
         case Finding.NOT_ASKED:
             return "not asked for when the run was planned"
         case Finding.NOTHING_TO_COMPARE:
@@ -128,6 +130,15 @@ def _merged_words(seen: Mapping[str, Any]) -> str:
     }
     found = [words for name, words in wrong.items() if seen[name]]
     return f"{named}; {'; '.join(found)}" if found else f"{named}; all other rows are the accepted ones"
+
+
+def _expiring_words(seen: Mapping[str, Any]) -> str:
+    named = seen.get("others", ())
+    more = seen.get("other_partitions", 0) - len(named)
+    days = ", ".join([*named, *([f"{more:,} more"] if more else [])])
+    wrong = [f"which snapshots expire has changed since the plan: {days}"] if named else []
+    wrong += [f"open run {seen['read_by']} reads it"] if seen.get("read_by") else []
+    return "; ".join(wrong) or "its table no longer keeps it, and no open run reads it"
 
 
 def _with(result: GateResult | Verdict) -> str:

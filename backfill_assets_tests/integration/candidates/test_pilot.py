@@ -140,9 +140,7 @@ def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_fin
     with meter.ws.ledger.read() as tx:
         run = tx.runs.get(pilot)
         results = tx.candidates.gate_results(pilot)
-    assert (
-        publish_words(run.manifest.publish) == "only rows of tenant=acme; all others stay exactly as they are accepted"
-    )
+    assert publish_words(run.manifest) == "only rows of tenant=acme; all others stay exactly as they are accepted"
     assert Manifest.parse(run.manifest.text) == run.manifest
     why = review_of(run_report(meter.ws, pilot)).why
     assert "The rows of tenant=acme come from " in why and "all others stay exactly as they are accepted" in why

@@ -21,9 +21,11 @@ from pyspark.sql.types import (
 from backfill_assets.core.errors import InvalidDeclaration, UnknownName
 from backfill_assets.domain import (
     Gate,
+    Kept,
     PublishMode,
     Window,
     accepted,
+    append,
     daily,
     days,
     expression,
@@ -64,6 +66,9 @@ KEYED = StructType(
 
 def merged(mode: PublishMode) -> object:
     return derived(source(), key=("name",), schema=KEYED, publish=mode)
+
+
+kept = replace(balances, name="silver.kept", keep=Kept(days=30))
 
 
 def stateful(**changed: object) -> object:
@@ -118,6 +123,31 @@ MISTAKES: Mistakes = {
         )
         for every in (0, True, "7", 7.0)
     },
+    "snapshots that are kept by a number": (
+        lambda: stateful(inputs={"state": reads_self(keep=90), "events": source()}),  # type: ignore[arg-type]
+        "silver.daily: its keep is 90 (int), and has to be Kept(...), such as Kept(days=90, then='month')",
+    ),
+    "the last snapshot of each month of months": (
+        lambda: stateful(
+            inputs={"state": reads_self(keep=Kept(days=90, then="month")), "events": source()}, partition=monthly("day")
+        ),
+        "silver.daily: it has one snapshot a month, so that the last one of each month are all: "
+        "keep=Kept(days=90, then='quarter'), or 'year'",
+    ),
+    "snapshots that expire of a table that only adds": (
+        lambda: stateful(inputs={"state": reads_self(keep=Kept(days=90)), "events": source()}, publish=append()),
+        "silver.daily: it only adds partitions, which stay as they were added, so that no snapshot can expire",
+    ),
+    "a window that is longer than snapshots are kept": (
+        lambda: derived(moves, inputs={"events": reads(kept, days_back=20, days_ahead=11)}),
+        "silver.daily: it reads 'events' up to 31 days before its newest snapshot, and silver.kept keeps every "
+        "snapshot of 30 days only",
+    ),
+    "a state over the state of a table that does not keep all of it": (
+        lambda: stateful(inputs={"state": reads_self(), "events": kept}),
+        "silver.daily: it keeps state, which rests on every snapshot of 'events', and silver.kept does not keep all of "
+        "them",
+    ),
     "a window that holds no snapshot on some days": (
         lambda: derived(moves, inputs={"events": reads(balances, days_back=3, days_ahead=2)}),
         "silver.daily: it reads 'events' with Window(days_back=3, days_ahead=2), and silver.balances has a snapshot "

@@ -27,7 +27,7 @@ from backfill_assets.planning.request import (
     Upstream,
     propose,
 )
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import Claim, Expired
 from backfill_assets.planning.windows import Window
 
 FIRST = date(2012, 1, 1)
@@ -55,6 +55,10 @@ class Accepted:
 
     def every_claim(self, table: str) -> Mapping[date, Claim]:
         return {day: claim_of(rows=rows) for day, rows in self.others.get(table, {}).items()}
+
+    def expired(self, table: str) -> Mapping[date, Expired]:
+        assert table
+        return {}
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         assert table and partitions

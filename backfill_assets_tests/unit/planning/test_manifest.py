@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.planning.chunks import chunks_of
+from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -123,6 +124,7 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"member_of": "set.months"},
         {"declared_empty": (FIRST,)},
         {"publish": append()},
+        {"keep": Kept(days=90, then="quarter")},
         {"publish": merge(on=("a",))},
         {"base": PinnedInput(argument=MERGED_WITH, table="silver.case_sla_daily", partitions=())},
     ],

@@ -28,6 +28,16 @@ def test_a_run_begins_with_the_newest_snapshot_before_which_none_is_stale(
     assert all(why for _, why in found.skipped)
 
 
+def test_what_has_expired_between_is_named_and_breaks_nothing() -> None:
+    gone = dict.fromkeys((DAYS[1], DAYS[4], DAYS[9]), "it expired")
+    past = OwnPast(stale={DAYS[6]: "CODE_CHANGED"}, expired=gone)
+    accepted = [DAYS[0], DAYS[2], DAYS[3], DAYS[6]]
+    found = begins_with(DAYS[7], accepted, past)
+    assert found.snapshots == (DAYS[2], DAYS[3])
+    assert found.skipped == ((DAYS[4], "it expired"), (DAYS[6], "CODE_CHANGED"))
+    assert begins_with(DAYS[7], accepted, past.for_run("other", (), accepted)).skipped[1] == (DAYS[1], "it expired")
+
+
 def test_what_holds_for_one_release_says_nothing_about_a_run_of_another() -> None:
     settled = dict(zip(DAYS[1:], DAYS, strict=False))
     past = OwnPast(stale={}, settled=settled, code_digest="a")

@@ -121,7 +121,7 @@ def needed(facts: Facts) -> set[tuple[str, str]]:
         found.update((table, path) for path in paths)
 
     for version in facts.versions:
-        if version.state is VersionState.ACCEPTED:
+        if version.state in (VersionState.ACCEPTED, VersionState.EXPIRED):
             hold(version.table, version.files.paths)
             last = version
             while last.replaces and (NOW - last.accepted_at).days <= 90:

@@ -47,7 +47,7 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Text, nullable=False, server_default=""),
         sa.Column(
             "kind",
-            one_of("run_kind", "BACKFILL REPROCESSING RESTATEMENT REPAIR MIGRATION BOOTSTRAP LIVE"),
+            one_of("run_kind", "BACKFILL REPROCESSING RESTATEMENT REPAIR MIGRATION BOOTSTRAP LIVE EXPIRY"),
             nullable=False,
         ),
         sa.Column("mode", one_of("run_mode", "LIVE BACKFILL REPLAY DRY_RUN RECONCILIATION"), nullable=False),
@@ -209,7 +209,7 @@ def upgrade() -> None:
         sa.Column("partition_date", sa.Date, primary_key=True),
         sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("month", sa.Integer, nullable=False),
-        sa.Column("state", one_of("version_state", "ACCEPTED SUPERSEDED ROLLED_BACK"), nullable=False),
+        sa.Column("state", one_of("version_state", "ACCEPTED SUPERSEDED ROLLED_BACK EXPIRED"), nullable=False),
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
         sa.Column("publication_id", sa.Text, sa.ForeignKey("publications.publication_id"), nullable=False),
         sa.Column("files", sa.Text, nullable=False),

@@ -1,0 +1,111 @@
+"""Expiry: the plan of a run that lets snapshots of a table expire, and whether these are still the ones that may. Pure.
+
+Such a run computes nothing. Its manifest names the snapshots that expire as its partitions, and pins every accepted
+snapshot of the table: what stays, and what goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import date, datetime
+
+from backfill_assets.planning.chunks import chunks_of
+from backfill_assets.planning.errors import KeepsEverySnapshot, NothingExpires
+from backfill_assets.planning.estimates import Basis, Estimate
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.kept import Kept
+from backfill_assets.planning.manifest import MERGED_WITH, Manifest
+from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput, PinnedPartition
+from backfill_assets.planning.partitions import DayRange, Partitions, days_of
+from backfill_assets.planning.pinned_node import configuration_of
+from backfill_assets.planning.request import Plan, PlanRequest, Terms, run_id_for, superseded
+from backfill_assets.planning.state import Claim, StateReader
+
+
+def plan_expiry(
+    node: TableNode, keep: Kept | None, terms: Terms, *, reason: str, by: str, state: StateReader, as_of: datetime
+) -> Plan:
+    """The plan of the run in which those snapshots expire that the table does not keep.
+
+    Args:
+        keep: Which snapshots it keeps; None for all.
+        terms: The terms of the table's declaration, with the gates of an expiry.
+
+    Raises:
+        Refused: The table keeps every snapshot, or has none that expires.
+    """
+    if keep is None:
+        raise KeepsEverySnapshot(table=node.name, keeps_state=node.keeps_state)
+    claims = state.every_claim(node.name)
+    partitions = keep.expired(node.grain, claims)
+    if not partitions:
+        raise NothingExpires(table=node.name, days=keep.days, then=keep.then)
+    days = DayRange(partitions[0], days_of(node.grain, partitions[-1]).end)
+    request = PlanRequest(table=node.name, days=days, partitions=partitions, reason=reason, by=by)
+    gone = [claims[partition] for partition in partitions]
+    manifest = Manifest(
+        run_id=run_id_for(request, node, as_of),
+        kind=Kind.EXPIRY,
+        mode=Mode.BACKFILL,
+        reason=reason,
+        requested_by=by,
+        requested_at=as_of,
+        domain=terms.domain,
+        table=node.name,
+        grain=node.grain,
+        partition_column=terms.partition_column,
+        partitions=partitions,
+        transform=terms.transform,
+        transform_version=terms.transform_version,
+        code_digest=terms.code_digest,
+        session_digest=terms.session_digest,
+        versions=terms.versions,
+        configuration=configuration_of(node),
+        gates=terms.gates,
+        limits=replace(terms.limits, chunk_partitions=max(len(partitions), terms.limits.chunk_partitions)),
+        publish=node.publish,
+        supersedes=superseded(gone),
+        base=PinnedInput(
+            argument=MERGED_WITH,
+            table=node.name,
+            partitions=tuple(
+                PinnedPartition(partition=partition, version=claim.version, digest=claim.digest)
+                for partition, claim in sorted(claims.items())
+            ),
+        ),
+        keep=keep,
+        policy=terms.policy,
+        chunks=(len(partitions),),
+    )
+    return Plan(
+        manifest=manifest,
+        inputs=(),
+        replaced_partitions=len(gone),
+        replaced_rows=sum(claim.rows for claim in gone),
+        chunks=chunks_of(manifest),
+        dependents=(),
+        conflicts=tuple(state.open_runs(node.name, partitions)),
+        estimate=Estimate(rows=dict.fromkeys(partitions, 0), size_bytes=0, seconds=None, based_on=Basis.ACCEPTED_ROWS),
+    )
+
+
+def stays(manifest: Manifest) -> Partitions:
+    """The accepted snapshots that an expiry leaves as they are."""
+    pins = manifest.base.partitions if manifest.base else ()
+    gone = frozenset(manifest.partitions)
+    return Partitions.of(manifest.grain, (pin.partition for pin in pins if pin.partition not in gone))
+
+
+def no_longer_expires(manifest: Manifest, keep: Kept | None, claims: Mapping[date, Claim]) -> tuple[date, ...]:
+    """The snapshots about which an expiry is not what it would be now, in order; none where it is exactly that.
+
+    Args:
+        keep: Which snapshots the table keeps now.
+        claims: Every accepted version of the table now.
+    """
+    pins = manifest.base.partitions if manifest.base else ()
+    planned = {pin.partition: pin.version for pin in pins if pin.partition in set(manifest.partitions)}
+    present = keep.expired(manifest.grain, claims) if keep else ()
+    now = {partition: claims[partition].version for partition in present}
+    return tuple(sorted(p for p in {*planned, *now} if planned.get(p) != now.get(p)))

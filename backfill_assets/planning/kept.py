@@ -1,0 +1,56 @@
+"""Kept snapshots: which accepted snapshots of a table that keeps state stay, and which ones expire."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.planning.partitions import Grain, days_of
+
+MONTHS = {"month": 1, "quarter": 3, "year": 12}
+"""The calendar periods of which the last snapshot stays, in months."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """Which accepted snapshots of a table that keeps state stay; the others expire.
+
+    A snapshot that has expired does not become one that stays when newer ones are accepted.
+
+    Attributes:
+        days: Snapshots that end at most so many days before the newest one stay.
+        then: Of earlier ones the last accepted one of each calendar `month`, `quarter` or `year` stays.
+
+    Raises:
+        InvalidDeclaration: No number of days from 1 on, or another period.
+    """
+
+    days: int
+    then: str = "month"
+
+    def __post_init__(self) -> None:
+        is_count = isinstance(self.days, int) and not isinstance(self.days, bool) and self.days >= 1
+        if not is_count or self.then not in MONTHS:
+            raise InvalidDeclaration(
+                f"snapshots are kept for a number of days from 1 on, and then one of each {', '.join(MONTHS)}: "
+                f"Kept(days={self.days!r:.60}, then={self.then!r:.60})."
+            )
+
+    @property
+    def document(self) -> Mapping[str, int | str]:
+        """As manifests keep it."""
+        return {"days": self.days, "then": self.then}
+
+    def expired(self, grain: Grain, accepted: Iterable[date]) -> tuple[date, ...]:
+        """Those of all accepted snapshots of a table that expire, in order."""
+        ends = {partition: days_of(grain, partition).last for partition in sorted(accepted)}
+        if not ends:
+            return ()
+        since = max(ends.values()) - timedelta(days=self.days)
+        last_of = {self._period(end): partition for partition, end in ends.items()}
+        return tuple(p for p, end in ends.items() if end < since and last_of[self._period(end)] != p)
+
+    def _period(self, day: date) -> int:
+        return (day.year * 12 + day.month - 1) // MONTHS[self.then]

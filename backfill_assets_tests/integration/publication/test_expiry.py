@@ -1,0 +1,441 @@
+"""Snapshots that a table does not keep expire: a publication without rows, which is undone like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from dagster import AssetRecordsFilter
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from backfill_assets.application.execute import execute
+from backfill_assets.application.look import calendar, history
+from backfill_assets.application.parts import Part
+from backfill_assets.application.plan import described_plan, plan_expiry
+from backfill_assets.application.report import report_markdown
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import TargetChanged
+from backfill_assets.domain import Kept
+from backfill_assets.ledger.states import RunState, VersionState
+from backfill_assets.main import app
+from backfill_assets.orchestration.launch import run_in_process
+from backfill_assets.orchestration.partitions import published_key
+from backfill_assets.orchestration.recorder import report_landed, show_accepted
+from backfill_assets.planning.errors import InputsExpired, KeepsEverySnapshot, NothingExpires
+from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.publication.errors import ExpiresOthers, ReadByOpenRun
+from backfill_assets.report.errors import NothingThen, NotOneOf
+from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.partition import partition_history
+from backfill_assets.report.screens import page_of
+from backfill_assets.report.trace import trace_of
+from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.faults.scenario import Stopped, stopping_at
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.dagster_record import open_record
+from backfill_assets_tests.support.lakes import folder_of
+from backfill_assets_tests.support.ledgers import copy_home
+from backfill_assets_tests.support.office import CASES, JANUARY, Office, move, open_office
+from backfill_assets_tests.support.orchestration_examples import Bench
+from backfill_assets_tests.support.shop import WorkIn, ticking_clock
+
+DUE = "gold.due"
+LAST = date(2026, 5, 31)
+FEBRUARY, MARCH, APRIL, MAY = (date(2026, month, 1) for month in range(2, 6))
+GONE, STAYS = (JANUARY, FEBRUARY, APRIL), {MARCH, MAY}
+"""Of five months the newest stays, and March, the last of its quarter."""
+USUAL = [
+    move(JANUARY, "y", closes=True),
+    move(date(2026, 2, 5), "a"),
+    move(date(2026, 2, 10), "a", 5),
+    move(date(2026, 3, 10), "b", closes=True),
+    move(date(2026, 3, 20), "c", 7),
+    move(date(2026, 4, 20), "d", 2),
+    move(date(2026, 1, 20), "z", closes=True),
+    move(date(2026, 5, 10), "z", closes=True),
+    move(LAST, "a", 1),
+]
+"""At the end of January no case is open."""
+
+
+def opened(home: Path, spark: SparkSession) -> Office:
+    return open_office(home, spark, domain="kept")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A home with every snapshot of five months, and what is due at the end of each."""
+    home = tmp_path_factory.mktemp("kept") / "office"
+    office = opened(home, spark)
+    office.land("usual", USUAL)
+    office.through(office.planned(JANUARY, LAST))
+    office.through(office.planned(JANUARY, LAST, table=DUE))
+    office.ws.ledger.close()
+    return home
+
+
+@pytest.fixture
+def office(template: Path, tmp_path: Path, spark: SparkSession) -> Iterator[Office]:
+    made = opened(copy_home(template, tmp_path / "office"), spark)
+    yield made
+    made.ws.close()
+
+
+def planned(office: Office) -> Plan:
+    return plan_expiry(office.ws, CASES, reason="retention", by="ana")
+
+
+def without_spark(office: Office) -> Office:
+    def refuse() -> SparkSession:
+        raise AssertionError("nothing is computed")
+
+    return replace(office, ws=replace(office.ws, open_session=refuse))
+
+
+def months(office: Office) -> set[date]:
+    return {row[0] for row in office.rows()}
+
+
+def keeping(office: Office, keep: Kept | None) -> Office:
+    """The same home, where the table keeps other snapshots."""
+    table = replace(office.ws.domain.derived_table(CASES), keep=keep)
+    reader = replace(office.ws.domain.derived_table(DUE), inputs={"cases": table})
+    return replace(office, ws=replace(office.ws, domain=replace(office.ws.domain, derived=(table, reader))))
+
+
+def stale(office: Office) -> dict[str, tuple[date, ...]]:
+    found = operations.stale_tables(office.ws)
+    assert all(each.waiting == each.blocked == () for each in found)
+    return {each.table: each.partitions for each in found}
+
+
+def test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again(office: Office) -> None:
+    rows, checksums = office.rows(), office.checksums()
+    plan = planned(office)
+    manifest = plan.manifest
+    assert (manifest.kind, manifest.partitions, manifest.inputs) == (Kind.EXPIRY, GONE, ())
+    assert manifest.base is not None
+    assert {pin.partition for pin in manifest.base.partitions} == {*GONE, *STAYS}
+    assert (plan.replaced_partitions, plan.replaced_rows) == (3, 4)
+    assert "keeps" in markdown_page(page_of(described_plan(office.ws, plan)))
+    published = without_spark(office).through(plan)
+    changes = published.intent.changes
+    assert [(change.partition, change.new.files, change.rows) for change in changes] == [(day, (), 0) for day in GONE]
+    assert office.rows() == [row for row in rows if row[0] in STAYS]
+    assert office.checksums() == {day: each for day, each in checksums.items() if day in STAYS}
+    assert audit(office.ws).problems == ()
+    # Neither missing nor stale, and nothing asks anybody to follow.
+    assert stale(office) == {"bronze.moves": (), CASES: (), DUE: ()}
+    nothing = operations.plan_set(office.ws, SetRequest(reason="all", by="ana", stale=True))
+    assert isinstance(nothing, NothingToRebuild) and nothing.left_out == ()
+    because = (("bronze.moves", DayRange.inclusive(JANUARY, LAST)),)
+    all_of_it = operations.plan_set(office.ws, SetRequest(reason="all", by="ana", because=because, partial=True))
+    assert isinstance(all_of_it, PlannedSet)
+    assert {p.manifest.table: set(p.manifest.partitions) for p in all_of_it.plans if p.manifest.table == CASES} == {
+        CASES: STAYS
+    }
+    assert not [each for each in all_of_it.left_out if each.table == CASES]
+    operations.cancel(office.ws, all_of_it.manifest.set_id, by="ana", reason="not needed")
+    with office.ws.ledger.read() as tx:
+        assert manifest.run_id not in {entry.run_id for entry in tx.outbox.entries()}
+        assert set(tx.versions.expired(CASES)) == set(GONE)
+    with pytest.raises(NothingExpires):
+        planned(office)
+
+    operations.rollback(office.ws, manifest.run_id, by="ben", reason="an auditor asked")
+    assert (office.rows(), office.checksums()) == (rows, checksums)
+    assert audit(office.ws).problems == ()
+    assert stale(office) == {"bronze.moves": (), CASES: (), DUE: ()}
+    again = planned(office)
+    office.through(again)
+    assert months(office) == STAYS
+    # Only the expiry that stands is undone.
+    with pytest.raises(Exception, match="has no standing publication"):
+        operations.rollback(office.ws, manifest.run_id, by="ben", reason="once more")
+
+
+def test_who_lets_a_snapshot_expire_is_said_wherever_it_is_looked_for(office: Office) -> None:
+    run_id = planned(office).manifest.run_id
+    office.gated(run_id)
+    assert "Its table keeps" in report_markdown(office.ws, run_id)
+    operations.approve(office.ws, run_id, by="ben")
+    operations.publish(office.ws, run_id, by="ben")
+    said = report_markdown(office.ws, run_id)
+    assert "its snapshots have expired: readers see none of their rows" in said
+    found = partition_history(office.ws, CASES, APRIL)
+    assert [version.claim.state for version in found.versions] == [VersionState.EXPIRED, VersionState.SUPERSEDED]
+    assert found.versions[0].claim.run_id == run_id
+    assert found.versions[0].undo is not None
+    text = markdown_page(page_of(found))
+    assert all(each in text for each in ("EXPIRED", "EXPIRY: retention", "readers saw no rows"))
+    assert "EXPIRE" in markdown_page(page_of(history(office.ws, CASES, None)))
+    with pytest.raises(NothingThen, match=f"of {CASES} 2026-04: it expired by run {run_id}"):
+        trace_of(office.ws, CASES, APRIL, {"case_id": "a"})
+    shown = next(each for each in calendar(office.ws, 2026, ()).tables if each.table == CASES)
+    assert (set(shown.expired), set(shown.partitions)) == (set(GONE), STAYS)
+    with office.ws.ledger.read() as tx:
+        before = tx.versions.history(CASES, APRIL)[1]
+    (file,) = before.files.files
+    assert (folder_of(office.ws.lake, CASES) / file.path).exists()
+    assert operations.reproduce(office.ws, before.run_id, by="ana").identical
+
+
+def test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_expired_stays_so(
+    office: Office, tmp_path: Path, spark: SparkSession
+) -> None:
+    run_id = planned(office).manifest.run_id
+    office.gated(run_id)
+    operations.approve(office.ws, run_id, by="ben")
+    operations.publish(office.ws, run_id, by="ben")
+    late = move(date(2026, 4, 10), "a", 100, name="late")
+    office.land("late", [late])
+    assert stale(office)[CASES] == (MAY,)
+    restated, _ = office.restated()
+    (plan,) = [each for each in restated.plans if each.manifest.table == CASES]
+    assert plan.manifest.partitions == (MAY,)
+    assert plan.manifest.base is not None and plan.manifest.base.partitions[-1].partition == MARCH
+    assert plan.skipped == ((APRIL, f"it expired by run {run_id}"),)
+    assert months(office) == STAYS
+    assert stale(office) == {"bronze.moves": (), CASES: (), DUE: ()}
+
+    # Before the first kept snapshot: a cold start, and where the state is equal again the next one is not computed.
+    closed = move(date(2026, 2, 20), "b", 100, name="later")
+    office.land("later", [closed])
+    assert stale(office)[CASES] == (MARCH, MAY)
+    equal = operations.plan_set(office.ws, SetRequest(reason="late", by="ana", stale=True))
+    assert isinstance(equal, PlannedSet)
+    (manifest,) = [each.manifest for each in equal.plans if each.manifest.table == CASES]
+    assert (manifest.partitions, manifest.base) == ((MARCH, MAY), None)
+    assert [(each.after.partition, each.pin.partition) for each in manifest.settled] == [(MARCH, MAY)]
+    states = [office.gated(member.run_id) for member in equal.manifest.members]
+    assert states[-1] is RunState.VERIFIED
+    with office.ws.ledger.read() as tx:
+        staged, accepted = tx.candidates.of_run(manifest.run_id), tx.versions.accepted(CASES)
+    assert staged[MARCH].files != accepted[MARCH].files
+    assert staged[MAY].files == accepted[MAY].files
+    assert months(office) == STAYS
+    assert audit(office.ws).problems == ()
+
+    fresh = opened(tmp_path / "fresh", spark)
+    fresh.land("all", [*USUAL, late, closed])
+    fresh.through(fresh.planned(JANUARY, LAST))
+    assert office.rows() == [row for row in fresh.rows() if row[0] in STAYS]
+    assert office.checksums() == {day: each for day, each in fresh.checksums().items() if day in STAYS}
+    fresh.ws.close()
+
+
+def test_a_snapshot_that_is_asked_for_by_name_is_computed_again(office: Office) -> None:
+    rows = office.rows()
+    expiry = planned(office).manifest.run_id
+    office.gated(expiry)
+    operations.approve(office.ws, expiry, by="ben")
+    operations.publish(office.ws, expiry, by="ben")
+    with pytest.raises(InputsExpired) as refused:
+        office.planned(APRIL, LAST, table=DUE)
+    assert refused.value.message == (
+        f"{DUE} reads 2026-04, 1 month of {CASES}, which expired by run {expiry}: "
+        f"{CASES} does not keep these snapshots."
+    )
+    named = office.planned(APRIL, date(2026, 4, 30))
+    office.through(named)
+    assert office.rows() == [row for row in rows if row[0] in {*STAYS, APRIL}]
+    with office.ws.ledger.read() as tx:
+        assert set(tx.versions.expired(CASES)) == {JANUARY, FEBRUARY}
+    # What has been computed again since is not undone with the expiry; undone first, it is expired as before.
+    with pytest.raises(TargetChanged, match="2026-04-01 was changed by run"):
+        operations.rollback(office.ws, expiry, by="ben", reason="no")
+    office.through(planned(office))
+    assert months(office) == STAYS
+    with office.ws.ledger.read() as tx:
+        assert set(tx.versions.expired(CASES)) == set(GONE)
+    with pytest.raises(TargetChanged, match="2026-04-01 was changed by run"):
+        operations.rollback(office.ws, expiry, by="ben", reason="no")
+    assert audit(office.ws).problems == ()
+
+
+def test_an_expiry_that_has_been_overtaken_or_whose_snapshots_are_read_changes_nothing(office: Office) -> None:
+    rows = office.rows()
+    run_id = planned(office).manifest.run_id
+    assert office.gated(run_id) is RunState.PASSED
+    operations.approve(office.ws, run_id, by="ben")
+    # Between its gates and its publication another run is planned that begins with one of its snapshots.
+    reader = office.planned(MARCH, MARCH).manifest
+    assert reader.base is not None and [pin.partition for pin in reader.base.partitions] == [JANUARY, FEBRUARY]
+    with pytest.raises(ReadByOpenRun, match=f"the open run {reader.run_id} reads them"):
+        operations.publish(office.ws, run_id, by="ben")
+    assert office.gated(run_id) is RunState.BLOCKED
+    with office.ws.ledger.read() as tx:
+        said = {each.partition: verdict_words(each) for each in tx.candidates.gate_results(run_id) if not each.passed}
+    assert said == dict.fromkeys((JANUARY, FEBRUARY), f"open run {reader.run_id} reads it")
+    operations.cancel(office.ws, reader.run_id, by="ana", reason="done")
+    assert office.gated(run_id) is RunState.PASSED
+
+    # What the table keeps is declared otherwise meanwhile.
+    for keep in (None, Kept(days=31, then="quarter")):
+        other = keeping(office, keep)
+        with pytest.raises(ExpiresOthers):
+            operations.publish(other.ws, run_id, by="ben")
+        assert other.gated(run_id) is RunState.BLOCKED
+        assert office.gated(run_id) is RunState.PASSED
+
+    # A snapshot that is to go is restated meanwhile.
+    office.land("late", [move(date(2026, 4, 10), "a", 100, name="late")])
+    office.through(office.planned(APRIL, LAST))
+    with pytest.raises(ExpiresOthers, match="2026-04"):
+        operations.publish(office.ws, run_id, by="ben")
+    assert office.gated(run_id) is RunState.BLOCKED
+    assert months(office) == {FEBRUARY, APRIL, *STAYS}
+    assert [row for row in office.rows() if row[0] < APRIL] == [row for row in rows if row[0] < APRIL]
+    assert audit(office.ws).problems == ()
+
+
+def test_a_newer_snapshot_overtakes_an_expiry_whose_snapshots_it_changes(office: Office) -> None:
+    expiry = planned(office).manifest.run_id
+    assert office.gated(expiry) is RunState.PASSED
+    operations.approve(office.ws, expiry, by="ben")
+    later = replace(office, ws=replace(office.ws, clock=ticking_clock(datetime(2026, 7, 2, 12, tzinfo=UTC))))
+    later.land("june", [move(date(2026, 6, 30), "a", 3)])
+    empty = tuple(date(2026, 6, day) for day in range(1, 30))
+    load = operations.plan_load(later.ws, "moves", partitions=empty, empty=empty, by="ana", reason="nothing")
+    assert load is not None
+    later.gated(load.run_id)
+    operations.publish(later.ws, load.run_id, by="ana")
+    later.through(later.planned(date(2026, 6, 1), date(2026, 6, 30)))
+    with pytest.raises(ExpiresOthers, match="2026-05"):
+        operations.publish(later.ws, expiry, by="ben")
+    assert plan_expiry(later.ws, CASES, reason="retention", by="ana").manifest.partitions == (*GONE, MAY)
+
+
+@pytest.mark.long
+def test_wherever_its_process_is_killed_an_expiry_is_completed_or_was_never_there(office: Office) -> None:
+    rows = office.rows()
+    points = [point for point in Point if point.startswith(("stage:", "gate:", "swap:"))]
+    reached = set()
+    for point in points:
+        run_id = planned(office).manifest.run_id
+
+        def seen(point: Point) -> None:
+            reached.add(point)
+
+        dying = stopping_at(office.ws, point)
+        watching = replace(office.ws, reached=seen)
+        for ws in (dying, watching):
+            with suppress(Stopped):
+                operations.stage(ws, run_id, actor="ana")
+                operations.gate(ws, run_id, actor="ana")
+            operations.recover(office.ws, by="ops", only=run_id, now=True)
+            if operations.run_named(office.ws, run_id).state is RunState.PASSED:
+                break
+        run = operations.run_named(office.ws, run_id)
+        if run.state in (RunState.STAGED, RunState.FAILED, RunState.PLANNED):
+            office.gated(run_id)
+        operations.approve(office.ws, run_id, by="ben")
+        for act, undone in ((operations.publish, False), (operations.rollback, True)):
+            wanted = RunState.ROLLED_BACK if undone else RunState.PUBLISHED
+            more = {"reason": "no"} if undone else {}
+            with suppress(Stopped):
+                act(dying, run_id, by="ben", **more)
+            operations.recover(office.ws, by="ops", only=run_id, now=True)
+            assert office.rows() in (rows, [row for row in rows if row[0] in STAYS]), point
+            assert audit(office.ws).problems == (), point
+            if operations.run_named(office.ws, run_id).state is not wanted:
+                act(watching, run_id, by="ben", **more)
+            assert office.rows() == (rows if undone else [row for row in rows if row[0] in STAYS]), point
+    assert {Point.STAGE_CHUNK_STARTED, Point.STAGE_FINISHED, Point.GATE_RECORDED, Point.SWAP_COMMITTED} <= reached
+    assert audit(office.ws).problems == ()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by_assets", [True, False])
+def test_dagster_shows_what_has_expired_as_missing_and_says_by_which_run(office: Office, by_assets: bool) -> None:
+    run_id = planned(office).manifest.run_id
+    with open_record(office.ws.settings) as instance:
+        bench = Bench(workspace=office.ws, instance=instance)
+        key = published_key(office.ws.domain.derived_table(CASES))
+        show_accepted(office.ws, instance=instance)
+        assert bench.materialized(key) == {str(day) for day in (*GONE, *STAYS)}
+        for part in (Part.STAGE, Part.GATE, Part.PUBLISH):
+            if part is Part.PUBLISH:
+                operations.approve(office.ws, run_id, by="ben")
+            if by_assets:
+                assert run_in_process(office.ws, run_id, (part,), instance=instance, by="ben").succeeded
+            else:
+                done = execute(office.ws, run_id, (part,), actor="ben")
+        if not by_assets:
+            report_landed(office.ws, done.published, instance=instance)
+        assert bench.materialized(key) == {str(day) for day in STAYS}
+        seen = instance.fetch_observations(AssetRecordsFilter(asset_key=key), limit=10).records
+        said = {each.partition_key: each.asset_observation.description for each in seen if each.asset_observation}
+        assert set(said) == {str(day) for day in GONE}
+        assert all(f"The snapshot expired by run {run_id}" in str(each) for each in said.values())
+        assert months(office) == STAYS
+        undone = operations.rollback(office.ws, run_id, by="ben", reason="no")
+        report_landed(office.ws, undone, instance=instance)
+        assert bench.materialized(key) == {str(day) for day in (*GONE, *STAYS)}
+
+
+@pytest.mark.long
+def test_the_files_of_what_has_expired_go_when_it_can_no_longer_be_undone(office: Office) -> None:
+    run_id = planned(office).manifest.run_id
+    with office.ws.ledger.read() as tx:
+        accepted = tx.versions.accepted(CASES)
+    folder = folder_of(office.ws.lake, CASES)
+    files = {day: [folder / file.path for file in held.files.files] for day, held in accepted.items()}
+    office.gated(run_id)
+    operations.approve(office.ws, run_id, by="ben")
+    operations.publish(office.ws, run_id, by="ben")
+    operations.vacuum(office.ws, by="vic")
+    assert all(path.exists() for some in files.values() for path in some)
+    later = replace(office.ws, clock=ticking_clock(datetime(2036, 6, 1, 12, tzinfo=UTC)))
+    operations.vacuum(later, by="vic")
+    assert {day for day, some in files.items() if any(path.exists() for path in some)} == STAYS
+    with pytest.raises(Exception, match="retention"):
+        operations.rollback(office.ws, run_id, by="ben", reason="too late")
+    assert months(office) == STAYS
+    office.through(office.planned(APRIL, date(2026, 4, 30)))
+    assert months(office) == {*STAYS, APRIL}
+
+
+def test_only_the_expiry_itself_is_of_its_kind_and_a_table_says_what_it_keeps(office: Office) -> None:
+    with pytest.raises(KeepsEverySnapshot, match="does not declare which snapshots it keeps"):
+        planned(keeping(office, None))
+    with pytest.raises(KeepsEverySnapshot):
+        plan_expiry(office.ws, DUE, reason="retention", by="ana")
+    request = PlanRequest(table=CASES, days=DayRange.inclusive(JANUARY, LAST), reason="why", by="ana", kind=Kind.EXPIRY)
+    with pytest.raises(NotOneOf, match="the kind of a plan is"):
+        operations.plan(office.ws, request)
+
+
+def test_the_command_shows_what_goes_and_says_in_one_sentence_that_nothing_does(
+    office: Office, work_in: WorkIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work_in(office.ws.settings.home)
+    monkeypatch.setenv("BACKFILL_DOMAIN", "backfill_assets_tests.domains.kept")
+    asked = ["plan", "open_cases", "--expire", "--reason", "retention", "--by", "ana"]
+    shown = CliRunner().invoke(app, asked, catch_exceptions=False)
+    assert shown.exit_code == 0, shown.output
+    text = " ".join(shown.stdout.split())
+    assert "these snapshots expire: readers see none of their rows, and nothing is computed" in text
+    assert "2 snapshots, 2026-03, 2026-05" in text or "2 snapshots" in text
+    run_id = next(word for word in shown.stdout.split() if word.startswith("open_cases-"))
+    for words in (["run", run_id], ["approve", run_id, "--by", "ben"], ["publish", run_id, "--by", "ben"]):
+        done = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert done.exit_code == 0, done.output
+    nothing = CliRunner().invoke(app, asked, catch_exceptions=False)
+    assert (nothing.exit_code, nothing.stdout) == (1, "")
+    assert " ".join(nothing.stderr.split()) == (
+        "refused: no snapshot of silver.open_cases expires: it keeps those of 1 day before the newest one and the "
+        "last one of each quarter, and has no others. next: nothing has to be done"
+    )
+    both = CliRunner().invoke(app, [*asked, "--stale"], catch_exceptions=False)
+    assert both.exit_code == 1
+    assert "which snapshots expire follows from what the table keeps" in " ".join(both.stderr.split())
