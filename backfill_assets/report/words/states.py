@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
-from backfill_assets.ledger.records import RunHeader
 from backfill_assets.ledger.states import (
     ActState,
     ApprovalState,
@@ -18,6 +18,10 @@ from backfill_assets.ledger.states import (
     VersionState,
 )
 from backfill_assets.planning.manifest_parts import Kind
+
+if TYPE_CHECKING:
+    # Records bring the types of Spark along, and lists of commands are written with these words.
+    from backfill_assets.ledger.records import RunHeader
 
 _IN_PART = "those of its phases that were published are what readers see; the others were cancelled"
 
