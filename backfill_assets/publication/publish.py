@@ -106,7 +106,7 @@ def require_as_intended(ws: Workspace, run: RunRecord, intent: PublicationIntent
 
 
 def _require_not_older(ws: Workspace, run_id: str) -> None:
-    """Refuses to publish rows from older inputs than readers see, except for a replay.
+    """Refuses to publish rows from older inputs than readers see, except for a replay; an expiry has no rows.
 
     Checked before the ledger's transaction, because it reads much: the accepted versions that it reads are those that
     the candidate was compared with, or the transaction refuses.
@@ -118,7 +118,12 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
         upstream = {pin.from_run for pinned in run.manifest.inputs for pin in pinned.partitions if pin.from_run}
         is_early = any(found.state is not RunState.PUBLISHED for found in tx.runs.named(sorted(upstream)))
     manifest = run.manifest
-    if manifest.mode is Mode.REPLAY or is_early or run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
+    if (
+        manifest.expires
+        or manifest.mode is Mode.REPLAY
+        or is_early
+        or run.state not in (RunState.PASSED, RunState.ROLLED_BACK)
+    ):
         return
     if older := regressed_partitions(ws, run_id):
         raise OlderInputs(run_id=run_id, partitions=Partitions.of(manifest.grain, older), manifest=manifest)

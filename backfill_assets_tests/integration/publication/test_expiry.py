@@ -163,6 +163,13 @@ def test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again(office: O
         operations.rollback(office.ws, manifest.run_id, by="ben", reason="once more")
 
 
+def test_an_expiry_has_no_rows_that_could_be_of_older_inputs(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    # As where a table has references, of which the manifest of an expiry pins none.
+    monkeypatch.setattr("backfill_assets.publication.publish.regressed_partitions", lambda *_: GONE)
+    without_spark(office).through(planned(office))
+    assert months(office) == STAYS
+
+
 def test_who_lets_a_snapshot_expire_is_said_wherever_it_is_looked_for(office: Office) -> None:
     run_id = planned(office).manifest.run_id
     office.gated(run_id)
