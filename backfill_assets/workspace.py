@@ -92,12 +92,15 @@ class Workspace:
         return session
 
     @contextmanager
-    def one_session(self) -> Iterator[SparkSession]:
-        """Keeps the session for a block: it is verified once, and once more after every function of an author."""
-        session = self.spark()
-        token = _held.set((self, session))
+    def one_session(self, session: SparkSession | None) -> Iterator[None]:
+        """Keeps a verified session for a block, which is verified again after every function of an author.
+
+        Args:
+            session: The session; None for a block that computes nothing.
+        """
+        token = _held.set((self, session) if session else None)
         try:
-            yield session
+            yield
         finally:
             _held.reset(token)
 

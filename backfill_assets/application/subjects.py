@@ -98,9 +98,6 @@ class Run:
 
         record = self.record
         require_stageable(self.ws, record)
-        # Before the run is claimed: a Spark that cannot start leaves the run as it was.
-        if not record.manifest.expires:
-            self.ws.spark()
         is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
         self.execute(acting, tuple(Part) if is_load else (Part.STAGE, Part.GATE))
 

@@ -108,8 +108,10 @@ class Gating:
         piloted: What the scope of a pilot has, by partition; empty for other runs.
         expiring: What speaks against letting a snapshot expire, by partition; empty for other runs.
         again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
+        wrong_columns: The verdict on partitions whose files have other columns than declared, or cannot be read.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
         changes: How much of a tolerated measure the rows change.
+        sample: Some rows that would change, before and after.
         took_ms: How long its stages took, by name.
         began: When it began, by a clock that never goes back.
     """
@@ -130,8 +132,10 @@ class Gating:
     piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
     expiring: Mapping[date, ExpiringPartition] = field(default_factory=dict)
     again: StateAgain | None = None
+    wrong_columns: Mapping[date, Verdict] = field(default_factory=dict)
     cells: tuple[BreakdownCell, ...] = ()
     changes: tuple[RowChanges, ...] = ()
+    sample: tuple[SampledRow, ...] = ()
     took_ms: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
     evaluated: Evaluated | None = None
@@ -189,8 +193,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         WrongSession: The Spark session gives rows another meaning.
     """
     with ws.ledger.read() as tx:
-        if not tx.runs.get(run_id).manifest.expires:
-            ws.spark()
+        session = None if tx.runs.get(run_id).manifest.expires else ws.spark()
     lease = LeaseTerms(attempt=secrets.token_hex(4), length=ws.settings.lease)
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
@@ -219,7 +222,8 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
             kept=kept,
         )
     ws.reached(Point.GATE_BEGUN)
-    with holding_lease(ws, LeasedRun(manifest=manifest, table=table, actor=actor, lease=lease, doing="measured")):
+    leased = LeasedRun(manifest=manifest, table=table, actor=actor, session=session, lease=lease, doing="measured")
+    with holding_lease(ws, leased):
         require_agreed_gates(manifest, table)
         yield work
         _record(work, actor=actor)
@@ -261,6 +265,11 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
             others = _accepted_cells(work, differing, before, breakdown)
             work.cells = break_down({**kept, **others}, after, breakdown, new=work.new)
             work.changes = _row_changes(work, breakdown, work.accepted.keys() - equal)
+    work.wrong_columns = {
+        **_unreadable(work.ws, work.table, work.staged_files),
+        **_wrong_columns(work.ws, work.table, work.staged_files),
+    }
+    work.sample = _sample(work)
 
 
 def _row_changes(work: Gating, breakdown: Breakdown, differing: Iterable[date]) -> tuple[RowChanges, ...]:
@@ -387,17 +396,11 @@ def _record(work: Gating, *, actor: str) -> None:
 
 
 def _judged(work: Gating) -> Evaluated:
-    wrong_columns: Mapping[date, Verdict] = {}
-    if not work.manifest.expires:
-        wrong_columns = {
-            **_unreadable(work.ws, work.table, work.staged_files),
-            **_wrong_columns(work.ws, work.table, work.staged_files),
-        }
     judged = judge(
         work.gates,
         work.candidates.values(),
         work.measured,
-        wrong_columns,
+        work.wrong_columns,
         work.proven,
         work.cells,
         work.new,
@@ -410,15 +413,16 @@ def _judged(work: Gating) -> Evaluated:
     return Evaluated(
         run_id=work.manifest.run_id,
         results=results,
-        sample=_sample(work),
+        sample=work.sample,
         failing=_failing(work, results),
         passed=all(result.passed or not result.blocking for result in results),
     )
 
 
 def _failing(work: Gating, results: Sequence[GateResult]) -> tuple[FailingKey, ...]:
-    """Keys of some rows that fail a gate."""
-    if work.manifest.expires:
+    """Keys of some rows that fail a gate of the table."""
+    declared = {gate.name for gate in work.table.gates}
+    if not any(result.gate in declared and not result.passed for result in results):
         return ()
     return failing_keys(
         work.staged_rows,
@@ -484,8 +488,6 @@ def _still_valid(
 
 
 def _sample(work: Gating) -> tuple[SampledRow, ...]:
-    if work.manifest.expires:
-        return ()
     chosen = most_moved({p: found for p, found in work.measured.items() if p in work.accepted})
     return sample_partitions(work.sides.of(chosen)) if chosen else ()
 

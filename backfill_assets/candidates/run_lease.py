@@ -7,12 +7,13 @@ cancelled. An error or Ctrl-C fails the run at once, so that the next command re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from backfill_assets.candidates.errors import LostWhenStopped, SparkStopped
 from backfill_assets.core.errors import BackfillError, TakenOver
@@ -35,6 +36,7 @@ class LeasedRun:
         manifest: Its manifest.
         table: Its table.
         actor: On whose behalf.
+        session: The Spark session that computes or measures it; None for an expiry.
         lease: Its `attempt` is a token and not a counter: it distinguishes a process that has lost the run.
         doing: What Spark does with the table, such as `computed`, for the sentence when it stops.
     """
@@ -42,12 +44,18 @@ class LeasedRun:
     manifest: Manifest
     table: Table
     actor: str
+    session: SparkSession | None
     lease: LeaseTerms
     doing: str
 
     @property
     def run_id(self) -> str:
         return self.manifest.run_id
+
+    def interrupt(self) -> None:
+        """Cancels the jobs of its session."""
+        if self.session:
+            self.session.interruptAll()
 
 
 @contextmanager
@@ -60,11 +68,11 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
     """
     try:
         with (
-            _computing(ws, work) as interrupt,
+            ws.one_session(work.session),
             renewed(
                 lambda: ws.ledger.renew_lease(work.run_id, work.lease),
                 length=work.lease.length,
-                lost=interrupt,
+                lost=work.interrupt,
             ),
         ):
             yield
@@ -79,21 +87,10 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
         raise
     except (Exception, KeyboardInterrupt) as error:
         with suppress(BackfillError):
-            if not work.manifest.expires:
-                ws.spark().interruptAll()
+            work.interrupt()
             why = "interrupted" if isinstance(error, KeyboardInterrupt) else f"stopped by {type(error).__name__}"
             _fail(ws, work, BackfillError(why))
         raise
-
-
-@contextmanager
-def _computing(ws: Workspace, work: LeasedRun) -> Iterator[Callable[[], object]]:
-    """One Spark session while a run computes, and what interrupts it; an expiry computes nothing."""
-    if work.manifest.expires:
-        yield lambda: None
-        return
-    with ws.one_session() as spark:
-        yield spark.interruptAll
 
 
 def _stopped(work: LeasedRun, error: Exception) -> SparkStopped:

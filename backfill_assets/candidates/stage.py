@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import (
@@ -101,9 +101,9 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         run = tx.runs.get(run_id)
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
-    _require_computable(ws, manifest)
     # Verified before anything is recorded: a wrong session is refused, and the run does not fail.
-    versions = {} if manifest.expires else present_versions(ws.spark())
+    session = _session_for(ws, manifest)
+    versions = present_versions(session) if session else {}
     with ws.ledger.read() as tx:
         inputs = pinned_files(tx, run_id, manifest.pinned)
     token = secrets.token_hex(4)
@@ -119,10 +119,11 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
             lease=lease.length,
             payload={VERSIONS: versions},
         )
-    with holding_lease(ws, LeasedRun(manifest=manifest, table=table, actor=actor, lease=lease, doing="computed")):
+    leased = LeasedRun(manifest=manifest, table=table, actor=actor, session=session, lease=lease, doing="computed")
+    with holding_lease(ws, leased):
         finished = _kept_chunks(ws, manifest, token)
         ws.reached(Point.STAGE_BEGUN)
-        if not manifest.expires:
+        if session:
             former = former_columns(table)
             ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column, former=former)
         if finished:
@@ -445,23 +446,26 @@ def _provenance(ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedF
 
 
 def require_stageable(ws: Workspace, run: RunRecord) -> None:
-    """Refuses a run that is past staging, held by another process, or planned with other code, before anything is
-    started for it.
+    """Refuses a run that is past staging, held by another process, planned with other code, or for which Spark cannot
+    start, before anything is recorded of it.
 
     Raises:
         AtWork: Another process holds its lease.
         IllegalTransition: Its state does not lead to STAGING.
         ContractBroken: The code is not that of the manifest.
+        WrongSession: A setting of the Spark session changes the meaning of rows.
     """
     with ws.ledger.read() as tx:
         tx.leases.require_free(run.run_id, at=ws.clock())
     if not may_follow(run.state, RunState.STAGING):
         raise NotStageable(run_id=run.run_id, state=run.state)
-    _require_computable(ws, run.manifest)
+    _session_for(ws, run.manifest)
 
 
-def _require_computable(ws: Workspace, manifest: Manifest) -> None:
-    """As the code is now; an expiry computes nothing."""
-    if not manifest.expires:
-        require_same_code(ws, manifest)
-        require_present_contract(ws, manifest)
+def _session_for(ws: Workspace, manifest: Manifest) -> SparkSession | None:
+    """The session in which a run is computed by the code that it was planned with; None for an expiry."""
+    if manifest.expires:
+        return None
+    require_same_code(ws, manifest)
+    require_present_contract(ws, manifest)
+    return ws.spark()

@@ -164,6 +164,8 @@ def is_within(grain: Grain, partition: date, days: DayRange) -> bool:
 
 def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[TablePartitions, ...]:
     """Every partition downstream whose rows could change when these change, table by table in order."""
+    if not partitions:
+        return ()
     moved: dict[str, set[date]] = {table: set(partitions)}
     for node in graph.tables.values():
         for edge in node.inputs:

@@ -182,12 +182,17 @@ class Manifest:
 
     @property
     def expires(self) -> bool:
-        """Whether it computes nothing: the snapshots of its partitions expire."""
+        """Whether the snapshots of its partitions expire: it computes nothing, and starts no Spark."""
         return self.kind is Kind.EXPIRY
 
     @property
+    def computed(self) -> tuple[date, ...]:
+        """The partitions whose rows it computes: all, or none where snapshots expire."""
+        return () if self.expires else self.partitions
+
+    @property
     def output(self) -> Partitions:
-        """The partitions that it computes."""
+        """The partitions that it may change."""
         return Partitions.of(self.grain, self.partitions)
 
     @property

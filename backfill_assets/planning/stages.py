@@ -354,12 +354,10 @@ def _calls(node: TableNode, chunk: Chunk, ends: frozenset[date]) -> tuple[tuple[
 
 
 def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) -> tuple[Swap | Notify, ...]:
-    """The swap, and which dependents are asked to follow; none where snapshots expire."""
+    """The swap, and which dependents are asked to follow: those of rows that were computed."""
     swap = Swap(run_id=manifest.run_id, table=manifest.table, grain=manifest.grain, partitions=manifest.partitions)
-    if manifest.expires:
-        return (swap,)
     own = {*inside, manifest.table}
-    outside = tuple(d for d in dependents_of(graph, manifest.table, manifest.partitions) if d.table not in own)
+    outside = tuple(d for d in dependents_of(graph, manifest.table, manifest.computed) if d.table not in own)
     return (swap, Notify(run_id=manifest.run_id, table=manifest.table, dependents=outside)) if outside else (swap,)
 
 

@@ -324,9 +324,9 @@ def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, 
 def _order_of(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> SwapOrder:
     order = swap_order_of(intent, run.manifest.partition_column, at=ws.clock())
     declared = ws.domain.tables.get(intent.table)
-    # Snapshots that expire leave the columns as they are.
-    is_gone = run.manifest.expires and intent.action is Action.PUBLISH
-    return order if declared is None or is_gone else replace(order, schema=stored_schema(declared))
+    if declared is None or run.manifest.expires:
+        return order
+    return replace(order, schema=stored_schema(declared))
 
 
 def swap_order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) -> SwapOrder:

@@ -56,12 +56,12 @@ def breakdown_of(ws: Workspace, table: str) -> Breakdown | None:
 
 
 def reached_by(ws: Workspace, run: RunRecord, changed: Sequence[date]) -> tuple[TablePartitions, ...]:
-    """Every partition downstream that depends on those that a run changes, table by table in order; nothing while
+    """Every partition downstream that depends on rows that a run changes, table by table in order; nothing while
     references cannot be read, which `status` names as a problem."""
-    table = run.manifest.table
+    table, computed = run.manifest.table, set(run.manifest.computed).intersection(changed)
     try:
         graph = ws.graph
-        return dependents_of(graph, table, changed) if table in graph.tables else ()
+        return dependents_of(graph, table, sorted(computed)) if table in graph.tables else ()
     except Refused:
         return ()
 

@@ -100,9 +100,7 @@ Accepted = Callable[[str, Sequence[date]], Collection[date]]
 
 def brought_along(tx: ReadTransaction, manifest: Manifest) -> tuple[BroughtAlong, ...]:
     """The newer release and the other references that a run brings; an earlier release is in `goes_back`."""
-    if manifest.expires:
-        return ()
-    accepted = tx.versions.accepted(manifest.table, manifest.partitions)
+    accepted = tx.versions.accepted(manifest.table, manifest.computed)
     made = manifests_of(tx, {partition: version.run_id for partition, version in accepted.items()})
     kept = kept_by_pilots(tx, manifest.table, made)
     recorded = [
@@ -133,11 +131,7 @@ def differences(manifest: Manifest, recorded: Iterable[tuple[date, DerivedProven
 
 def goes_back(tx: ReadTransaction, manifest: Manifest) -> tuple[LaterRelease, ...]:
     """The later releases whose accepted rows a run would replace by its own, the latest first."""
-    if manifest.expires:
-        return ()
-    return later_than(
-        manifest, releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.partitions))
-    )
+    return later_than(manifest, releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.computed)))
 
 
 def later_than(manifest: Manifest, accepted: Releases) -> tuple[LaterRelease, ...]:
@@ -155,12 +149,10 @@ def replaced_releases(
     tx: ReadTransaction, manifest: Manifest, candidates: Mapping[date, CandidatePartition]
 ) -> Releases:
     """The releases of the rows with which each partition was compared; before the gates, of those that readers see.
-    None where nothing takes their place."""
-    if manifest.expires:
-        return ()
+    None where no rows take their place."""
     if any(candidate.compared_version is None for candidate in candidates.values()) or not candidates:
-        return releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.partitions))
-    pairs = [(day, candidate.compared_version or 0) for day, candidate in candidates.items()]
+        return releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.computed))
+    pairs = [(day, candidates[day].compared_version or 0) for day in manifest.computed if day in candidates]
     compared = tx.versions.pinned(manifest.table, [pair for pair in pairs if pair[1]])
     return releases_of(tx, manifest.table, {day: version.run_id for day, version in compared.items()})
 

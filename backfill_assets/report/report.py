@@ -221,9 +221,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     cells = tx.samples.breakdown(run.run_id)
     grain, gates = run.manifest.grain, gate_summaries(run.manifest, results)
     changed = swapped(run.manifest.kind, partitions) if partitions else run.manifest.partitions
-    # What was computed from snapshots stays as it is when they expire, and nothing is computed in their place.
-    expires = run.manifest.expires
-    reached = () if expires else reached_by(ws, run, changed)
+    reached = reached_by(ws, run, changed)
     report = RunReport(
         run=_summary(run_summary(ws, tx, run), publications),
         level=Level.PENDING,
@@ -234,7 +232,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         other_code=_other_code(tx, run),
         left_behind=left_behind(ws.graph, tx, run, releases),
         no_rows_of=_no_rows_of(run.manifest, results, partitions),
-        instead=instead_of_gated(ws, tx, run) if changed and not expires else (),
+        instead=instead_of_gated(ws, tx, run) if changed else (),
         to_comment=tuple(open_comments(tx, run)),
         comment=(approved.payload["note"] or None) if approved else None,
         approved_for=ApprovalGrounds.parse(approved.payload) if approved else None,

@@ -18,11 +18,11 @@ _MOST = 5
 
 def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextStep:
     """The next step when these partitions of an input are missing."""
-    return (
-        land_or_declare_empty(table, partitions)
-        if table.startswith("bronze.")
-        else joined(plans(table, grain, partitions))
-    )
+    return land_or_declare_empty(table, partitions) if _is_source(table) else joined(plans(table, grain, partitions))
+
+
+def _is_source(table: str) -> bool:
+    return table.startswith("bronze.")
 
 
 def land_or_declare_empty(table: str, days: Iterable[date]) -> NextStep:
@@ -47,7 +47,7 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
         partitions: Some of its partitions; all by default.
     """
     chosen = manifest.partitions if partitions is None else partitions
-    if manifest.inputs or manifest.expires:
+    if not _is_source(manifest.table):
         return joined(plans(manifest.table, manifest.grain, chosen))
     declared = set(manifest.declared_empty)
     landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))

@@ -39,17 +39,15 @@ def partition_page(history: PartitionHistory) -> Page:
     return page(named, facts(("partition", named)), *map(_version, history.versions))
 
 
-_SEEN = {False: "readers saw it", True: "readers saw no rows"}
-
-
 def _version(version: VersionHistory) -> Facts:
     manifest = version.manifest
+    seen, code = ("readers saw no rows", None) if manifest.expires else ("readers saw it", _code(manifest))
     staged_with = version.versions.staged or version.versions.planned
     return facts(
         (f"version {version.claim.version}", state_of(version.claim.state, MEANING[version.claim.state])),
         ("rows", f"{version.claim.rows:,}; equal rows have this checksum too: {version.claim.checksum}"),
         (
-            _SEEN[manifest.expires],
+            seen,
             words(seen_text(version), f" (table version {version.claim.delta_version})"),
         ),
         ("files removed", version.claim.removed_at),
@@ -60,7 +58,7 @@ def _version(version: VersionHistory) -> Facts:
         ("undone", undone_text(version.undone)),
         ("run", run_ref(version.claim.run_id)),
         ("kept rows", _kept(version)),
-        ("code", _code(manifest)),
+        ("code", code),
         ("staged with", ", ".join(f"{name} {each}" for name, each in sorted(staged_with.items()))),
         ("references", references_described(manifest.references)),
         ("inputs", _inputs(version.claim.provenance)),
@@ -71,9 +69,7 @@ def _version(version: VersionHistory) -> Facts:
     )
 
 
-def _code(manifest: Manifest) -> str | None:
-    if manifest.expires:
-        return None
+def _code(manifest: Manifest) -> str:
     return f"{manifest.transform} {manifest.transform_version}; sha256 {manifest.code_digest[:16]}"
 
 

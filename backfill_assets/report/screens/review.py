@@ -164,8 +164,8 @@ def _what_changes(found: RunReport) -> str:
     ]
     if found.new:
         parts.append(f"{count_of(len(found.new.partitions), found.noun)} had no accepted rows before")
-    if run.record.kind in ALWAYS_SWAPPED and not run.manifest.expires:
-        parts.append("files of equal partitions are replaced too")
+    if run.record.kind in ALWAYS_SWAPPED:
+        parts.append("equal partitions are swapped too")
     elif found.equal_partitions:
         stay = "were equal and stayed as they were" if is_past else "are equal and stay as they are"
         parts.append(f"the accepted rows of {count_of(found.equal_partitions, found.noun)} {stay}")

@@ -283,7 +283,8 @@ def working(shop: Shop, run_id: str, *, seconds: float) -> tuple[Shop, LeasedRun
         writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="a1", lease=lease.length)
         manifest = writer.runs.get(run_id).manifest
     table = real.ws.domain.table(manifest.table)
-    return real, LeasedRun(manifest=manifest, table=table, actor="ana", lease=lease, doing="counted")
+    session = real.ws.spark()
+    return real, LeasedRun(manifest=manifest, table=table, actor="ana", session=session, lease=lease, doing="counted")
 
 
 @pytest.mark.long
