@@ -40,11 +40,10 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import gates_of, require_agreed_gates
 from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by, row_changes
-from backfill_assets.gates.expired import ExpiringPartition
 from backfill_assets.gates.failing import MOST_KEYS, failing_keys
-from backfill_assets.gates.judge import StateAgain, Verdict, judge
+from backfill_assets.gates.judge import Findings, StateAgain, Verdict, judge
 from backfill_assets.gates.measure import compare, contents
-from backfill_assets.gates.measured import Measured, Proven, equal_partitions
+from backfill_assets.gates.measured import equal_partitions
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.piloted import PilotedPartition
 from backfill_assets.gates.sample import most_moved
@@ -54,7 +53,6 @@ from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lake.tables import follows_in_swap
 from backfill_assets.ledger.events import ALL_GATES
 from backfill_assets.ledger.findings import (
-    BreakdownCell,
     FailingKey,
     Finding,
     GateResult,
@@ -102,14 +100,7 @@ class Gating:
         attempt: Names this attempt; it is part of everything that is written for it.
         accepted: The accepted versions of the run's partitions, with which the candidate is compared.
         gates: The gates to measure; results that are still valid are in `kept`.
-        measured: What was measured in the staged rows, by partition; empty before that.
-        proven: The result of the proof of the window; None without a proof.
-        merged: What the changes are, by partition; empty for a table that is not fed by changes.
-        piloted: What the scope of a pilot has, by partition; empty for other runs.
-        expiring: What speaks against letting a snapshot expire, by partition; empty for other runs.
-        again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
-        wrong_columns: The verdict on partitions whose files have other columns than declared, or cannot be read.
-        cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
+        found: What its stages have found so far, which the gates judge.
         changes: How much of a tolerated measure the rows change.
         sample: Some rows that would change, before and after.
         took_ms: How long its stages took, by name.
@@ -126,14 +117,7 @@ class Gating:
     chunks: Sequence[ChunkRecord]
     gates: tuple[Gate, ...]
     kept: tuple[GateResult, ...]
-    measured: Mapping[date, Measured] = field(default_factory=dict)
-    proven: tuple[Proven, ...] | None = None
-    merged: Mapping[date, MergedPartition] = field(default_factory=dict)
-    piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
-    expiring: Mapping[date, ExpiringPartition] = field(default_factory=dict)
-    again: StateAgain | None = None
-    wrong_columns: Mapping[date, Verdict] = field(default_factory=dict)
-    cells: tuple[BreakdownCell, ...] = ()
+    found: Findings
     changes: tuple[RowChanges, ...] = ()
     sample: tuple[SampledRow, ...] = ()
     took_ms: dict[str, int] = field(default_factory=dict)
@@ -159,11 +143,6 @@ class Gating:
     def sides(self) -> Sides:
         """The files of both sides."""
         return Sides(ws=self.ws, table=self.table, staged=self.staged_files, accepted=self.accepted_files)
-
-    @cached_property
-    def new(self) -> frozenset[date]:
-        """The partitions without an accepted version."""
-        return frozenset(self.candidates.keys() - self.accepted.keys())
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -209,6 +188,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         gates, kept = _still_valid(
             gates_of(table, manifest.publish, manifest.kind), candidates, tx.candidates.gate_results(run_id)
         )
+        accepted = tx.versions.accepted(manifest.table, manifest.partitions)
         work = Gating(
             ws=ws,
             manifest=manifest,
@@ -216,10 +196,11 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
             attempt=lease.attempt,
             listener=listener,
             candidates=candidates,
-            accepted=tx.versions.accepted(manifest.table, manifest.partitions),
+            accepted=accepted,
             chunks=tx.candidates.chunks(run_id),
             gates=gates,
             kept=kept,
+            found=Findings(new=candidates.keys() - accepted.keys()),
         )
     ws.reached(Point.GATE_BEGUN)
     leased = LeasedRun(manifest=manifest, table=table, actor=actor, session=session, lease=lease, doing="measured")
@@ -240,9 +221,9 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
     work.report(0, f"measuring {count_of(len(stage.partitions), stage.grain.noun)}")
     work.gates = tuple(gate for gate in work.gates if gate.name in stage.gates)
     if work.manifest.expires:
-        work.measured = {p: all_removed(p, work.accepted.get(p)) for p in work.candidates}
+        removed = {p: all_removed(p, work.accepted.get(p)) for p in work.candidates}
         with work.ws.ledger.read() as tx:
-            work.expiring = expiring(work.ws, tx, work.manifest)
+            work.found = replace(work.found, measured=removed, expiring=expiring(work.ws, tx, work.manifest))
         return
     schema = business_schema(work.table)
     with work.timed("measure"):
@@ -251,31 +232,39 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
         before = accepted_checksums(work.ws, work.table, work.accepted)
         equal = equal_partitions(found, before)
         sides = replace(work.sides, accepted={p: f for p, f in work.accepted_files.items() if p not in equal})
-        work.measured = compare(found, before, compare_partitions(sides), work.table)
-        if isinstance(work.table, DerivedTable) and work.table.state is not None:
-            work.again = _state_again(work, work.table)
-        if isinstance(work.table, DerivedTable) and work.manifest.publish.merges:
-            work.merged = _measured_merge(work, work.table)
-        if isinstance(work.table, DerivedTable) and work.manifest.publish.scope is not None:
-            work.piloted = _measured_pilot(work, work.table)
+        measured = compare(found, before, compare_partitions(sides), work.table)
+        work.found = replace(work.found, measured=measured)
+        if isinstance(work.table, DerivedTable):
+            work.found = _measured_by_mode(work, work.table)
         if breakdown is not None:
             after = {partition: each.cells for partition, each in found.items()}
             kept = {partition: after[partition] for partition in equal}
             differing = {p: version for p, version in work.accepted.items() if p not in equal and version.files.files}
             others = _accepted_cells(work, differing, before, breakdown)
-            work.cells = break_down({**kept, **others}, after, breakdown, new=work.new)
+            cells = break_down({**kept, **others}, after, breakdown, new=work.found.new)
+            work.found = replace(work.found, cells=cells)
             work.changes = _row_changes(work, breakdown, work.accepted.keys() - equal)
-    work.wrong_columns = {
-        **_unreadable(work.ws, work.table, work.staged_files),
-        **_wrong_columns(work.ws, work.table, work.staged_files),
-    }
+    unreadable = _unreadable(work.ws, work.table, work.staged_files)
+    wrong_columns = {**unreadable, **_wrong_columns(work.ws, work.table, work.staged_files)}
+    work.found = replace(work.found, wrong_columns=wrong_columns)
     work.sample = _sample(work)
+
+
+def _measured_by_mode(work: Gating, table: DerivedTable) -> Findings:
+    """What was found, with what is measured of rows that are merged, piloted, or keep state."""
+    publish = work.manifest.publish
+    return replace(
+        work.found,
+        again=_state_again(work, table) if table.state is not None else None,
+        merged=_measured_merge(work, table) if publish.merges else {},
+        piloted=_measured_pilot(work, table) if publish.scope is not None else {},
+    )
 
 
 def _row_changes(work: Gating, breakdown: Breakdown, differing: Iterable[date]) -> tuple[RowChanges, ...]:
     """How much of the measure that its table tolerates the rows of a run change; nothing where it tolerates none."""
     table = work.table
-    if not isinstance(table, DerivedTable) or table.tolerance is None or work.new:
+    if not isinstance(table, DerivedTable) or table.tolerance is None or work.found.new:
         return ()
     chosen = tuple(sorted(differing))
     if not chosen:
@@ -343,7 +332,8 @@ def _state_again(work: Gating, table: DerivedTable) -> StateAgain | None:
     first, earlier = manifest.partitions[0], pinned_state(manifest, files, earlier=True)
     rows = derived_rows(ws, manifest, table, (first,), (), files, earlier)
     found = partition_checksums(rows, table.partition.column, business_schema(table)).get(first, NO_ROWS)
-    staged = work.measured[first].checksum if first in work.measured else NO_ROWS
+    measured = work.found.measured
+    staged = measured[first].checksum if first in measured else NO_ROWS
     return StateAgain(partition=first, snapshot=snapshot, earlier=earlier.snapshot, is_same=found == staged)
 
 
@@ -354,7 +344,9 @@ def prove_window(work: Gating, stage: Prove) -> None:
     if again := stage.compared:
         work.report(0, f"proving the window on {describe(work.manifest.grain, again)}")
     with work.timed("prove"):
-        work.proven = prove(work.ws, work.manifest, work.table, stage, work.staged_files, work.measured, work.chunks)
+        measured = work.found.measured
+        proven = prove(work.ws, work.manifest, work.table, stage, work.staged_files, measured, work.chunks)
+        work.found = replace(work.found, proven=proven)
 
 
 def _record(work: Gating, *, actor: str) -> None:
@@ -372,7 +364,7 @@ def _record(work: Gating, *, actor: str) -> None:
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
     changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=evaluated.sample)
     failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
-    cells = Sample(kind=SampleKind.BREAKDOWN, rows=work.cells)
+    cells = Sample(kind=SampleKind.BREAKDOWN, rows=tuple(work.found.cells))
     changes = Sample(kind=SampleKind.ROW_CHANGES, rows=work.changes)
     by_partition = Sample(kind=SampleKind.PARTITION_CELLS, rows=_partition_cells(work))
     work.took_ms[ALL_GATES] = round((time.monotonic() - work.began) * 1000)
@@ -396,20 +388,7 @@ def _record(work: Gating, *, actor: str) -> None:
 
 
 def _judged(work: Gating) -> Evaluated:
-    judged = judge(
-        work.gates,
-        work.candidates.values(),
-        work.measured,
-        work.wrong_columns,
-        work.proven,
-        work.cells,
-        work.new,
-        work.merged,
-        work.piloted,
-        work.again,
-        work.expiring,
-    )
-    results = (*judged, *work.kept)
+    results = (*judge(work.gates, work.candidates.values(), work.found), *work.kept)
     return Evaluated(
         run_id=work.manifest.run_id,
         results=results,
@@ -429,13 +408,13 @@ def _failing(work: Gating, results: Sequence[GateResult]) -> tuple[FailingKey, .
         work.table,
         results,
         lambda day: sample_partitions(work.sides.of([day]), most=MOST_KEYS),
-        work.proven or (),
+        work.found.proven or (),
     )
 
 
 def _compared(work: Gating) -> Sequence[CandidatePartition]:
     """The candidate with its measurements, and the versions with which it was compared."""
-    measured, accepted = work.measured, work.accepted
+    measured, accepted = work.found.measured, work.accepted
     return [
         replace(
             candidate,
@@ -456,7 +435,7 @@ def _partition_cells(work: Gating) -> tuple[PartitionCells, ...]:
     declared = declared_by(breakdown)
     return tuple(
         PartitionCells(partition=p, files=work.staged_files[p].digest, declared=declared, cells=each.cells)
-        for p, each in work.measured.items()
+        for p, each in work.found.measured.items()
         if each.cells
     )
 
@@ -488,7 +467,7 @@ def _still_valid(
 
 
 def _sample(work: Gating) -> tuple[SampledRow, ...]:
-    chosen = most_moved({p: found for p, found in work.measured.items() if p in work.accepted})
+    chosen = most_moved({p: found for p, found in work.found.measured.items() if p in work.accepted})
     return sample_partitions(work.sides.of(chosen)) if chosen else ()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any, assert_never
@@ -34,10 +34,6 @@ from backfill_assets.gates.piloted import PilotedPartition
 from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, RowChanges
 from backfill_assets.ledger.records import CandidatePartition
 
-NOTHING_MERGED: Mapping[date, MergedPartition] = {}
-NOT_PILOTED: Mapping[date, PilotedPartition] = {}
-NOT_EXPIRING: Mapping[date, ExpiringPartition] = {}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateAgain:
@@ -65,65 +61,45 @@ class Verdict:
     observed: Mapping[str, Any]
 
 
-def judge(
-    gates: Iterable[Gate],
-    candidates: Iterable[CandidatePartition],
-    measured: Mapping[date, Measured],
-    wrong_columns: Mapping[date, Verdict],
-    proven: Sequence[Proven] | None = None,
-    cells: Sequence[BreakdownCell] = (),
-    new: Collection[date] = (),
-    merged: Mapping[date, MergedPartition] = NOTHING_MERGED,
-    piloted: Mapping[date, PilotedPartition] = NOT_PILOTED,
-    again: StateAgain | None = None,
-    expiring: Mapping[date, ExpiringPartition] = NOT_EXPIRING,
-) -> tuple[GateResult, ...]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What was found out about the partitions of a run; empty where it was not asked.
+
+    Attributes:
+        measured: The measurements of the partitions that have rows on either side.
+        new: Partitions without an accepted version.
+        wrong_columns: The verdict on partitions whose files have other columns than declared, or cannot be read.
+        proven: The results of recomputing some partitions with another window; None without a proof.
+        cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
+        merged: What the changes of a table that is fed by them are, by partition.
+        piloted: What the scope of a pilot has, by partition.
+        expiring: What speaks against letting a snapshot expire, by partition.
+        again: The first snapshot, computed from one snapshot earlier; None for a table without state, or a cold start.
+    """
+
+    measured: Mapping[date, Measured] = field(default_factory=dict)
+    new: Collection[date] = ()
+    wrong_columns: Mapping[date, Verdict] = field(default_factory=dict)
+    proven: Sequence[Proven] | None = None
+    cells: Sequence[BreakdownCell] = ()
+    merged: Mapping[date, MergedPartition] = field(default_factory=dict)
+    piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
+    expiring: Mapping[date, ExpiringPartition] = field(default_factory=dict)
+    again: StateAgain | None = None
+
+
+def judge(gates: Sequence[Gate], candidates: Iterable[CandidatePartition], found: Findings) -> tuple[GateResult, ...]:
     """One result per gate and candidate partition.
 
     Args:
         gates: The table's gates.
         candidates: What was staged, empty partitions included.
-        measured: The measurements of the partitions that have rows on either side.
-        wrong_columns: The verdict on partitions whose files have other columns than declared, or cannot be read.
-        proven: The results of recomputing some partitions with another window; None without a proof.
-        cells: The breakdown of the rows; empty without one.
-        new: Partitions without an accepted version.
-        merged: What the changes of a table that is fed by them are, by partition.
-        piloted: What the scope of a pilot has, by partition.
-        again: The first snapshot, computed from one snapshot earlier; None where there is none to begin with.
-        expiring: What speaks against letting a snapshot expire, by partition.
+        found: What was found out about them.
     """
-    gates = tuple(gates)
-    found = _Found(
-        measured=measured,
-        wrong_columns=wrong_columns,
-        proven=proven,
-        cells=cells,
-        new=new,
-        merged=merged,
-        piloted=piloted,
-        again=again,
-        expiring=expiring,
-    )
     return tuple(_result(gate, candidate, found) for candidate in candidates for gate in gates)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    """What was found out about all partitions."""
-
-    measured: Mapping[date, Measured]
-    wrong_columns: Mapping[date, Verdict]
-    proven: Sequence[Proven] | None
-    cells: Sequence[BreakdownCell]
-    new: Collection[date]
-    merged: Mapping[date, MergedPartition]
-    piloted: Mapping[date, PilotedPartition]
-    again: StateAgain | None
-    expiring: Mapping[date, ExpiringPartition]
-
-
-def _result(gate: Gate, candidate: CandidatePartition, found: _Found) -> GateResult:
+def _result(gate: Gate, candidate: CandidatePartition, found: Findings) -> GateResult:
     verdict = _verdict(gate, candidate.partition, found)
     return GateResult(
         run_id=candidate.run_id,
@@ -137,7 +113,7 @@ def _result(gate: Gate, candidate: CandidatePartition, found: _Found) -> GateRes
     )
 
 
-def _verdict(gate: Gate, partition: date, known: _Found) -> Verdict:
+def _verdict(gate: Gate, partition: date, known: Findings) -> Verdict:
     found = known.measured.get(partition, Measured(partition=partition))
     match gate:
         case SchemaMatches():

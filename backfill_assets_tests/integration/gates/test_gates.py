@@ -27,7 +27,7 @@ from backfill_assets.domain import (
 )
 from backfill_assets.gates.comparison import compare_keys
 from backfill_assets.gates.failing import failing_keys
-from backfill_assets.gates.judge import Verdict, judge
+from backfill_assets.gates.judge import Findings, Verdict, judge
 from backfill_assets.gates.measure import compare, contents, measure
 from backfill_assets.gates.measured import Measured, equal_partitions, total
 from backfill_assets.gates.moves import NONE_OF_THESE
@@ -207,7 +207,7 @@ def test_a_missing_required_value_fails_the_schema_gate(spark: SparkSession) -> 
     rows: list[Value] = [(FIRST, "a", "open", 1, None), (FIRST, None, "open", 1, None)]  # type: ignore[list-item]
     found = measure(frame(spark, rows), None, TABLE, schema=SCHEMA)
     candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=2)
-    results = {result.gate: result for result in judge(TABLE.gates, [candidate], found, {})}
+    results = {result.gate: result for result in judge(TABLE.gates, [candidate], Findings(measured=found))}
     assert not results["schema"].passed
     assert "1 of 2 rows lack a value" in verdict_words(results["schema"])
     assert results["accepted_state"].passed
@@ -215,7 +215,7 @@ def test_a_missing_required_value_fails_the_schema_gate(spark: SparkSession) -> 
 
 def test_every_gate_has_a_result_for_an_empty_partition() -> None:
     candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=0)
-    results = judge(TABLE.gates, [candidate], {}, {})
+    results = judge(TABLE.gates, [candidate], Findings())
     assert [result.gate for result in results] == [gate.name for gate in TABLE.gates]
     assert all(result.passed for result in results)
 
@@ -224,7 +224,7 @@ def test_files_with_other_columns_fail_the_schema_gate_with_the_reason() -> None
     candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=0)
     observed = {"file": "part-0", "differing": "id is missing"}
     other = Verdict(passed=False, finding=Finding.OTHER_COLUMNS, observed=observed)
-    results = {r.gate: r for r in judge(TABLE.gates, [candidate], {}, {FIRST: other})}
+    results = {r.gate: r for r in judge(TABLE.gates, [candidate], Findings(wrong_columns={FIRST: other}))}
     assert (results["schema"].passed, verdict_words(results["schema"])) == (
         False,
         "part-0 has other columns than declared: id is missing",
@@ -270,7 +270,7 @@ def test_a_gate_that_fails_names_up_to_five_keys(spark: SparkSession) -> None:
     staged = frame(spark, rows)
     measured = measure(staged, None, TABLE, schema=SCHEMA)
     candidates = [CandidatePartition(run_id="r", partition=day, files=EMPTY_FILE_SET, rows=1) for day in measured]
-    results = judge(TABLE.gates, candidates, measured, {})
+    results = judge(TABLE.gates, candidates, Findings(measured=measured))
     named: dict[str, list[tuple[str, str]]] = {}
     for found in failing_keys(staged, TABLE, results, no_rows):
         assert found.key["day"] == str(found.partition)
@@ -291,7 +291,7 @@ def test_accepted_rows_that_would_disappear_are_named_too(spark: SparkSession) -
     new = frame(spark, [(FIRST, "k0", "open", 1, None)])
     measured = measure(new, old, table, schema=SCHEMA)
     candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1)
-    results = judge(table.gates, [candidate], measured, {})
+    results = judge(table.gates, [candidate], Findings(measured=measured))
     found = failing_keys(new, table, results, lambda day: sample_rows(new, old, table, most=5))
     assert {row.gate for row in found} == {"compared_with_accepted"}
     assert len({row.key["id"] for row in found}) == 5
@@ -312,7 +312,8 @@ def test_columns_of_any_name_are_compared_and_shown(spark: SparkSession) -> None
     assert (shown.before, shown.after) == ({"count": "1"}, {"count": "-1"})
     candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=2)
     twice = new.unionAll(new)
-    results = judge(table.gates, [candidate], measure(twice, None, table, schema=schema), {})
+    measured = measure(twice, None, table, schema=schema)
+    results = judge(table.gates, [candidate], Findings(measured=measured))
     found = failing_keys(twice, table, results, no_rows)
     assert [(row.gate, row.key) for row in found] == [("positive", shown.key)] * 2 + [("unique_key", shown.key)]
 
@@ -320,7 +321,8 @@ def test_columns_of_any_name_are_compared_and_shown(spark: SparkSession) -> None
 def test_where_every_gate_passes_no_row_is_looked_at(spark: SparkSession) -> None:
     rows = frame(spark, [(FIRST, "k0", "open", 1, None)])
     candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1)
-    results = judge(TABLE.gates, [candidate], measure(rows, None, TABLE, schema=SCHEMA), {})
+    measured = measure(rows, None, TABLE, schema=SCHEMA)
+    results = judge(TABLE.gates, [candidate], Findings(measured=measured))
     assert failing_keys(rows, TABLE, results, no_rows) == ()
 
 
@@ -349,7 +351,7 @@ def test_rows_of_equal_partitions_that_share_a_key_are_still_counted(spark: Spar
     measured = compare(found, before, compare_keys(rows, None, TABLE, schema=SCHEMA), TABLE)[FIRST]
     assert (measured.surplus, measured.unchanged, measured.rows, measured.accepted_rows) == (2, 2, 4, 4)
     candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=4)
-    results = {result.gate: result for result in judge(TABLE.gates, [candidate], {FIRST: measured}, {})}
+    results = {result.gate: result for result in judge(TABLE.gates, [candidate], Findings(measured={FIRST: measured}))}
     assert not results["unique_key"].passed
 
 

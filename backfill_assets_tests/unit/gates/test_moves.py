@@ -9,7 +9,7 @@ from datetime import date
 
 from backfill_assets.core.identity import EMPTY_FILE_SET, canonical_json
 from backfill_assets.domain import ComparedWithAccepted, Gate, UniqueKey, WarmUpProof
-from backfill_assets.gates.judge import judge
+from backfill_assets.gates.judge import Findings, judge
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.moves import Moves, StateMove, changed_columns_in, moves_in, state_moves_in
 from backfill_assets.ledger.findings import Finding, GateResult
@@ -25,7 +25,7 @@ RECORDED = '{"accepted_rows":6,"added":2,"changed":3,"changed_columns":{"amount"
 
 def judged(gate: Gate) -> GateResult:
     candidate = CandidatePartition(run_id="bf-1", partition=DAY, files=EMPTY_FILE_SET, rows=7)
-    [result] = judge([gate], [candidate], {DAY: FOUND}, {})
+    [result] = judge([gate], [candidate], Findings(measured={DAY: FOUND}))
     return result
 
 
@@ -58,8 +58,7 @@ def test_moves_between_states_come_back_as_they_were_found() -> None:
     (result,) = judge(
         [ComparedWithAccepted()],
         [CandidatePartition(run_id="bf-1", partition=DAY, files=EMPTY_FILE_SET, rows=7)],
-        {DAY: replace(FOUND, state_moves=states)},
-        {},
+        Findings(measured={DAY: replace(FOUND, state_moves=states)}),
     )
     read = recorded(result.gate, json.loads(canonical_json(result.observed)))
     assert state_moves_in(read) == states
