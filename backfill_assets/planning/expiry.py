@@ -16,10 +16,9 @@ from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
-from backfill_assets.planning.manifest_parts import Kind, Mode, PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import Kind, PinnedInput
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
-from backfill_assets.planning.pinned_node import configuration_of
-from backfill_assets.planning.request import Plan, PlanRequest, Terms, run_id_for, superseded
+from backfill_assets.planning.request import Plan, PlanRequest, Terms, manifest_of, pins_of, superseded
 from backfill_assets.planning.state import Claim, StateReader
 
 
@@ -30,7 +29,7 @@ def plan_expiry(
 
     Args:
         keep: Which snapshots it keeps; None for all.
-        terms: The terms of the table's declaration, with the gates of an expiry.
+        terms: The terms of the table's declaration, with the gates of an expiry, and without what only rows have.
 
     Raises:
         Refused: The table keeps every snapshot, or has none that expires.
@@ -44,38 +43,12 @@ def plan_expiry(
     days = DayRange(partitions[0], days_of(node.grain, partitions[-1]).end)
     request = PlanRequest(table=node.name, days=days, partitions=partitions, reason=reason, by=by)
     gone = [claims[partition] for partition in partitions]
-    manifest = Manifest(
-        run_id=run_id_for(request, node, as_of),
-        kind=Kind.EXPIRY,
-        mode=Mode.BACKFILL,
-        reason=reason,
-        requested_by=by,
-        requested_at=as_of,
-        domain=terms.domain,
-        table=node.name,
-        grain=node.grain,
-        partition_column=terms.partition_column,
-        partitions=partitions,
-        transform=terms.transform,
-        transform_version=terms.transform_version,
-        code_digest=terms.code_digest,
-        session_digest=terms.session_digest,
-        versions=terms.versions,
-        configuration=configuration_of(node),
-        gates=terms.gates,
+    manifest = replace(
+        manifest_of(request, node, terms, partitions, Kind.EXPIRY, as_of),
         limits=replace(terms.limits, chunk_partitions=max(len(partitions), terms.limits.chunk_partitions)),
-        publish=node.publish,
         supersedes=superseded(gone),
-        base=PinnedInput(
-            argument=MERGED_WITH,
-            table=node.name,
-            partitions=tuple(
-                PinnedPartition(partition=partition, version=claim.version, digest=claim.digest)
-                for partition, claim in sorted(claims.items())
-            ),
-        ),
+        base=PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims)),
         keep=keep,
-        policy=terms.policy,
         chunks=(len(partitions),),
     )
     return Plan(

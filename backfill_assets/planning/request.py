@@ -298,43 +298,21 @@ def propose(
     if terms.proof:
         proves = replace(terms.proof, partitions=len(partitions)) if node.publish.keys_move else terms.proof
         proof = plan_proof(proves, node, partitions, pins, graph=graph, state=state)
-    manifest = Manifest(
-        run_id=run_id_for(request, node, as_of),
-        kind=request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL),
-        mode=request.mode,
-        reason=request.reason,
-        requested_by=request.by,
-        requested_at=as_of,
-        domain=terms.domain,
-        table=node.name,
-        grain=node.grain,
-        partition_column=terms.partition_column,
-        partitions=partitions,
-        transform=terms.transform,
-        transform_version=terms.transform_version,
-        code_digest=terms.code_digest,
-        session_digest=terms.session_digest,
-        code_modules=terms.code_modules,
-        versions=terms.versions,
+    kind = request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL)
+    manifest = replace(
+        manifest_of(request, node, terms, partitions, kind, as_of),
         supersedes=superseded(present.values()) if request.mode not in NEVER_PUBLISHED else (),
-        columns=terms.columns,
-        configuration=configuration_of(node),
         inputs=pins,
-        references=terms.references,
-        gates=terms.gates,
         limits=limits,
-        publish=node.publish,
         base=base,
         settled=tuple(
             SettledSnapshot(pin=pin, after=after)
             for before, each in settled_in(partitions, past, node.grain, pins)
             if {before, each} <= present.keys()
-            for after, pin in [_pins_of(present, (before, each))]
+            for after, pin in [pins_of(present, (before, each))]
         ),
-        policy=terms.policy,
         cause=cause,
         chunks=chunks,
-        member_of=request.member_of,
         proof=proof,
     )
     return Plan(
@@ -407,15 +385,16 @@ def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader, be
     """The accepted rows of its own table that a run reads: the snapshots that it begins with, or what it merges its
     changes with; where keys move, the whole table."""
     if node.keeps_state:
-        pins = _pins_of(state.claims(node.name, begins.snapshots), begins.snapshots)
+        pins = pins_of(state.claims(node.name, begins.snapshots), begins.snapshots)
         return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins) if pins else None
     if not node.publish.reads_accepted:
         return None
     claims = state.every_claim(node.name) if node.publish.keys_move else present
-    return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=_pins_of(claims, claims))
+    return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims))
 
 
-def _pins_of(claims: Mapping[date, Claim], chosen: Iterable[date]) -> tuple[PinnedPartition, ...]:
+def pins_of(claims: Mapping[date, Claim], chosen: Iterable[date]) -> tuple[PinnedPartition, ...]:
+    """Those of some partitions that are accepted, as a manifest pins them, in order."""
     return tuple(
         PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
         for p in sorted(chosen)
@@ -530,6 +509,40 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
             first_day=first_day,
             keeps_state=node_of(plan.manifest).keeps_state,
         )
+
+
+def manifest_of(
+    request: PlanRequest, node: TableNode, terms: Terms, partitions: tuple[date, ...], kind: Kind, as_of: datetime
+) -> Manifest:
+    """The part of a manifest that follows from the request and the declaration: without what the run reads and
+    replaces, and in which chunks."""
+    return Manifest(
+        run_id=run_id_for(request, node, as_of),
+        kind=kind,
+        mode=request.mode,
+        reason=request.reason,
+        requested_by=request.by,
+        requested_at=as_of,
+        domain=terms.domain,
+        table=node.name,
+        grain=node.grain,
+        partition_column=terms.partition_column,
+        partitions=partitions,
+        transform=terms.transform,
+        transform_version=terms.transform_version,
+        code_digest=terms.code_digest,
+        session_digest=terms.session_digest,
+        code_modules=terms.code_modules,
+        versions=terms.versions,
+        columns=terms.columns,
+        configuration=configuration_of(node),
+        references=terms.references,
+        gates=terms.gates,
+        limits=terms.limits,
+        publish=node.publish,
+        policy=terms.policy,
+        member_of=request.member_of,
+    )
 
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:

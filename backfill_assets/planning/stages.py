@@ -27,44 +27,47 @@ from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_aft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compute:
-    """Spark computes one chunk into files that are staged and not visible to readers.
+class RunStage:
+    """What every stage of a run over partitions has.
 
     Attributes:
         stage: Which stage it is.
         run_id: The run.
         table: Its table.
         grain: Whether a partition is a day or a month.
+    """
+
+    stage: str
+    run_id: str
+    table: str
+    grain: Grain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compute(RunStage):
+    """Spark computes one chunk into files that are staged and not visible to readers.
+
+    Attributes:
         chunk: Its number and output partitions, and those of its neighbours that are computed with them.
         chunks: How many there are.
         reads: Its inputs, warm-up and look-ahead included, each read once; empty for landed files.
     """
 
     stage: Literal["compute"] = "compute"
-    run_id: str
-    table: str
-    grain: Grain
     chunk: Chunk
     chunks: int
     reads: tuple[Reads, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expire:
+class Expire(RunStage):
     """Snapshots get candidates without files; nothing is computed.
 
     Attributes:
-        stage: Which stage it is.
-        run_id: The run.
-        table: Its table.
-        grain: Whether a partition is a day or a month.
         partitions: The snapshots that expire.
     """
 
     stage: Literal["expire"] = "expire"
-    run_id: str
-    table: str
-    grain: Grain
     partitions: tuple[date, ...]
 
 
@@ -96,22 +99,15 @@ class Recomputation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Prove:
+class Prove(RunStage):
     """Partitions are recomputed with other windows; the rows must be the same.
 
     Attributes:
-        stage: Which stage it is.
-        run_id: The run.
-        table: Its table.
-        grain: Whether a partition is a day or a month.
         between_chunks: What each chunk computes of its neighbours while it is staged, and again only to show rows.
         ends: The ends of the run, with longer windows.
     """
 
     stage: Literal["prove"] = "prove"
-    run_id: str
-    table: str
-    grain: Grain
     between_chunks: tuple[Recomputation, ...] = ()
     ends: tuple[Recomputation, ...] = ()
 
@@ -122,22 +118,15 @@ class Prove:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measure:
+class Measure(RunStage):
     """The staged files are read back, measured against the gates and compared with the accepted rows.
 
     Attributes:
-        stage: Which stage it is.
-        run_id: The run.
-        table: Its table.
-        grain: Whether a partition is a day or a month.
         partitions: What is measured.
         gates: The names of the gates.
     """
 
     stage: Literal["measure"] = "measure"
-    run_id: str
-    table: str
-    grain: Grain
     partitions: tuple[date, ...]
     gates: tuple[str, ...]
 
@@ -160,21 +149,14 @@ class Agree:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Swap:
+class Swap(RunStage):
     """One commit exchanges the files of the partitions whose rows differ; equal ones are recorded as verified.
 
     Attributes:
-        stage: Which stage it is.
-        run_id: The run.
-        table: Its table.
-        grain: Whether a partition is a day or a month.
         partitions: What may be exchanged.
     """
 
     stage: Literal["swap"] = "swap"
-    run_id: str
-    table: str
-    grain: Grain
     partitions: tuple[date, ...]
 
 
