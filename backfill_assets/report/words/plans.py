@@ -19,7 +19,7 @@ from backfill_assets.report.alternatives import Alternative, Instead, ToleratedM
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words
-from backfill_assets.report.words.staleness import NEW_VERSION, stale_words
+from backfill_assets.report.words.staleness import NEW_VERSION, because_words
 
 
 def basis_words(estimate: Estimate) -> str:
@@ -76,8 +76,11 @@ def columns_words(changes: Sequence[ColumnChange]) -> str:
 
 
 def changed_words(manifest: Manifest) -> tuple[str, ...]:
-    """What has changed since the accepted rows of a run's partitions were computed, cause by cause."""
-    return tuple(stale_words(manifest.table, each) for each in manifest.changed)
+    """What has changed since the accepted rows of a run's partitions were computed, cause by cause.
+
+    What is to be done about changed code is said where it is named with its partitions (`brought_along_words`).
+    """
+    return tuple(because_words(manifest.table, each) for each in manifest.changed)
 
 
 def changed_by_table(manifests: Iterable[Manifest]) -> tuple[str, ...]:
@@ -85,7 +88,7 @@ def changed_by_table(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     found: dict[str, list[Reason]] = {}
     for manifest in manifests:
         found.setdefault(manifest.table, []).extend(manifest.changed)
-    return tuple(f"{table}: {stale_words(table, each)}" for table, some in found.items() for each in together(some))
+    return tuple(f"{table}: {because_words(table, each)}" for table, some in found.items() for each in together(some))
 
 
 def columns_left_words(changes: Sequence[ColumnChange]) -> str:

@@ -15,13 +15,15 @@ _MOST_FILES = 3
 
 
 def stale_words(table: str, reason: Reason) -> str:
-    """Why partitions of a table are stale, in words."""
+    """Why partitions of a table are stale, and what is to be done about code that has changed under its version."""
+    return because_words(table, reason) + (f": {NEW_VERSION}" if reason.cause is Cause.CODE_CHANGED else "")
+
+
+def because_words(table: str, reason: Reason) -> str:
+    """Why partitions of a table are stale, or can get other rows."""
     match reason.cause:
         case Cause.CODE_CHANGED:
-            return (
-                f"the code changed and {reason.name} is still its version "
-                f"(sha256 {reason.was}, now {reason.now}): {NEW_VERSION}"
-            )
+            return f"the code changed and {reason.name} is still its version (sha256 {reason.was}, now {reason.now})"
         case Cause.SESSION_CHANGED:
             return f"session settings changed: what this release fixes of Spark (sha256 {reason.was}, now {reason.now})"
         case Cause.VERSION_CHANGED:

@@ -6,8 +6,10 @@ from dataclasses import replace
 from datetime import date
 
 from backfill_assets.ledger.provenance import DerivedProvenance
+from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.releases import differences
-from backfill_assets.report.words.plans import brought_along_words
+from backfill_assets.report.words.plans import brought_along_words, changed_by_table, changed_words
+from backfill_assets.report.words.staleness import NEW_VERSION
 from backfill_assets_tests.unit.planning.test_manifest import FIRST, MANIFEST
 
 SECOND = date(2006, 7, 2)
@@ -57,3 +59,13 @@ def test_changed_code_under_the_same_version_is_named_and_under_another_one_it_i
     assert [each.what for each in differences(MANIFEST, [(FIRST, replace(edited, transform_version="3.0.0"))])] == [
         "release"
     ]
+
+
+def test_a_plan_says_once_what_is_to_be_done_about_changed_code() -> None:
+    why = Reason(cause=Cause.CODE_CHANGED, name="3.1.0", was="aaa", now="bbb")
+    changed = replace(MANIFEST, changed=(why,))
+    (brought,) = differences(changed, [(FIRST, replace(SAME, code="0" * 64))])
+    for since in (changed_words(changed), changed_by_table([changed])):
+        said = "; ".join((*since, brought_along_words(brought)))
+        assert "the code changed and 3.1.0 is still its version (sha256 aaa, now bbb)" in said
+        assert said.count(NEW_VERSION) == 1
