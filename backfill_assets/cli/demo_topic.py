@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets.cli.kafka_broker import fetched, running_broker
+from backfill_assets.application.kafka_broker import fetched, running_broker
 from backfill_assets.core.settings import EXAMPLE
 from backfill_assets.core.spark_server import free_port
 

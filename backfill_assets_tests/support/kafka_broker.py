@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # documented
 
-from backfill_assets.cli import kafka_broker
+from backfill_assets.application import kafka_broker
 from backfill_assets.core.spark_server import free_port
 
 USER, PASSWORD = "capture", "a-password-that-nothing-may-show"

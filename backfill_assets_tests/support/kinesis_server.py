@@ -24,7 +24,7 @@ from typing import Any
 import boto3
 from botocore.exceptions import BotoCoreError
 
-from backfill_assets.cli.kafka_broker import cache
+from backfill_assets.application.kafka_broker import cache
 from backfill_assets.core.spark_server import free_port
 
 VERSION = "3.3.3"

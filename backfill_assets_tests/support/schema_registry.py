@@ -22,7 +22,7 @@ from typing import Any
 
 import requests
 
-from backfill_assets.cli.kafka_broker import cache
+from backfill_assets.application.kafka_broker import cache
 from backfill_assets.core.spark_server import free_port
 
 STARTS_WITHIN_S = 240

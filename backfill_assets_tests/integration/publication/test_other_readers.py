@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.cli.kafka_broker import cache
+from backfill_assets.application.kafka_broker import cache
 from backfill_assets.core.columns import LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.planning.manifest import lineage

@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
-from html.parser import HTMLParser
 from io import StringIO
 from itertools import pairwise
 
@@ -16,7 +15,7 @@ import pytest
 from rich.console import Console
 
 from backfill_assets.cli.terminal import show
-from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult, SampledRow
+from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
@@ -24,29 +23,26 @@ from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
 from backfill_assets.report.documents import as_json
-from backfill_assets.report.glossary import glossary
 from backfill_assets.report.html import Html, html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.matrices import matrices, states_in_words
 from backfill_assets.report.measured import (
-    GateSummary,
     Moves,
     MovesOfSome,
     moves_of_some,
     outcome_of,
     state_moves,
 )
-from backfill_assets.report.page import page as table_page
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.reach import DependentMoves
 from backfill_assets.report.releases import CODE, BroughtAlong
-from backfill_assets.report.report import Level, RunReport, level_of
+from backfill_assets.report.report import Level, level_of
 from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and_plan_again, step, undo
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
-from backfill_assets.report.screens.run_report import change_in_words, run_page, sample_table, set_page
+from backfill_assets.report.screens.run_report import change_in_words, run_page, set_page
 from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.values import text_of
@@ -68,31 +64,7 @@ from backfill_assets_tests.support.report_examples import (
     reviewed,
     summary,
 )
-
-
-class Page(HTMLParser):
-    """The elements of a page with their attributes, and its text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.texts: list[str] = []
-        self.feed(with_dates(text))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_data(self, data: str) -> None:
-        self.texts.append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.texts).split())
-
-
-def page(found: RunReport) -> tuple[str, Page]:
-    text = html_file(run_page(found))
-    return with_dates(text), Page(text)
+from backfill_assets_tests.support.report_page import Page, page
 
 
 def test_hostile_words_stay_text_on_the_page() -> None:
@@ -226,50 +198,11 @@ def test_a_run_that_changes_nothing_says_so_and_asks_for_nothing() -> None:
 QUESTIONS = ["What changes?", "Why?", "By how much?", "Is it right?", "What happens on yes?"]
 
 
-def test_gates_that_passed_are_one_line_that_opens_and_those_that_failed_stand_open() -> None:
-    passed = replace(report(), gates=(gate("unique_key", 3), gate("schema", 3)))
-    line = "<details><summary><h3>{}</h3></summary>"
-    text, _ = page(passed)
-    assert line.format("All 2 gates passed in each of 3 days") in text
-    assert text.index(line.format("All 2 gates passed in each of 3 days")) < text.index(">unique_key<")
-    text, _ = page(report())
-    assert text.index(">wary<") < text.index(line.format("1 gate passed")) < text.index(">unique_key<")
-    not_yet = GateSummary(
-        gate="schema",
-        demands="no",
-        blocking=True,
-        passed_partitions=0,
-        outcome="not measured yet",
-        first_failure=None,
-        failed=Partitions.of(Grain.DAILY, ()),
-    )
-    assert "passed</h3>" not in page(replace(report(), gates=(not_yet,)))[0], "what is not measured has not passed"
-
-
-def test_a_page_folds_the_rows_that_a_terminal_leaves_out_and_leaves_out_none() -> None:
-    rows = [
-        SampledRow(partition=FIRST, key={"id": f"row-{n}"}, before=None, after={"a": "1", "b": "2"}) for n in range(20)
-    ]
-    text = html_file(table_page("Rows", sample_table(rows)))
-    shown, more, folded = text.partition("<details><summary>8 more</summary>")
-    assert more
-    assert [part.count("row-") for part in (shown, folded)] == [12, 8]
-    assert [part.count('<tr class="part">') for part in (shown, folded)] == [12, 8]
-    assert "</details>" in folded
-
-
 def test_values_of_rows_stay_out_of_markdown_which_others_keep() -> None:
     text = markdown_page(run_page(report(said="a_value_of_a_row")))
     for title in ("Rows before and after", "Keys of rows that fail"):
         assert title in page(report())[1].text
         assert title not in text
-
-
-def test_the_contents_have_no_two_entries_for_moves_between_states() -> None:
-    text, _ = page(report())
-    entries = re.findall(r'<a href="#part-\d+">([^<]*)</a>', text)
-    assert [entry for entry in entries if "state" in entry.casefold()] == ["From which state to which"]
-    assert "<summary>Every move of state</summary>" in text
 
 
 def test_words_with_a_dash_and_dates_are_kept_whole_and_prose_around_a_command_is_no_code() -> None:
@@ -435,17 +368,6 @@ def test_of_no_accepted_rows_there_is_no_share() -> None:
     assert share_of_accepted(Moves(rows=3, accepted_rows=0, added=3, removed=0, changed=0, unchanged=0)) is None
 
 
-def test_the_glossary_explains_the_words_of_the_page_and_no_others() -> None:
-    text, found = page(report())
-    assert text.count('<details class="glossary">') == 1
-    words = [term.word for term in glossary(text.partition('<details class="glossary">')[0])]
-    assert {"accepted", "gate", "restated"} <= set(words)
-    assert not {"warm-up", "withdrawn"} & set(words)
-    assert [term.word for term in glossary("It reads the <b>chunks</b>, swapped.")] == ["chunk", "swap"]
-    assert glossary('<p class="candidate">nothing</p>') == ()
-    assert "rows that readers of the published table see now" in found.text
-
-
 def result(day: date, finding: Finding, **observed: object) -> GateResult:
     return GateResult(
         run_id="bf-1",
@@ -527,17 +449,6 @@ def test_the_next_step_of_a_long_report_is_also_its_last_line_on_the_terminal() 
     assert lines.count(following) == 2
     assert lines[-1] == following
     assert lines.index("Verdict") < lines.index(following) < len(lines) - 50
-
-
-def test_what_is_left_out_of_rows_is_counted_in_rows_and_no_row_is_cut() -> None:
-    values = dict.fromkeys("abcde", "1")
-    rows = [SampledRow(partition=FIRST, key={"id": f"row-{place}"}, before=None, after=values) for place in range(10)]
-    console = Console(record=True, width=200, file=StringIO())
-    show(console, table_page("Rows", sample_table(rows)))
-    shown = console.export_text()
-    assert "5 of 10 shown; all of them: the same command with --json" in shown
-    assert shown.count("row-") == 5, "of five lines each: the fifth begins in the 21st line of 24 and is whole"
-    assert "5 of 10 shown" in markdown_page(table_page("Rows", sample_table(rows)))
 
 
 def test_a_run_says_who_declared_which_days_empty() -> None:
