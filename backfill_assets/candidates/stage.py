@@ -283,10 +283,12 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
     else:
         frame, provenance, input_rows = _derived_rows(work, table, stage)
     content = Observation()
+    columns = _content_of(table, chunk)
+    watched = frame.observe(content, *columns) if columns else frame
     staged = write_staged(
         ws.lake,
         manifest.table,
-        _staged_only(frame.observe(content, *_content_of(table, chunk)), table, chunk),
+        _staged_only(watched, table, chunk),
         run_id=manifest.run_id,
         attempt=attempt_of(f"{chunk.number:04d}-{work.token}", contract_version(table)),
         partition_column=manifest.partition_column,
@@ -306,8 +308,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
         for files in [staged.get(partition.isoformat(), EMPTY_FILE_SET)]
     ]
     output_rows = sum(candidate.rows for candidate in candidates)
-    # Adaptive execution drops a plan that turns out to have no rows, and with it what was to observe them.
-    found = content.get if staged else _counted(frame, table, chunk)
+    found = _observed(content, frame, columns, is_written=bool(staged))
     with ws.ledger.write() as tx:
         tx.candidates.finish_chunk(
             manifest.run_id,
@@ -316,7 +317,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
             output_rows=output_rows,
             candidates=candidates,
             attempt=work.token,
-            checksum=checksum_of(found),
+            checksum=checksum_of(found) if _is_continued(table) else "",
             seam_checksum=checksum_of(found, prefix="seam_") if chunk.once_more else "",
         )
     ws.reached(Point.STAGE_CHUNK_FINISHED)
@@ -324,21 +325,31 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
 
 
 def _content_of(table: Table, chunk: Chunk) -> Sequence[Column]:
-    """What is observed of the rows of a chunk while they are written, without a further pass."""
+    """What is observed of the rows of a chunk while they are written, without a further pass: what something is
+    compared with. For most chunks that is nothing: the gates read back what was written."""
     hashes = hash_columns(business_schema(table))
-    if not chunk.once_more:
-        return F.count(F.lit(1)).alias("rows"), *sums_of(hashes)
-    once_more = _is_once_more(table, chunk)
-    return (
-        F.count_if(~once_more).alias("rows"),
-        *sums_of(F.when(~once_more, each) for each in hashes),
-        F.count_if(once_more).alias("seam_rows"),
-        *sums_of((F.when(once_more, each) for each in hashes), prefix="seam_"),
-    )
+    found: list[Column] = []
+    if _is_continued(table):
+        found += (F.count(F.lit(1)).alias("rows"), *sums_of(hashes))
+    if chunk.once_more:
+        once_more = _is_once_more(table, chunk)
+        of_seam = (F.when(once_more, each) for each in hashes)
+        found += (F.count_if(once_more).alias("seam_rows"), *sums_of(of_seam, prefix="seam_"))
+    return found
 
 
-def _counted(frame: DataFrame, table: Table, chunk: Chunk) -> Mapping[str, Any]:
-    return frame.agg(*_content_of(table, chunk)).collect()[0].asDict()
+def _is_continued(table: Table) -> bool:
+    """Whether each chunk, a snapshot, is computed from the one before; it has no neighbours to compute once more."""
+    return isinstance(table, DerivedTable) and table.state is not None
+
+
+def _observed(
+    content: Observation, frame: DataFrame, columns: Sequence[Column], *, is_written: bool
+) -> Mapping[str, Any]:
+    if not columns:
+        return {}
+    # Adaptive execution drops a plan that turns out to have no rows, and with it what was to observe them.
+    return content.get if is_written else frame.agg(*columns).collect()[0].asDict()
 
 
 def _staged_only(frame: DataFrame, table: Table, chunk: Chunk) -> DataFrame:

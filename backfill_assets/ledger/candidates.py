@@ -252,7 +252,7 @@ class CandidateWrites(CandidateReads):
 
         Args:
             output_rows: Of what it staged.
-            checksum: Of all staged rows.
+            checksum: Of its rows, if it is a snapshot that the next chunk continues.
             seam_checksum: Of what was computed of its neighbours and not staged, if there is anything.
         """
         self._runs.require_holder(run_id, attempt)

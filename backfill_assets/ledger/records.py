@@ -122,7 +122,8 @@ class ChunkRecord:
         started_at: When it began.
         finished_at: When it was done, or None.
         attempt: Who computes it; only that attempt can finish it.
-        checksum: Order-independent content checksum of all its rows; empty until it is done.
+        checksum: Order-independent content checksum of its rows, where it is a snapshot that the next chunk continues;
+            empty otherwise, and until it is done.
         seam_checksum: The same of what was computed with it of its neighbours, for the proof of the window; empty where
             that is nothing.
     """
