@@ -421,8 +421,14 @@ class KafkaStream:
     @cached_property
     def _consumer(self) -> Consumer:
         group = f"backfill-capture-{secrets.token_hex(8)}"  # required, and never created: nothing is committed
-        # The range is there: a broker that waits for more at its end would hold up the next one.
-        most = {"queued.max.messages.kbytes": 8_192, "fetch.queue.backoff.ms": 10, "fetch.wait.max.ms": 20}
+        # The client reads ahead up to a number of bytes, and one answer more, which is compressed. The range is there:
+        # a broker that waits for more at its end would hold up the next one.
+        most = {
+            "queued.max.messages.kbytes": 2_048,
+            "max.partition.fetch.bytes": 512 << 10,
+            "fetch.queue.backoff.ms": 10,
+            "fetch.wait.max.ms": 20,
+        }
         consumer: Consumer = self._client.kafka.Consumer({**self._client.usual, **most, **FIXED, "group.id": group})
         return consumer
 
