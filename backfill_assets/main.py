@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 # Python would look for garbage among what imports have made, which all stays: a tenth of the time of a short command.
-gc.set_threshold(50_000, 20, 20)
+gc.set_threshold(200_000, 20, 20)
 
 from backfill_assets.cli import app  # noqa: E402
 from backfill_assets.cli.session import Surroundings  # noqa: E402

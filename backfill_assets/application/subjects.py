@@ -23,9 +23,7 @@ from backfill_assets.publication.publish import rollback_run
 from backfill_assets.publication.verdict import require_not_stopped_by_code
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
-from backfill_assets.report.report import RunReport, run_report
 from backfill_assets.report.runs import RunSummary, interrupted, run_document
-from backfill_assets.report.set_report import SetReport, set_report
 from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.restatements.errors import ReproducedOneByOne
 from backfill_assets.restatements.publish import is_outdated, publish_set
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
     from backfill_assets.application.asked import AskedAct, AskedCapture, AskedReplay
     from backfill_assets.report.captured import CaptureDocument
     from backfill_assets.report.replayed import ReplayDocument
+    from backfill_assets.report.report import RunReport
+    from backfill_assets.report.set_report import SetReport
     from backfill_assets.report.table_acts import ActDocument
     from backfill_assets.upkeep.reproduce import ReproductionReport
 
@@ -64,6 +64,8 @@ class Run:
 
     def report(self) -> RunReport:
         """The report for a reviewer: what changes, which gates passed, some rows before and after."""
+        from backfill_assets.report.report import run_report
+
         return run_report(self.ws, self.run_id)
 
     def approve(self, *, by: str, note: str, place: str = "") -> RunSummary:
@@ -99,7 +101,9 @@ class Run:
         record = self.record
         require_stageable(self.ws, record)
         is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
-        self.execute(acting, tuple(Part) if is_load else (Part.STAGE, Part.GATE))
+        # Before the run is claimed: a Spark that cannot start leaves the run as it was.
+        with self.ws.one_session(None if record.manifest.expires else self.ws.spark()):
+            self.execute(acting, tuple(Part) if is_load else (Part.STAGE, Part.GATE))
 
     def publish(self, acting: Acting) -> PublicationDocument:
         """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.
@@ -212,6 +216,8 @@ class RestatementSet:
 
     def report(self) -> SetReport:
         """The state of the set, and the report of each of its runs."""
+        from backfill_assets.report.set_report import set_report
+
         return set_report(self.ws, self.set_id)
 
     def approve(self, *, by: str, note: str, place: str = "") -> SetDocument:

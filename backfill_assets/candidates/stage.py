@@ -181,15 +181,17 @@ def stage_chunk(work: Staging, stage: Compute) -> None:
         ContractBroken: The transform broke its contract, or there are more rows than the manifest allows.
     """
     manifest, chunk = work.manifest, stage.chunk
-    name = f"chunk {chunk.number} of {stage.chunks}"
     if chunk.number in work.finished:
         return
     _keep_pace(work, stage)
-    _report(work, stage, f"{name}: {describe(manifest.grain, chunk.partitions)}", done=False)
     work.written_rows[chunk.number] = _stage_rows(work, stage)
-    _report(work, stage, f"{name} is staged")
+    _report(work, stage, f"{_named(stage)} is staged")
     with work.ws.ledger.read() as tx:
         _require_within_limits(manifest, tx)
+
+
+def _named(stage: Compute) -> str:
+    return f"chunk {stage.chunk.number} of {stage.chunks}"
 
 
 def stage_expiry(work: Staging) -> None:
@@ -282,6 +284,8 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
         frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
     else:
         frame, provenance, input_rows = _derived_rows(work, table, stage)
+    # When there is work for Spark: who is told may begin work of its own, which would delay what describes the rows.
+    _report(work, stage, f"{_named(stage)}: {describe(manifest.grain, chunk.partitions)}", done=False)
     content = Observation()
     columns = _content_of(table, chunk)
     watched = frame.observe(content, *columns) if columns else frame

@@ -22,12 +22,13 @@ from backfill_assets.cli.answers import (
     instant,
     one_line,
 )
+from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import acting_name, given_reason, opened, person, person_or_account
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def approve(
     run: RunOrSet,
     by: By = "",
@@ -48,18 +49,18 @@ def approve(
         answer(console, document, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as console:
-        with opened(quiet=as_json) as session:
+        with opened(quiet=as_json, looks=True) as session:
             document = session.subject(run).stage(session.acting(person_or_account(by), on=run))
         answer(console, document, as_json=as_json)
         if document.is_blocked:
             raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
     with answering(as_json) as console:
@@ -71,7 +72,7 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
         answer(console, document, as_json=as_json, following=following)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def rollback(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why it is undone.")] = "",
@@ -95,7 +96,7 @@ def rollback(
         answer(console, document, as_json=as_json, following=following)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def cancel(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why it is not wanted.")] = "",
@@ -118,7 +119,7 @@ def cancel(
         answer(console, document, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def freeze(
     table: TableName,
     first: From,
@@ -152,7 +153,7 @@ def freeze(
         answer(console, document, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def unfreeze(
     freeze: Annotated[
         str,
@@ -172,7 +173,7 @@ def unfreeze(
         answer(console, document, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def follow(
     by: By = "",
     cancel: Annotated[
@@ -204,7 +205,7 @@ def follow(
             raise typer.Exit(1)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def propose(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be proposed, and why.")] = False,
     by: ByAccount = "",
@@ -219,7 +220,7 @@ def propose(
         answer(console, document, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def recover(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", callback=one_line, help="Only this run, landed file or set.")
@@ -242,7 +243,7 @@ def recover(
         exit_with_problems(document.problems)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def clear(
     subject: Annotated[
         str,
@@ -262,7 +263,7 @@ def clear(
         answer(console, document, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def erase(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")] = "",
@@ -279,7 +280,7 @@ def erase(
         answer(console, document, as_json=as_json)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def vacuum(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed, and why.")] = False,
     by: By = "vacuum",

@@ -177,7 +177,8 @@ def opened(
 
     Args:
         quiet: Show no progress, for machines.
-        looks: The command only looks, and needs none of the domain's conditions.
+        looks: The command only looks or carries out what was planned, and needs none of the domain's conditions: those
+            of gates were checked by the plan, and are compared with it.
         begins: The command can be the first one in a home, which it then creates.
         examines: The command looks for what is wrong with the home, whatever that is.
 

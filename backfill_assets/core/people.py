@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache, lru_cache
 
-from confusable_homoglyphs import categories, confusables
-
 from backfill_assets.core.errors import NotApproved, Refused, sentence
 
 
@@ -71,6 +69,9 @@ def _look_alikes() -> Mapping[int, str]:
 
     The library has each pair in both directions: a letter has one partner, and what it is compared as has many.
     """
+    # Not needed to look, and it reads the tables of Unicode.
+    from confusable_homoglyphs import confusables
+
     pairs = {
         one.strip(_DIRECTION): [other["c"].strip(_DIRECTION) for other in others]
         for one, others in confusables.confusables_data.items()
@@ -110,6 +111,8 @@ def same_name(one: str, other: str) -> bool:
 
 def mixed_scripts(name: str) -> tuple[str, ...]:
     """The scripts of a name that is written in several; empty for one, or for those of one language."""
+    from confusable_homoglyphs import categories
+
     letters = (c for c in unicodedata.normalize("NFKD", name) if c.isalnum())
     found = categories.unique_aliases(letters) - _ANY_SCRIPT
     if len(found) < 2 or any(found <= together for together in _WRITTEN_TOGETHER):

@@ -136,8 +136,7 @@ def _opened_on(server: SparkServer) -> RemoteSession:
     opened: object = SparkSession.builder.remote(server.url(new_session(server))).getOrCreate()
     assert isinstance(opened, Remote)
     opened.client.set_retry_policies([WhileItRuns()])
-    (named,) = opened.sql(f"SELECT 1 AS `${{system:{NAME}}}`").columns
-    if named != server.name:
+    if java_properties(cast("SparkSession", opened))[NAME] != server.name:
         raise ForeignServer(address=server.address, home=server.home)
     return opened
 
@@ -182,9 +181,13 @@ def require_meaning(spark: SparkSession, *, transform: str | None = None) -> Non
 
 @lru_cache(maxsize=1)
 def java_properties(spark: SparkSession) -> Mapping[str, str]:
-    """The properties of the driver's Java that rows depend on; they do not change after its start.
+    """The properties of the driver's Java that rows depend on, and the name of a server; these do not change.
 
-    Spark replaces `${system:...}` when it reads a statement, so nothing is run for it, and it works over Spark Connect.
+    Spark replaces `${system:...}` when it parses an expression, so nothing is run for it, and it works over Spark
+    Connect, where it is one request.
     """
-    columns = ", ".join(f"1 AS `${{system:{name}}}`" for name in JAVA)
-    return dict(zip(JAVA, spark.sql(f"SELECT {columns}").columns, strict=True))
+    from pyspark.sql import functions as F
+
+    names = (*JAVA, NAME)
+    asked = spark.range(0).select(*(F.expr(f"1 AS `${{system:{name}}}`") for name in names))
+    return dict(zip(names, asked.columns, strict=True))

@@ -11,9 +11,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    import duckdb
 
 MEMORY = "1GiB"
 """The memory in which DuckDB joins two sides."""
@@ -47,6 +50,9 @@ class Shape:
 @contextmanager
 def opened(threads: int | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
     """A DuckDB of this process alone, which keeps nothing."""
+    # Imported when rows are compared: before, a run waits for it.
+    import duckdb
+
     with tempfile.TemporaryDirectory(prefix="backfill-compare-") as folder:
         tuned: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": MEMORY,

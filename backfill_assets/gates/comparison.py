@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-from duckdb import DuckDBPyConnection
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,7 +23,10 @@ from backfill_assets.gates import by_values
 from backfill_assets.gates.by_values import AMOUNT, SIDE, Shape
 from backfill_assets.gates.moves import NONE_OF_THESE, StateMove, coded_columns
 
-Comparing: TypeAlias = Callable[[DuckDBPyConnection], pa.Table]
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Comparing: TypeAlias = "Callable[[DuckDBPyConnection], pa.Table]"
 """One of the functions of `by_values`, for two sides that are registered as `staged` and `accepted`."""
 
 

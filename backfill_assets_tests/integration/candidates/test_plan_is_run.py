@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
@@ -33,6 +34,19 @@ def redeclared(shop: Shop, **changed: object) -> Shop:
     table = replace(recent_sales, **changed)  # type: ignore[arg-type]
     domain = Domain(name="example", package="backfill_assets_tests.domains.example", sources=(sales,), derived=(table,))
     return replace(shop, ws=replace(shop.ws, domain=domain))
+
+
+def test_a_chunk_is_reported_when_its_rows_are_described(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dagster is imported from the first report on, which would delay what comes to Spark after it."""
+    happened: list[str] = []
+
+    def watched(*given: Any) -> DataFrame:
+        happened.append("described")
+        return derived_rows(*given)
+
+    monkeypatch.setattr("backfill_assets.candidates.stage.derived_rows", watched)
+    operations.stage(shop.ws, shop.planned(), actor="ana", listener=lambda told: happened.append(told.line))
+    assert happened == ["described", "chunk 1 of 1: 2026-01-03..2026-01-09, 7 days", "chunk 1 of 1 is staged"]
 
 
 @pytest.mark.long

@@ -58,6 +58,9 @@ ROOMS = {
 """Rooms that carry something out."""
 
 
+COMPARES = {"duckdb", "report.report", "report.set_report"}
+"""What a run needs when its rows are compared and shown."""
+
 RUN = "sales_monthly-20250101-0a1b2c"
 
 
@@ -76,8 +79,8 @@ class Answer:
         return {n for n in names if n in self.modules or f"backfill_assets.{n}" in self.modules}
 
 
-def answer(home: Path, *words: str) -> Answer:
-    """What a command, in a process of its own, answers with exit code 0."""
+def answer(home: Path, *words: str, code: int = 0) -> Answer:
+    """What a command, in a process of its own, answers with this exit code."""
     environment = {
         "BACKFILL_HOME": str(home),
         "BACKFILL_DOMAIN": "backfill_assets_tests.domains.example",
@@ -86,7 +89,7 @@ def answer(home: Path, *words: str) -> Answer:
     given = [sys.executable, "-c", PROGRAM, *words]
     ended = subprocess.run(given, capture_output=True, text=True, env={**os.environ, **environment}, check=True)
     found: Mapping[str, object] = json.loads(ended.stderr.splitlines()[-1])
-    assert found["code"] == 0, ended.stdout + ended.stderr
+    assert found["code"] == code, ended.stdout + ended.stderr
     modules = frozenset(str(name) for name in found["modules"])  # type: ignore[attr-defined]
     return Answer(
         out=ended.stdout,
@@ -123,6 +126,15 @@ def test_what_the_ledger_knows_is_shown_without_what_moves_rows(home: Path, aske
     assert shown.imported(LOOKS | ROOMS - {"restatements"}) == set()
     assert not shown.has_session
     assert shown.ends_at_once
+
+
+def test_a_run_comes_to_its_rows_without_what_it_needs_after_them(home: Path) -> None:
+    refused = answer(home, "run", RUN, "--by", "ana", code=1)
+    assert "candidates.stage" in {name.removeprefix("backfill_assets.") for name in refused.modules}
+    assert refused.imported({"dagster", "pydantic", "sqlglot"} | COMPARES) == set()
+    program = "import backfill_assets.orchestration.beside, sys; print(*sys.modules)"
+    executes = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {"dagster", "pydantic", "duckdb"}.isdisjoint(executes.stdout.split())
 
 
 @pytest.mark.long
