@@ -154,22 +154,20 @@ class ImportWrites(ImportReads):
         """
         arrival = self._highest(imports.c.arrival) + 1
         import_id = f"imp-{arrival:06d}"
-        self._log.write(
-            insert(imports).values(
-                import_id=import_id,
-                arrival=arrival,
-                **(row_of(offered) | {name: storable_text("the path", getattr(offered, name)) for name in _PATHS}),
-                state=ImportState.LANDING,
-                first_seen_at=self._log.now,
-                landed_by=one_line("the actor", actor),
-                on_duplicate=on_duplicate,
-                schema_versions=[],
-                ignored_columns=[],
-                note="",
-                **asdict(ImportCounts()),
-            ),
-            of=[import_id],
-        )
+        taken_in = {
+            "import_id": import_id,
+            "arrival": arrival,
+            **(row_of(offered) | {name: storable_text("the path", getattr(offered, name)) for name in _PATHS}),
+            "state": ImportState.LANDING,
+            "first_seen_at": self._log.now,
+            "landed_by": one_line("the actor", actor),
+            "on_duplicate": on_duplicate,
+            "schema_versions": [],
+            "ignored_columns": [],
+            "note": "",
+            **asdict(ImportCounts()),
+        }
+        self._log.write(insert(imports), [taken_in], of=[import_id])
         begun = {**asdict(offered), "on_duplicate": on_duplicate}
         landing = str(ImportState.LANDING)
         self._log.append(Event("import", import_id, "import_begun", actor=actor, to_state=landing, payload=begun))

@@ -63,16 +63,15 @@ class LeaseSteps(LeaseReads):
         """The work belongs to these terms from here on; without terms any process may take it over."""
         self.drop(work_id)
         if terms is not None:
-            self._connection.execute(
-                insert(leases).values(
-                    work_id=work_id,
-                    attempt=terms.attempt,
-                    holder=holder,
-                    machine=f"{terms.machine} {mark_of(terms.machine)}".rstrip(),
-                    since_at=self._now,
-                    until_at=self._now + terms.length,
-                )
-            )
+            lease = {
+                "work_id": work_id,
+                "attempt": terms.attempt,
+                "holder": holder,
+                "machine": f"{terms.machine} {mark_of(terms.machine)}".rstrip(),
+                "since_at": self._now,
+                "until_at": self._now + terms.length,
+            }
+            self._connection.execute(insert(leases), lease)
 
     def drop(self, work_id: str) -> None:
         """The work has ended."""

@@ -12,11 +12,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
-from sqlalchemy import Column, Connection, Select, String, Table, select, tuple_, type_coerce
+from sqlalchemy import Column, Connection, Select, String, Table, bindparam, select, tuple_, type_coerce
 
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.ledger import schema
@@ -64,6 +65,7 @@ UNPROTECTED: Final[Mapping[Table, str]] = {
 """The tables without digests, each with the reason."""
 
 _NOTHING = ""
+_ENTITIES = "entities"
 _PAGE = 200
 
 
@@ -102,11 +104,9 @@ class RowDigests(Queries):
         return changed
 
     def _digests(self, table: Table, entities: Iterable[Entity]) -> dict[Entity, str]:
-        columns = _entity_columns(table)
         found: dict[Entity, str] = {}
         for batch in batches(entities):
-            is_named = columns[0].in_(batch) if len(columns) == 1 else tuple_(*columns).in_(batch)
-            found |= dict(_grouped(table, self._rows(_rows_of(table).where(is_named))))
+            found |= dict(_grouped(table, self._connection.execute(_rows_named(table), {_ENTITIES: batch}).all()))
         return found
 
 
@@ -159,6 +159,14 @@ def _rows_of(table: Table) -> Select[*tuple[Any, ...]]:
     """The rows by entity. Columns are read as the database keeps them: an edit may have left what cannot be read."""
     raw = (type_coerce(column, String).label(column.name) for column in table.c)
     return select(*raw).order_by(*_entity_columns(table))
+
+
+@cache
+def _rows_named(table: Table) -> Select[*tuple[Any, ...]]:
+    """The rows of `_ENTITIES`. One statement of a table: to make it anew takes longer than to execute it."""
+    columns = _entity_columns(table)
+    entity = columns[0] if len(columns) == 1 else tuple_(*columns)
+    return _rows_of(table).where(entity.in_(bindparam(_ENTITIES, expanding=True)))
 
 
 def _grouped(table: Table, found: Iterable[Any]) -> Iterator[tuple[Entity, str]]:
