@@ -16,7 +16,8 @@ from backfill_assets.core.spark import open_spark
 from backfill_assets.testing import QUICK_SPARK
 from backfill_assets_tests.support import long_tests
 from backfill_assets_tests.support.ledgers import home_environment
-from backfill_assets_tests.support.quick_py4j import remember_java_names, remember_settings
+from backfill_assets_tests.support.quick_py4j import convert_lists_at_once, remember_java_names, remember_settings
+from backfill_assets_tests.support.quick_statements import remember_statements
 from backfill_assets_tests.support.quick_writers import nothing_slow_at_the_writers_turn
 from backfill_assets_tests.support.s3_server import jars_setting
 from backfill_assets_tests.support.searches import register_profiles
@@ -26,6 +27,8 @@ os.environ.pop("COLUMNS", None)
 register_profiles()
 remember_java_names()
 remember_settings()
+convert_lists_at_once()
+remember_statements()
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 

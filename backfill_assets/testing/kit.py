@@ -41,9 +41,10 @@ from backfill_assets.workspace import Workspace
 Days = DayRange | str
 """Days as a range, or as a person types them: `2026-01-01..2026-01-31`, `2026-01`, `2026`."""
 
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m -Xmn512m"
 """What tests ask of Java: most of their processes are short, and wait neither for good code nor for threads. One that
-tries many modules has room for all of its code, which it otherwise throws away and compiles again."""
+tries many modules has room for all of its code, which it otherwise throws away and compiles again, and collects garbage
+seldom."""
 
 QUICK_SPARK: Mapping[str, str] = {
     "BACKFILL_SPARK_MASTER": "local[2]",
