@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from backfill_assets_tests.support.shop import shop_environment, ticking_clock
 JANUARY = DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 31))
 MONTH = JANUARY.start
 LATER = datetime(2026, 3, 10, 12, tzinfo=UTC)
+TEN_MINUTES = timedelta(minutes=10)
 PLAIN = Phases()
 
 _numbers = count(1)
@@ -181,11 +182,13 @@ class Hand:
             writer.runs.move(run_id, RunState.PASSED, actor="ana", attempt=attempt)
 
 
-def open_by_hand(home: Path, *, ledger_url: str | None = None) -> Hand:
-    """January of 10 a day in silver, and the month in gold, which followed."""
-    elsewhere = {"BACKFILL_LEDGER_URL": ledger_url} if ledger_url else {}
-    settings = Settings.from_environment({**shop_environment(home), **elsewhere})
-    hand = Hand(ws=Workspace.open(settings, clock=ticking_clock(LATER)))
+def open_by_hand(home: Path) -> Hand:
+    """January of 10 a day in silver, and the month in gold, which followed; made where the home is not there yet."""
+    is_there = home.exists()
+    settings = Settings.from_environment(shop_environment(home))
+    hand = Hand(ws=Workspace.open(settings, clock=ticking_clock(LATER + is_there * TEN_MINUTES)))
+    if is_there:
+        return hand
     make_tables(hand.ws.lake)
     hand.published(dict.fromkeys(JANUARY, 10))
     (run,) = operations.plan_follow_ups(hand.ws, by="ops").runs

@@ -49,7 +49,7 @@ from backfill_assets_tests.domains.example import recent_sales, sales, sales_mon
 from backfill_assets_tests.integration.gates.test_gates import TABLE
 from backfill_assets_tests.support import by_hand, operations
 from backfill_assets_tests.support.advice import worded
-from backfill_assets_tests.support.by_hand import Hand, open_by_hand
+from backfill_assets_tests.support.by_hand import Hand
 from backfill_assets_tests.support.hand_made import all_passed
 from backfill_assets_tests.support.shop import DAYS, OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock, usual_sales
 
@@ -350,9 +350,8 @@ def moved_too_far(staged: Mapping[date, CandidatePartition], gates: Iterable[Gat
 
 
 def test_a_follow_up_that_moved_too_far_waits_for_a_person_without_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hand = open_by_hand(tmp_path / "home")
     gates = (*sales_monthly.gates, moved("amount", percent=20))
     gold = replace(sales_monthly, breakdown=Breakdown(measures={"amount": "amount"}), gates=gates)
     package = "backfill_assets_tests.domains.example"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -20,7 +19,7 @@ from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import MOST_ROWS, Trace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
-from backfill_assets_tests.support.by_hand import JANUARY, open_by_hand
+from backfill_assets_tests.support.by_hand import JANUARY, Hand
 from backfill_assets_tests.support.hand_made import GOLD
 from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, REACHED, SOLD, TOTALS, planned_set, ready_set
 from backfill_assets_tests.support.shop import RECENT, SALES, Shop
@@ -180,8 +179,7 @@ def test_a_month_of_a_daily_table_is_no_partition_of_it(month: Shop) -> None:
     assert look.trace(month.ws, TOTALS, FEBRUARY, {}, None).partition == "2026-02"
 
 
-def test_a_number_that_followed_a_rollback_leads_to_who_rolled_back_and_why(tmp_path: Path) -> None:
-    hand = open_by_hand(tmp_path / "home")
+def test_a_number_that_followed_a_rollback_leads_to_who_rolled_back_and_why(hand: Hand) -> None:
     published = hand.published({JANUARY.start: 15})
     for _ in range(2):
         (followed,) = operations.plan_follow_ups(hand.ws, by="ops").runs
@@ -197,7 +195,6 @@ def test_a_number_that_followed_a_rollback_leads_to_who_rolled_back_and_why(tmp_
     brought_back = found.publications[found.publications.index(undone) + 1]
     assert undone.follows == (brought_back.publication_id,)
     assert brought_back.run_id != undone.run_id and brought_back.undoes is None and brought_back.approved_by
-    hand.ws.close()
 
 
 def shown_of(found: Trace) -> str:
