@@ -22,7 +22,8 @@ PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscop
 # Tests that are about more data, orders and surroundings at length.
 LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py traffic_fines_extract.py traffic_fines_state.py) \
 	$(addprefix backfill_assets_tests/integration/, \
-	application/test_restated_by_an_extract.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
+	application/test_follow_replay.py application/test_restated_by_an_extract.py \
+	application/test_shadow_of_deadlines.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
 	examples/test_sla_traffic_fines.py landing/test_changes.py landing/test_many_changes.py \
 	landing/test_property.py landing/test_statements.py publication/test_every_mode_by_model.py \
 	publication/test_versioned_model.py)

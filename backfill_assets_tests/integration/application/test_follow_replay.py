@@ -13,17 +13,13 @@ from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.outbox import is_followed_once
 from backfill_assets_tests.faults.replay import opened, replayed
+from backfill_assets_tests.support.searches import is_thorough
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3_600)
-@pytest.mark.parametrize(
-    ("publications", "rollbacks", "seed"),
-    [pytest.param(20, 4, 7, id="short"), pytest.param(500, 50, 8, id="500 and 50")],
-)
-def test_every_affected_month_is_asked_for_once_none_is_missed_and_none_is_stuck(
-    tmp_path: Path, publications: int, rollbacks: int, seed: int
-) -> None:
+def test_every_affected_month_is_asked_for_once_none_is_missed_and_none_is_stuck(tmp_path: Path) -> None:
+    publications, rollbacks, seed = (500, 50, 8) if is_thorough() else (20, 4, 7)
     replay = replayed(tmp_path / "home", publications=publications, rollbacks=rollbacks, seed=seed)
     assert (replay.publications, replay.rollbacks) == (publications, rollbacks)
     assert replay.kills > publications / 20

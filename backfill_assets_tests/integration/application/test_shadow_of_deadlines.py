@@ -35,6 +35,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledgers import home_environment
+from backfill_assets_tests.support.searches import is_thorough
 
 pytestmark = pytest.mark.long
 
@@ -185,10 +186,8 @@ def assert_as_by_hand(office: Office, day: ComparedDay | None, explains: str = "
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("days", [6, 30])
-def test_the_daily_comparison_is_that_by_hand_and_readers_are_cut_over_at_once_and_back(
-    office: Office, days: int
-) -> None:
+def test_the_daily_comparison_is_that_by_hand_and_readers_are_cut_over_at_once_and_back(office: Office) -> None:
+    days = 30 if is_thorough() else 6
     begins = FIRST + (TRACKED + 1) * ONE_DAY
     last = begins + 2 * ONE_DAY
     office.at = datetime.combine(last + 2 * ONE_DAY, time(6), tzinfo=UTC)
