@@ -18,7 +18,7 @@ from urllib.request import Request, urlopen
 from backfill_assets.core.settings import PROJECT_ROOT
 
 STARTS_WITHIN_S = 180
-ENDS_WITHIN_S = 60
+ENDS_WITHIN_S = 15
 LOCATION = """
 { workspaceOrError { ... on Workspace { locationEntries { name locationOrLoadError { __typename } } } } }
 """
