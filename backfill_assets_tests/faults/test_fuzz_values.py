@@ -20,7 +20,7 @@ def test_every_landed_value_is_the_value_that_was_written_or_its_record_is_rejec
     spark: SparkSession, tmp_path: Path
 ) -> None:
     findings = fuzz_values(
-        spark, tmp_path, seed=SEED, records=900, records_in_a_file=150, columns=24, files_of_a_format=1
+        spark, tmp_path, seed=SEED, records=900, records_in_a_file=150, columns=24, depth=2, files_of_a_format=1
     )
     assert not findings.differences, table(findings)
     names = {*(kind.typeName() for kind in ATOMIC), "array", "struct"}
