@@ -99,10 +99,10 @@ class Run:
         from backfill_assets.candidates.stage import require_stageable
 
         record = self.record
-        require_stageable(self.ws, record)
-        is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
         # Before the run is claimed: a Spark that cannot start leaves the run as it was.
-        with self.ws.one_session(None if record.manifest.expires else self.ws.spark()):
+        session = require_stageable(self.ws, record)
+        is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
+        with self.ws.one_session(session):
             self.execute(acting, tuple(Part) if is_load else (Part.STAGE, Part.GATE))
 
     def publish(self, acting: Acting) -> PublicationDocument:

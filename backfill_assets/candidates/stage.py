@@ -460,9 +460,12 @@ def _provenance(ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedF
     }
 
 
-def require_stageable(ws: Workspace, run: RunRecord) -> None:
+def require_stageable(ws: Workspace, run: RunRecord) -> SparkSession | None:
     """Refuses a run that is past staging, held by another process, planned with other code, or for which Spark cannot
     start, before anything is recorded of it.
+
+    Returns:
+        The session in which it is computed; None for an expiry.
 
     Raises:
         AtWork: Another process holds its lease.
@@ -474,7 +477,7 @@ def require_stageable(ws: Workspace, run: RunRecord) -> None:
         tx.leases.require_free(run.run_id, at=ws.clock())
     if not may_follow(run.state, RunState.STAGING):
         raise NotStageable(run_id=run.run_id, state=run.state)
-    _session_for(ws, run.manifest)
+    return _session_for(ws, run.manifest)
 
 
 def _session_for(ws: Workspace, manifest: Manifest) -> SparkSession | None:
