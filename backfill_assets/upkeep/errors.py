@@ -31,6 +31,14 @@ class NothingToReproduce(IllegalTransition):
 
 
 @sentence
+class ComputedNothing(IllegalTransition):
+    """run {run_id} computed nothing that could be reproduced: by it, snapshots of {table} expired."""
+
+    run_id: str
+    table: str
+
+
+@sentence
 class SparkStopped(ContractBroken):
     """Spark stopped while it rebuilt {table}: {why}"""
 

@@ -26,7 +26,13 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.transforms.apply import broken_in_worker
-from backfill_assets.upkeep.errors import EmptySample, NothingToReproduce, ReproducedOtherwise, SparkStopped
+from backfill_assets.upkeep.errors import (
+    ComputedNothing,
+    EmptySample,
+    NothingToReproduce,
+    ReproducedOtherwise,
+    SparkStopped,
+)
 from backfill_assets.upkeep.rebuild import MOST_SAMPLED, Difference, Rebuilding, Rebuilt, rebuild
 from backfill_assets.workspace import Workspace
 
@@ -92,7 +98,7 @@ def reproduce_run(
 
     Raises:
         UnknownName: There is no such run.
-        IllegalTransition: It was never published.
+        IllegalTransition: It was never published, or computed nothing.
         ContractBroken: The code is not the one it was computed with, or the transform failed.
         MissingInput: An input version has been removed by retention, or a file or reference is gone.
     """
@@ -126,6 +132,8 @@ def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
     """A run that was published, with what was recorded of it and what it read."""
     if run.state not in EVER_PUBLISHED:
         raise NothingToReproduce(run_id=run.run_id, state=run.state)
+    if not run.manifest.computed:
+        raise ComputedNothing(run_id=run.run_id, table=run.manifest.table)
     try:
         require_same_code(ws, run.manifest)
     except PlannedOtherwise as error:

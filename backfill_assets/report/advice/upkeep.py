@@ -36,7 +36,7 @@ def of_upkeep(error: BackfillError) -> Advice | None:
             return "give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash"
         case errors.EmptySample():
             return step("leave ", Option("sample"), " out for all")
-        case errors.NothingToReproduce():
+        case errors.NothingToReproduce() | errors.ComputedNothing():
             return do(Act.REPORT, error.run_id)
         case errors.SparkStopped():
             return "fix the cause; nothing was changed"

@@ -39,6 +39,7 @@ from backfill_assets.report.screens import page_of
 from backfill_assets.report.trace import trace_of
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.errors import ComputedNothing
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.dagster_record import open_record
@@ -197,6 +198,8 @@ def test_who_lets_a_snapshot_expire_is_said_wherever_it_is_looked_for(office: Of
     (file,) = before.files.files
     assert (folder_of(office.ws.lake, CASES) / file.path).exists()
     assert operations.reproduce(office.ws, before.run_id, by="ana").identical
+    with pytest.raises(ComputedNothing):
+        operations.reproduce(without_spark(office).ws, run_id, by="ana")
 
 
 def test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_expired_stays_so(
