@@ -236,7 +236,6 @@ def without_spark(paper: Paper) -> Iterator[None]:
                 "write_staged": write_staged,
                 "_staged_only": staged_rows,
                 "_content_of": lambda *_: (),
-                "_counted": lambda *_: {},
                 "checksum_of": lambda _found, **_prefix: "",
                 "Observation": lambda: SimpleNamespace(get={}),
                 "present_versions": lambda _spark: {},
