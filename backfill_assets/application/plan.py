@@ -12,6 +12,7 @@ from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet, sha256_text
 from backfill_assets.core.people import require_person
+from backfill_assets.core.tariff import Cost
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.ledger.recorded_text import one_line
@@ -239,8 +240,7 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         frozen = freezes_over(ws, tx, [planned.manifest])
         instead = () if planned.manifest.expires else alternatives(ws, tx, planned, brings)
         inside = _rows_in_scope(ws, tx, [planned.manifest])
-    seconds = planned.estimate.seconds
-    cost = None if seconds is None else ws.settings.tariff.spent(seconds)
+    cost = _expected_cost(ws, [planned])
     return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, inside, instead)
 
 
@@ -285,7 +285,13 @@ def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) ->
         brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)]
         manifests = [plan.manifest for plan in planned.plans]
         frozen, inside = freezes_over(ws, tx, manifests), _rows_in_scope(ws, tx, manifests)
-    return set_plan_document(planned, brings, frozen, inside)
+    return set_plan_document(planned, brings, _expected_cost(ws, planned.plans), frozen, inside)
+
+
+def _expected_cost(ws: Workspace, plans: Sequence[Plan]) -> Cost | None:
+    """What runs are expected to cost together; None where nothing is known of one of them."""
+    known = [plan.estimate.seconds for plan in plans if plan.estimate.seconds is not None]
+    return ws.settings.tariff.spent(sum(known)) if len(known) == len(plans) else None
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

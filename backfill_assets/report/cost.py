@@ -36,9 +36,9 @@ class CostDocument:
             recorded.
         proving_seconds: Of these, how long the proof of the window took, or null.
         publishing_seconds: How long its last publication took; null before it.
-        expected_seconds: How long computing and gates were expected to take when it was planned; null where no earlier
-            run of the table has been measured.
         spent: What computing and gates have cost.
+        expected: What they were expected to cost when it was planned; null where no earlier run of the table has been
+            measured.
     """
 
     chunks: int
@@ -53,8 +53,8 @@ class CostDocument:
     comparing_seconds: float | None
     proving_seconds: float | None
     publishing_seconds: float | None
-    expected_seconds: float | None
     spent: Cost
+    expected: Cost | None
 
 
 def cost_of(
@@ -90,8 +90,8 @@ def cost_of(
         comparing_seconds=of_gates.get("measure"),
         proving_seconds=of_gates.get("prove"),
         publishing_seconds=_publishing(publications),
-        expected_seconds=None if expected_ms is None else round(expected_ms / 1000, 1),
         spent=tariff.spent(computed),
+        expected=None if expected_ms is None else tariff.spent(expected_ms / 1000),
     )
 
 

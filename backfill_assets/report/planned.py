@@ -65,12 +65,14 @@ class SetPlan:
         left_out: What is not built, each partition once.
         brings: The newer releases and the other references that its runs bring, compared with the rows they replace.
         frozen: The freezes over some of its partitions.
+        cost: What its runs are expected to cost together; null where no earlier run of one of their tables tells.
         scope_rows: As of the plan of one run, for a pilot in phases.
     """
 
     planned: PlannedSet = field(metadata=INLINE)
     left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
+    cost: Cost | None
     frozen: tuple[FreezeDocument, ...]
     scope_rows: int | None
 
@@ -123,12 +125,14 @@ def plan_document(
 def set_plan_document(
     planned: PlannedSet | NothingToRebuild,
     brings: Sequence[BroughtAlong] = (),
+    cost: Cost | None = None,
     frozen: Sequence[FreezeDocument] = (),
     scope_rows: int | None = None,
 ) -> SetPlan | NothingPlanned:
     """The plan of a set.
 
     Args:
+        cost: What its runs are expected to cost together.
         frozen: The freezes over some of its partitions.
         scope_rows: How many accepted rows a pilot in phases names.
     """
@@ -136,7 +140,12 @@ def set_plan_document(
     if isinstance(planned, NothingToRebuild):
         return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
     return SetPlan(
-        planned=planned, left_out=left_out, brings=tuple(brings), frozen=tuple(frozen), scope_rows=scope_rows
+        planned=planned,
+        left_out=left_out,
+        brings=tuple(brings),
+        cost=cost,
+        frozen=tuple(frozen),
+        scope_rows=scope_rows,
     )
 
 

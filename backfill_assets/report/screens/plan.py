@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
@@ -78,7 +79,7 @@ def plan_page(plan: PlanDocument) -> Page:
             *several("changed since", changed_words(manifest)),
             ("supersedes", run_ids(manifest.supersedes)),
             ("expected", _expected(run.estimate)),
-            ("cost", "" if plan.cost is None else f"about {cost_words(plan.cost)} to stage and to measure"),
+            ("cost", _cost(plan.cost, [run])),
             ("references", references_described(manifest.references)),
             ("limits", _limits(manifest.limits)),
             ("code", ", ".join(manifest.code_modules)),
@@ -120,6 +121,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             *several("changed since", changed_by_table(run.manifest for run in planned.plans)),
             ("references", _each(references_described(run.manifest.references) for run in planned.plans)),
             ("policies", _each(f"{run.manifest.table}: {policy_words(run.manifest.policy)}" for run in planned.plans)),
+            ("cost", _cost(plan.cost, planned.plans)),
             ("limits of each run", _each(_limits(run.manifest.limits) for run in planned.plans)),
             ("manifest", _draft(manifest.digest)),
         ),
@@ -219,6 +221,15 @@ def _expected(expected: Estimate) -> str:
         least, most = map(_duration, expected.between)
         time += f", {least if least == most else f'{least} to {most}'} at the pace of the latest runs"
     return f"about {count_of(expected.total_rows, 'row')}{size}{time} (from {basis_words(expected)})"
+
+
+def _cost(cost: Cost | None, plans: Sequence[Plan]) -> str:
+    """What runs are expected to cost; nothing of those that compute nothing."""
+    if cost is not None:
+        return f"about {cost_words(cost)} to stage and to measure"
+    unknown = (plan.manifest for plan in plans if plan.estimate.seconds is None)
+    tables = dict.fromkeys(manifest.table for manifest in unknown if manifest.computed)
+    return f"not known, because no run of {', '.join(tables)} has ended its gates" if tables else ""
 
 
 def _duration(seconds: float) -> str:

@@ -220,9 +220,10 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         section("Keys of rows that fail", failing, of_rows=True),
         *rows,
         section("Publications", publications_table(report.publications), long=True),
+        facts(("cost", _spent(report.cost) if report.cost.chunks else None)),
         section("Plan", Items(items=tuple(map(stage_words, report.plan)), numbered=True), folded=True),
         section("Who and when", table(["when", "who", "what", ""], moments, whole=["when"]), folded=True),
-        section("Cost and origin", _origin(report), folded=True),
+        section("Time and origin", _origin(report), folded=True),
     ]
 
 
@@ -444,7 +445,7 @@ def _seen_together(report: RunReport) -> Note | None:
 def _origin(report: RunReport) -> Facts:
     run, versions = report.run, report.versions.staged or report.versions.planned
     return facts(
-        *_cost(report.cost),
+        *_computed(report.cost),
         ("release", f"{run.manifest.transform} {run.manifest.transform_version}"),
         ("references", references_described(run.manifest.references)),
         ("publishes", publish_words(run.manifest)),
@@ -462,7 +463,12 @@ def _origin(report: RunReport) -> Facts:
     )
 
 
-def _cost(cost: CostDocument) -> Iterable[tuple[str, Value]]:
+def _spent(cost: CostDocument) -> str:
+    expected = "" if cost.expected is None else f" ({cost_words(cost.expected)} were expected)"
+    return f"{cost_words(cost.spent)} to compute and to measure{expected}"
+
+
+def _computed(cost: CostDocument) -> Iterable[tuple[str, Value]]:
     yield (
         "computed",
         f"{count_of(cost.chunks, 'chunk')}, {count_of(cost.input_rows, 'row')} read, "
@@ -479,8 +485,6 @@ def _cost(cost: CostDocument) -> Iterable[tuple[str, Value]]:
     ):
         spent += [f"{seconds} s {what}"] if seconds is not None else []
     yield "time", ", ".join(spent)
-    expected = "" if cost.expected_seconds is None else f" ({cost.expected_seconds:,} s were expected)"
-    yield "cost", f"{cost_words(cost.spent)} to compute and to measure{expected}"
 
 
 def _breakdown(found: BreakdownDocument, *, of: str = "") -> Section | None:

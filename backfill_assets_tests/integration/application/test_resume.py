@@ -346,7 +346,9 @@ def test_a_report_says_what_a_run_was_expected_to_take_and_took(shop: Shop) -> N
     shop.staged(second)
     of_first, of_second = (run_report(shop.ws, run_id).cost for run_id in (first, second))
     assert of_first.gating_seconds is not None and of_second.spent.core_seconds > 0
-    assert of_second.expected_seconds == pytest.approx(of_first.staging_seconds + of_first.gating_seconds, abs=0.2)
+    assert of_first.expected is None and of_second.expected is not None
+    assert of_second.expected == shop.ws.settings.tariff.spent(of_second.expected.core_seconds / 2)
+    assert of_second.expected.core_seconds == pytest.approx(of_first.spent.core_seconds, abs=0.4)
 
 
 def test_a_run_that_is_being_staged_cannot_be_gated(shop: Shop) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.columns import ColumnChange
+from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
@@ -162,6 +163,17 @@ def test_the_text_of_a_plan_and_of_a_set_shows_what_has_changed_since_the_accept
     table = found.manifest.table
     assert re.search(rf"changed since +{table}: {computed} *\n +{table}: {said} *\n", of_set)
     assert "changed since" not in shown(found)
+
+
+def test_the_text_of_a_plan_and_of_a_set_shows_what_they_cost_or_that_it_is_not_known() -> None:
+    found = replace(plan(), estimate=replace(plan().estimate, seconds=None))
+    cost, table = Tariff(cores=2).spent(91), found.manifest.table
+    unknown = f"cost +not known, because no run of {table} has ended its gates"
+    assert re.search(unknown, shown(found)) and re.search(unknown, text_of(set_plan_page(document_of(found))))
+    known = "cost +about 182 core seconds to stage and to measure"
+    assert re.search(known, text_of(set_plan_page(replace(document_of(found), cost=cost))))
+    expiry = replace(found, manifest=replace(found.manifest, kind=Kind.EXPIRY))
+    assert "cost  " not in shown(expiry)
 
 
 def document_of(planned: Plan) -> SetPlan:

@@ -441,6 +441,16 @@ def test_some_partitions_are_added_up() -> None:
     assert moves_of_some(Grain.DAILY, ()) is None
 
 
+def test_a_report_says_on_a_terminal_what_a_run_has_cost_and_what_was_expected_in_one_unit() -> None:
+    run = report()
+    run = replace(run, cost=replace(run.cost, expected=replace(run.cost.spent, core_seconds=3_210.0)))
+    console = Console(file=StringIO(), width=100)
+    show(console, run_page(run))
+    said = "3 core seconds to compute and to measure (3,210 core seconds were expected)"
+    assert said in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "core seconds" not in markdown_page(run_page(replace(run, cost=replace(run.cost, chunks=0))))
+
+
 def test_the_next_step_of_a_long_report_is_also_its_last_line_on_the_terminal() -> None:
     console = Console(record=True, width=200, file=StringIO())
     show(console, run_page(report(31)))
