@@ -126,7 +126,8 @@ class Settings:
         if self.home.exists() or self.ledger_url != _ledger_in(self.home):
             return
         why = f"is {self.home}, and there is no such folder"
-        raise InvalidSetting(setting="BACKFILL_HOME", why=why, wanted="the folder that holds the ledger and the tables")
+        wanted = "the folder that holds the ledger and the tables, or land a first file, which makes this one"
+        raise InvalidSetting(setting="BACKFILL_HOME", why=why, wanted=wanted)
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:

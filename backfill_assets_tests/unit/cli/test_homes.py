@@ -52,7 +52,8 @@ def test_a_home_that_does_not_exist_is_refused_and_not_created(tmp_path: Path, w
     said = " ".join(result.stderr.split())
     assert result.exit_code == 1
     assert f"BACKFILL_HOME is {home}, and there is no such folder." in said
-    assert "next: set BACKFILL_HOME to the folder that holds the ledger and the tables" in said
+    wanted = "the folder that holds the ledger and the tables, or land a first file, which makes this one"
+    assert f"next: set BACKFILL_HOME to {wanted}" in said
     assert not home.exists()
 
 
