@@ -27,6 +27,7 @@ STEPS = (
     "compare",
     "_accepted_cells",
     "prove",
+    "_sample",
     "_judged",
     "append_validation",
 )
