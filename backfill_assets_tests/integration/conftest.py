@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
@@ -25,7 +26,7 @@ from backfill_assets_tests.support.lakes import use_store
 from backfill_assets_tests.support.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
 from backfill_assets_tests.support.month import CARNIVAL, open_month, stock_month
 from backfill_assets_tests.support.postgres_server import NoPostgres, running_server
-from backfill_assets_tests.support.remembered import MEMORY, new_ledgers_are_copied
+from backfill_assets_tests.support.remembered import MEMORY
 from backfill_assets_tests.support.s3_server import NoStore, Store, running_store, spark_jars
 from backfill_assets_tests.support.shop import (
     Shop,
@@ -164,13 +165,12 @@ def no_ledgers_are_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def homes_are_remembered(tmp_path_factory: pytest.TempPathFactory, empty_file: Path) -> Iterator[None]:
+def homes_are_remembered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """By all workers together, where several run the tests."""
     root = tmp_path_factory.getbasetemp()
     MEMORY.folder = (root.parent if os.environ.get("PYTEST_XDIST_WORKER") else root) / "remembered"
     MEMORY.is_trusted = True
-    with new_ledgers_are_copied(empty_file):
-        yield
+    yield
     MEMORY.folder = None
 
 
@@ -227,7 +227,11 @@ def postgres_url(request: pytest.FixtureRequest, postgres_server: str) -> Iterat
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """The URL of a ledger that is not there yet, or is empty for a test that asks for `ledger`; once per database."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'deep' / 'ledger.db'}"
+        file = tmp_path / "deep" / "ledger.db"
+        if "ledger" in request.fixturenames:
+            file.parent.mkdir()
+            shutil.copy(request.getfixturevalue("empty_file"), file)
+        return f"sqlite:///{file}"
     url: str = request.getfixturevalue("postgres_url")
     return url
 

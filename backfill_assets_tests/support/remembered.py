@@ -13,21 +13,15 @@ import pickle
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
-from uuid import uuid4
-
-import pytest
-from sqlalchemy import Engine
 
 from backfill_assets.core.crash_points import carry_on
 from backfill_assets.domain.domain import load_domain
-from backfill_assets.ledger import store
-from backfill_assets.ledger.upgrade import upgrade
 from backfill_assets.transforms.code import DomainCode
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.lakes import on_a_store
@@ -107,25 +101,6 @@ class Memory:
 
 MEMORY = Memory()
 """That of this process."""
-
-
-@contextmanager
-def new_ledgers_are_copied(empty: Path) -> Iterator[None]:
-    """Inside, a new ledger in a file is a copy of an empty one, where no code is replaced."""
-
-    def upgraded(engine: Engine) -> None:
-        file = Path(engine.url.database or "")
-        if MEMORY.is_trusted and engine.dialect.name == "sqlite" and not file.exists():
-            whole = file.with_name(f"{file.name}.{uuid4()}")
-            with suppress(OSError):  # of which the upgrade says more
-                shutil.copyfile(empty, whole)
-                file.hardlink_to(whole)
-            whole.unlink(missing_ok=True)
-        upgrade(engine)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "upgrade", upgraded)
-        yield
 
 
 def _digest_of(ws: Workspace, clock: TickingClock, act: str) -> str:
