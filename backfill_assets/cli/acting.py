@@ -22,13 +22,12 @@ from backfill_assets.cli.answers import (
     instant,
     one_line,
 )
-from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import acting_name, given_reason, opened, person, person_or_account
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def approve(
     run: RunOrSet,
     by: By = "",
@@ -49,7 +48,7 @@ def approve(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as console:
@@ -60,7 +59,7 @@ def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
             raise typer.Exit(1)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
     with answering(as_json) as console:
@@ -72,7 +71,7 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
         answer(console, document, as_json=as_json, following=following)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def rollback(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why it is undone.")] = "",
@@ -96,7 +95,7 @@ def rollback(
         answer(console, document, as_json=as_json, following=following)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def cancel(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why it is not wanted.")] = "",
@@ -119,7 +118,7 @@ def cancel(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def freeze(
     table: TableName,
     first: From,
@@ -153,7 +152,7 @@ def freeze(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def unfreeze(
     freeze: Annotated[
         str,
@@ -173,7 +172,7 @@ def unfreeze(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def follow(
     by: By = "",
     cancel: Annotated[
@@ -205,7 +204,7 @@ def follow(
             raise typer.Exit(1)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def propose(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be proposed, and why.")] = False,
     by: ByAccount = "",
@@ -220,7 +219,7 @@ def propose(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def recover(
     run: Annotated[
         str | None, typer.Argument(metavar="RUN", callback=one_line, help="Only this run, landed file or set.")
@@ -243,7 +242,7 @@ def recover(
         exit_with_problems(document.problems)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def clear(
     subject: Annotated[
         str,
@@ -263,7 +262,7 @@ def clear(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def erase(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")] = "",
@@ -280,7 +279,7 @@ def erase(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def vacuum(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed, and why.")] = False,
     by: By = "vacuum",

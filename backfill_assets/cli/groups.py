@@ -64,7 +64,7 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
 """Every command once."""
 
 
-class CommandGroup(PlainGroup):  # type: ignore[misc, valid-type]  # it is chosen by the version of Typer
+class CommandGroup(PlainGroup):
     """The program, whose help lists its commands in groups."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:

@@ -31,12 +31,11 @@ from backfill_assets.cli.answers import (
     print_json,
     whole_number,
 )
-from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import acting_name, opened
 from backfill_assets.planning.partitions import DayRange
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def report(
     run: RunOrSet,
     html: Annotated[
@@ -61,7 +60,7 @@ def report(
             answer(console, session.subject(run).report(), as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def status(
     run: Annotated[
         str | None,
@@ -92,7 +91,7 @@ def status(
             exit_with_problems(document.problems)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def stale(
     table: Annotated[str | None, typer.Argument(metavar="TABLE", callback=one_line, help="Only this table.")] = None,
     first: MaybeFrom = None,
@@ -111,7 +110,7 @@ def stale(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def history(
     table: TableName,
     partition: Annotated[
@@ -169,7 +168,7 @@ def trace(
         answer(console, document, as_json=as_json)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def locate(
     source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
     first: From,

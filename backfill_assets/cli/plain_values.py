@@ -1,4 +1,4 @@
-"""Commands whose values are texts, flags, or have a parser of their own, and need no library that converts them.
+"""Values that are texts, flags, or have a parser of their own, and need no library that converts them.
 
 Typer converts every value with pydantic, which takes a tenth of a second to import. What is used here of Typer is not
 its public interface: a version that lacks it converts the values as usual, and `integration/cli/test_start.py` fails.
@@ -6,15 +6,14 @@ its public interface: a version that lacks it converts the values as usual, and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
 try:
     from typer._coercion import RuntimeParam
 except ImportError:
-    PlainCommand, PlainGroup = TyperCommand, TyperGroup
+    PlainGroup = TyperGroup
 else:
 
     class _Plain(RuntimeParam):
@@ -24,23 +23,23 @@ else:
             parser = self.parameter_info.parser
             return value if parser is None else parser(value)
 
-    def _convert_plainly(params: Iterable[Any]) -> None:
-        for param in params:
-            described = param.type_descriptor
-            param._runtime_param = _Plain(described.parameter_info, described.annotation)
-
-    class PlainCommand(TyperCommand):  # type: ignore[no-redef]
-        """A command of plain values."""
-
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """Parses the command line, without libraries."""
-            _convert_plainly(self.get_params(ctx))
-            return super().parse_args(ctx, args)
-
     class PlainGroup(TyperGroup):  # type: ignore[no-redef]
-        """A group whose own flags are plain values; its commands are as they are declared."""
+        """A group that leaves to the library only what it and its commands have of other values."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            """Parses the command line, without libraries as far as there are flags alone."""
-            _convert_plainly(param for param in self.get_params(ctx) if param.type_descriptor.annotation is bool)  # type: ignore[attr-defined]
+            """Parses the flags of the group."""
+            _convert_plainly(self, ctx)
             return super().parse_args(ctx, args)
+
+        def get_command(self, ctx: Any, cmd_name: str) -> Any:
+            """The command of this name; None without one."""
+            command = super().get_command(ctx, cmd_name)
+            if command is not None:
+                _convert_plainly(command, ctx)
+            return command
+
+    def _convert_plainly(command: Any, ctx: Any) -> None:
+        for param in command.get_params(ctx):
+            described = param.type_descriptor
+            if described.parameter_info.parser is not None or described.annotation in (str, bool, list[str]):
+                param._runtime_param = _Plain(described.parameter_info, described.annotation)

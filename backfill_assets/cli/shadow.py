@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 import typer
 
 from backfill_assets.cli.answers import By, Json, TableName, answer, answering, app, one_line
-from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import given_reason, opened, person
 
 Deed = Literal["start", "status", "cut-over", "stop"]
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def resolve(
     table: TableName,
     as_of: Annotated[

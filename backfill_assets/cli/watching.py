@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 import typer
 
 from backfill_assets.cli.answers import Json, answering, app, print_json, whole_number
-from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import opened, surroundings
 from backfill_assets.planning.partitions import count_of
 
@@ -71,7 +70,7 @@ def export(
             console.print(f"{document.file}: {count_of(document.rows, 'row')}", soft_wrap=True, highlight=False)
 
 
-@app.command(cls=PlainCommand)
+@app.command()
 def metrics(as_json: Json = False) -> None:
     """Print what is watched in the text format of Prometheus, as `/metrics` of the desk serves it."""
     with answering(as_json):

@@ -1,19 +1,34 @@
-"""A command that is declared plain has values that need no conversion: anything else would stay a text."""
+"""The command line converts texts, flags and what has a parser by itself, and leaves every other value to Typer."""
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+
 from typer.main import get_command
 
-from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.main import app
 
-COMMANDS = {name: each for name, each in get_command(app).commands.items() if isinstance(each, PlainCommand)}  # type: ignore[attr-defined]
+PROGRAM = get_command(app)
 
 
-@pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_values_of_a_plain_command_are_texts_and_flags_or_have_a_parser(name: str) -> None:
-    described = [param.type_descriptor for param in COMMANDS[name].params if hasattr(param, "type_descriptor")]
-    assert described
-    converted = [each.annotation for each in described if each.parameter_info.parser is None]
-    assert set(map(str, converted)) <= {str(str), str(bool), str(list[str])}
+def parsed(name: str, *words: str) -> dict[str, object]:
+    """The values of a command, as it is called with these words."""
+    with PROGRAM.make_context("backfill", [name]) as ctx:
+        command = PROGRAM.get_command(ctx, name)  # type: ignore[attr-defined]
+        with command.make_context(name, list(words), parent=ctx) as found:
+            return dict(found.params)
+
+
+def test_a_value_that_is_no_text_is_converted_although_texts_beside_it_are_not() -> None:
+    values = parsed("land", "sales", "one.csv", "two.csv", "--on-duplicate", "correct")
+    assert list(values["files"]) == [Path("one.csv"), Path("two.csv")]  # type: ignore[call-overload]
+    assert values["on_duplicate"] == "correct"
+
+
+def test_a_number_is_what_its_parser_returns() -> None:
+    planned = parsed(
+        "plan", "gold.sales", "--from", "2025-01", "--max-rows", "1000", "--where", "a=b", "--where", "c=d"
+    )
+    assert planned["max_rows"] == 1000
+    assert str(planned["first"]) == "2025-01-01"
+    assert list(planned["where"]) == ["a=b", "c=d"]  # type: ignore[call-overload]
