@@ -163,7 +163,7 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     require_person("the requester", one_line("the requester", by))
     table = ws.domain.derived_table(name)
     terms = terms_of(ws, table, table.version)
-    terms = replace(terms, gates=gate_terms(table, kind=Kind.EXPIRY), code_modules=(), references=(), columns=())
+    terms = replace(terms, gates=gate_terms(table, expires=True), code_modules=(), references=(), columns=())
     with ws.ledger.read() as tx:
         tx.acts.require_kept(table.name)
         node, state = ws.graph.table(table.name), LedgerState(tx)

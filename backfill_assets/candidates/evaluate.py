@@ -186,7 +186,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
         candidates = tx.candidates.of_run(run_id)
         gates, kept = _still_valid(
-            gates_of(table, manifest.publish, manifest.kind), candidates, tx.candidates.gate_results(run_id)
+            gates_of(table, manifest.publish, expires=manifest.expires), candidates, tx.candidates.gate_results(run_id)
         )
         accepted = tx.versions.accepted(manifest.table, manifest.partitions)
         work = Gating(

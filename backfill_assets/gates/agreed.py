@@ -9,21 +9,21 @@ from backfill_assets.domain import Table
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.domain.gates import WARM_UP, ComparedWithAccepted, Gate, OnlyExpired, OutsideScope
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import GateTerm, Kind
+from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode
 
 
-def gates_of(table: Table, publish: PublishMode, kind: Kind | None = None) -> tuple[Gate, ...]:
+def gates_of(table: Table, publish: PublishMode, *, expires: bool = False) -> tuple[Gate, ...]:
     """The gates of a run: those that its table declares, and one more for a pilot. Of an expiry, which has no rows,
     its own."""
-    if kind is Kind.EXPIRY:
+    if expires:
         return ComparedWithAccepted(), OnlyExpired()
     return (*table.gates, OutsideScope()) if publish.scope is not None else table.gates
 
 
-def gate_terms(table: Table, publish: PublishMode = REPLACE, kind: Kind | None = None) -> tuple[GateTerm, ...]:
+def gate_terms(table: Table, publish: PublishMode = REPLACE, *, expires: bool = False) -> tuple[GateTerm, ...]:
     """The gates of a run as they are recorded in its manifest."""
-    gates = gates_of(table, publish, kind)
+    gates = gates_of(table, publish, expires=expires)
     return tuple(GateTerm(name=gate.name, demands=gate.demands, blocking=gate.blocking) for gate in gates)
 
 
@@ -38,7 +38,7 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
     Raises:
         ContractBroken: The table declares other gates now.
     """
-    declared = gate_terms(table, manifest.publish, manifest.kind)
+    declared = gate_terms(table, manifest.publish, expires=manifest.expires)
     if _in_short(declared) == _in_short(manifest.gates):
         return
     agreed_names, declared_names = ({term.name for term in terms} for terms in (manifest.gates, declared))

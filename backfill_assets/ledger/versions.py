@@ -455,7 +455,7 @@ class VersionWrites(VersionReads):
 
 def _made_by(kind: Kind) -> VersionState:
     """The state of the versions that a landed publication of a run has made."""
-    return VersionState.EXPIRED if kind is Kind.EXPIRY else VersionState.ACCEPTED
+    return VersionState.EXPIRED if kind.expires else VersionState.ACCEPTED
 
 
 def month_of(partition: date) -> int:

@@ -51,7 +51,7 @@ from backfill_assets.ledger.states import (
     may_follow,
 )
 from backfill_assets.ledger.versions import VersionSteps
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Kind
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
 
@@ -317,7 +317,7 @@ class PublicationWrites(PublicationChecks):
             also={"delta_version": delta_version, "finished_at": self._log.now},
         )
         run = self._runs.header(found.intent.run_id)
-        if run.kind is not Kind.EXPIRY:
+        if not run.kind.expires:
             # What follows from a snapshot stays as it is when the snapshot expires, and when it is brought back.
             self._outbox.announce(found.intent)
         match found.intent.action:

@@ -33,7 +33,6 @@ from backfill_assets.orchestration.instance import open_instance
 from backfill_assets.orchestration.partitions import key_of, published_key
 from backfill_assets.orchestration.recorded import DATA_VERSION_TAG, forget
 from backfill_assets.orchestration.storage import dagster_folder
-from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.report.vacuumed import Pruned
 from backfill_assets.report.words.states import expired_words
 from backfill_assets.workspace import Workspace
@@ -128,7 +127,7 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
     done, of_run = ("Rolled back", "undone run") if intent.action is Action.ROLLBACK else ("Published", "run_id")
     key = published_key(workspace.domain.table(intent.table))
     with workspace.ledger.read() as tx:
-        is_expiry = intent.action is Action.PUBLISH and tx.runs.header(intent.run_id).kind is Kind.EXPIRY
+        is_expiry = intent.action is Action.PUBLISH and tx.runs.header(intent.run_id).kind.expires
     gone = [change.partition for change in intent.changes if is_expiry or change.restores == 0]
     said = f"{done} by {intent.by}: {intent.reason}"
     facts: dict[str, Any] = {

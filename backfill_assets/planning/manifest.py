@@ -183,7 +183,7 @@ class Manifest:
     @property
     def expires(self) -> bool:
         """Whether the snapshots of its partitions expire: it computes nothing, and starts no Spark."""
-        return self.kind is Kind.EXPIRY
+        return self.kind.expires
 
     @property
     def computed(self) -> tuple[date, ...]:

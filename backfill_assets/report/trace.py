@@ -15,7 +15,7 @@ from backfill_assets.lake.row_values import FoundRows, Texts, changed_rows, rows
 from backfill_assets.ledger.records import Action, PartitionVersion, Period
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import CauseKind, Kind
+from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import Partitions, partition_of, partition_text
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NothingThen
@@ -214,7 +214,7 @@ def trace_of(
         if seen is None:
             raise NothingThen(table=declared.name, partition=described, at=at, what="version")
         (version,) = tx.versions.pinned(declared.name, [(partition, seen.version)]).values()
-        if tx.runs.header(version.run_id).kind is Kind.EXPIRY:
+        if tx.runs.header(version.run_id).kind.expires:
             by = version.run_id
             raise NothingThen(table=declared.name, partition=described, at=at, what="version", expired_by=by)
         problem: str | None = None

@@ -17,7 +17,6 @@ from backfill_assets.ledger.states import (
     State,
     VersionState,
 )
-from backfill_assets.planning.manifest_parts import Kind
 
 if TYPE_CHECKING:
     # Records bring the types of Spark along, and lists of commands are written with these words.
@@ -33,7 +32,7 @@ def expired_words(run_id: str) -> str:
 
 def meaning_of_run(run: RunHeader) -> str:
     """What the state of a run means."""
-    if run.kind is Kind.EXPIRY and run.state is RunState.PUBLISHED:
+    if run.kind.expires and run.state is RunState.PUBLISHED:
         return "its snapshots have expired: readers see none of their rows"
     return MEANING[run.state]
 
