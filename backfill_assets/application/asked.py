@@ -6,18 +6,22 @@ command that asked for one goes on with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from backfill_assets.application.recorder import Acting
+from backfill_assets.ledger.captures import CaptureRecord
+from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.moves_approval import approve_capture, approve_replay
+from backfill_assets.publication.asked import approve_asked, asked
 from backfill_assets.report.captured import CaptureDocument
 from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.replayed import ReplayDocument, replay_document
-from backfill_assets.report.table_acts import ActDocument, act_document, described_act
+from backfill_assets.report.table_acts import ActDocument, act_document
 from backfill_assets.workspace import Workspace
+
+AskedDocument: TypeAlias = ActDocument | CaptureDocument | ReplayDocument
 
 
 def _never(deed: str) -> Callable[..., Any]:
@@ -31,7 +35,7 @@ def _never(deed: str) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One of them by its id; each kind has what can be done with it.
+    """One of them by its id.
 
     Raises (every method):
         UnknownName: There is none of this id.
@@ -40,6 +44,21 @@ class Asked:
 
     ws: Workspace
     name: str
+
+    def document(self) -> AskedDocument:
+        with self.ws.ledger.read() as tx:
+            match asked(tx, self.name):
+                case ActRecord() as record:
+                    return act_document(tx, record)
+                case CaptureRecord() as record:
+                    return CaptureDocument(capture=record)
+                case record:
+                    return replay_document(record)
+
+    def approve(self, *, by: str, note: str) -> AskedDocument:
+        """Another person than the requester agrees to exactly that."""
+        approve_asked(self.ws, self.name, by=by, note=note)
+        return self.document()
 
     report = _never("reported on")
     stage = _never("staged")
@@ -52,59 +71,20 @@ class Asked:
 class AskedAct(Asked):
     """An act on a version of a table: readers are cut over to it, or it is given up."""
 
-    def document(self) -> ActDocument:
-        with self.ws.ledger.read() as tx:
-            return act_document(tx, tx.acts.get(self.name))
-
-    def approve(self, *, by: str, note: str) -> ActDocument:
-        """Another person agrees to it."""
-        return described_act(self.ws, table_acts.approve_act(self.ws, self.name, by=by, note=note))
-
-    def publish(self, acting: Acting) -> ActDocument:
+    def publish(self, acting: Acting) -> AskedDocument:
         """Does what was asked for: readers are shown the other version from here on."""
-        return described_act(self.ws, table_acts.carry_out(self.ws, self.name, by=acting.by))
+        table_acts.carry_out(self.ws, self.name, by=acting.by)
+        return self.document()
 
-    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> ActDocument:  # noqa: ARG002 - as of a run
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> AskedDocument:  # noqa: ARG002 - as of a run
         """Shows readers the table again that they were shown before."""
-        return described_act(self.ws, table_acts.undo(self.ws, self.name, by=acting.by, reason=reason))
+        table_acts.undo(self.ws, self.name, by=acting.by, reason=reason)
+        return self.document()
 
-    def cancel(self, *, by: str, reason: str, leave: bool = False) -> ActDocument:
+    def cancel(self, *, by: str, reason: str, leave: bool = False) -> AskedDocument:
         """Gives up an act that is not done."""
         if leave:
             raise NotDoneWith(name=self.name, deed="declined for a difference that is accepted")
         with self.ws.ledger.write() as tx:
-            return act_document(tx, tx.acts.cancel(self.name, by=by, reason=reason))
-
-
-class AskedCapture(Asked):
-    """A capture."""
-
-    def document(self) -> CaptureDocument:
-        with self.ws.ledger.read() as tx:
-            return CaptureDocument(capture=tx.captures.get(self.name))
-
-    def approve(self, *, by: str, note: str) -> CaptureDocument:
-        """Another person than the requester agrees to exactly its positions."""
-        return CaptureDocument(capture=approve_capture(self.ws, self.name, by=by, note=note))
-
-
-class AskedReplay(Asked):
-    """A replay."""
-
-    def document(self) -> ReplayDocument:
-        with self.ws.ledger.read() as tx:
-            return replay_document(tx.replays.get(self.name))
-
-    def approve(self, *, by: str, note: str) -> ReplayDocument:
-        """Another person than the requester agrees that exactly these records go to a live topic."""
-        return replay_document(approve_replay(self.ws, self.name, by=by, note=note))
-
-
-def asked(ws: Workspace, name: str) -> AskedAct | AskedCapture | AskedReplay:
-    """What has an id that begins as these ids do."""
-    kinds: Mapping[str, type[AskedAct | AskedCapture | AskedReplay]] = {
-        "act": AskedAct,
-        "cap": AskedCapture,
-        "rep": AskedReplay,
-    }
-    return kinds[name.partition("-")[0]](ws, name)
+            tx.acts.cancel(self.name, by=by, reason=reason)
+        return self.document()

@@ -33,7 +33,8 @@ from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, count_of
-from backfill_assets.publication.moves_approval import capture_demand, require_may_approve
+from backfill_assets.planning.policy import demand
+from backfill_assets.publication.asked import require_may_approve
 from backfill_assets.report.captured import CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract
 from backfill_assets.workspace import Workspace
@@ -234,7 +235,7 @@ def _begun(
             by=acting.by,
             reason=reason,
             policy=table.policy,
-            waits=capture_demand(table, is_live=is_live).policy is None,
+            waits=demand("live" if is_live else "backfill", counting=(table.policy,)).policy is None,
         )
     ws.reached(Point.CAPTURE_BEGUN)
     return begun, found

@@ -32,15 +32,12 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     # What moves rows is slow to import, and most of what is asked needs none of it.
-    from backfill_assets.application.asked import AskedAct, AskedCapture, AskedReplay
-    from backfill_assets.report.captured import CaptureDocument
-    from backfill_assets.report.replayed import ReplayDocument
+    from backfill_assets.application.asked import Asked, AskedDocument
     from backfill_assets.report.report import RunReport
     from backfill_assets.report.set_report import SetReport
-    from backfill_assets.report.table_acts import ActDocument
     from backfill_assets.upkeep.reproduce import ReproductionReport
 
-    NamedDocument = RunSummary | SetDocument | ActDocument | CaptureDocument | ReplayDocument
+    NamedDocument = RunSummary | SetDocument | AskedDocument
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,12 +320,12 @@ def subject_of(ws: Workspace, name: str) -> Subject:
     return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
 
 
-def named(ws: Workspace, name: str) -> Subject | AskedAct | AskedCapture | AskedReplay:
+def named(ws: Workspace, name: str) -> Subject | Asked:
     """What has that id; its first request checks that the ledger has it."""
     if name.startswith(("act-", "cap-", "rep-")):
-        from backfill_assets.application.asked import asked
+        from backfill_assets.application.asked import Asked, AskedAct
 
-        return asked(ws, name)
+        return AskedAct(ws, name) if name.startswith("act-") else Asked(ws, name)
     return subject_of(ws, name)
 
 

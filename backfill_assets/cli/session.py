@@ -19,7 +19,7 @@ from backfill_assets.report.errors import NotGiven
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
-    from backfill_assets.application.asked import AskedAct, AskedCapture, AskedReplay
+    from backfill_assets.application.asked import Asked
     from backfill_assets.application.recorder import Acting, Recorder
     from backfill_assets.application.subjects import Subject
     from backfill_assets.core.progress import Listener
@@ -135,7 +135,7 @@ class Session:
 
         return self._stack.enter_context(progress_listener(on, quiet=self.quiet))
 
-    def subject(self, name: str) -> Subject | AskedAct | AskedCapture | AskedReplay:
+    def subject(self, name: str) -> Subject | Asked:
         """What has that id."""
         from backfill_assets.application.subjects import named
 

@@ -1,6 +1,13 @@
-"""Approvals of manifests. An approval is for exactly one text, and is withdrawn by a rollback."""
+"""Approvals of manifests, and of what else is asked for.
+
+That of a manifest is for exactly one text, and is withdrawn by a rollback.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlalchemy import Column, ColumnElement, update
 
 from backfill_assets.core.identity import plain
 from backfill_assets.core.people import POLICY, ApproverNotAPerson, require_person, same_name
@@ -11,8 +18,8 @@ from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
 from backfill_assets.ledger.runs import RunReads
-from backfill_assets.ledger.schema import approvals
-from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState
+from backfill_assets.ledger.schema import approvals, captures, replays, table_acts
+from backfill_assets.ledger.states import VISIBLE, ActState, ApprovalState, ReplayState, RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 
@@ -83,11 +90,19 @@ class ApprovalSteps:
         )
 
 
-class ApprovalWrites:
-    """Approvals of runs; sets approve theirs together (`write_sets`)."""
+_ASKED: Mapping[str, tuple[str, Column[str], ColumnElement[bool]]] = {
+    "act-": ("table act", table_acts.c.act_id, table_acts.c.state == ActState.ASKED),
+    "cap-": ("capture", captures.c.capture_id, captures.c.waits),
+    "rep-": ("replay", replays.c.replay_id, replays.c.is_live & (replays.c.state == ReplayState.ASKED)),
+}
+"""What has ids that begin so: the entity of its events, its key, and whether it can be approved."""
 
-    def __init__(self, runs: RunReads, steps: ApprovalSteps) -> None:
-        self._runs, self._steps = runs, steps
+
+class ApprovalWrites:
+    """Approvals of runs, and of acts, captures and replays; sets approve their runs together (`sets`)."""
+
+    def __init__(self, log: EventLog, runs: RunReads, steps: ApprovalSteps) -> None:
+        self._log, self._runs, self._steps = log, runs, steps
 
     def approve(
         self, run_id: str, *, by: str, note: str = "", place: str = "", grounds: ApprovalGrounds | None = None
@@ -118,6 +133,23 @@ class ApprovalWrites:
         Cost: as `approve`.
         """
         self._steps.give(self._runs.get(run_id), f"{POLICY}{required_text('the policy', policy)}", "")
+
+    def approve_asked(self, name: str, *, by: str, note: str) -> None:
+        """Another person agrees to an act, to the positions of a capture, or to the inputs and the topic of a replay.
+
+        Cost: one row and one event.
+
+        Raises:
+            IllegalTransition: It is approved already, needs no approval, or has ended.
+        """
+        kind, key, can_be = _ASKED[name[:4]]
+        held = key.table
+        agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
+        statement = update(held).where(key == name, held.c.approved_by.is_(None), can_be).values(**agreed)
+        if self._log.write(statement, of=[name]).rowcount != 1:
+            raise errors.NoApprovalAwaited(kind=kind, name=name)
+        action, payload = f"{kind.split()[-1]}_approved", {"note": storable_text("the note", note)}
+        self._log.append(Event(kind, name, action, actor=by, payload=payload))
 
     def withdraw(self, run_id: str, *, by: str, reason: str) -> None:
         """An approval no longer stands, before readers see the run.

@@ -9,12 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import insert, select
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import SCAN, Captured, Resolution, Resolved, Written
 from backfill_assets.core.identity import plain
-from backfill_assets.ledger.errors import NoApprovalAwaited
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
@@ -235,22 +234,6 @@ class CaptureWrites(CaptureReads):
         begun = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned), "spans": spans}
         self._log.append(Event("capture", capture_id, "capture_begun", actor=by, payload={**begun, "reason": reason}))
         return record
-
-    def approve(self, capture_id: str, *, by: str, note: str) -> None:
-        """Another person agrees to the positions of a capture that waits for that.
-
-        Cost: one row and one event.
-
-        Raises:
-            IllegalTransition: It is approved already, or needs no approval.
-        """
-        can_be = captures.c.waits & captures.c.approved_by.is_(None) & (captures.c.capture_id == capture_id)
-        agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
-        changed = self._log.write(update(captures).where(can_be).values(**agreed), of=[capture_id])
-        if changed.rowcount != 1:
-            raise NoApprovalAwaited(kind="capture", name=capture_id)
-        payload = {"note": storable_text("the note", note)}
-        self._log.append(Event("capture", capture_id, "capture_approved", actor=by, payload=payload))
 
     def add(self, capture_id: str, partition: str, file: LandedFile, written: Written, *, by: str) -> CapturedFile:
         """Records a file that is durable. Cost: one row and one event."""

@@ -132,11 +132,8 @@ class NotInLedger(_Named, errors.UnknownName):
 
 
 @sentence
-class NoApprovalAwaited(errors.IllegalTransition):
-    """{kind} {name} waits for no approval: it is approved already, or needs none."""
-
-    kind: str
-    name: str
+class NoApprovalAwaited(_Named, errors.IllegalTransition):
+    """{name} waits for no approval: it is approved already, needs none, or has ended."""
 
 
 @sentence
@@ -145,13 +142,6 @@ class TargetTaken(errors.Refused):
 
     target: str
     replay_id: str
-
-
-@sentence
-class NoApprovalOfAct(errors.IllegalTransition):
-    """{act_id} waits for no approval: it is approved, done or cancelled already."""
-
-    act_id: str
 
 
 @sentence

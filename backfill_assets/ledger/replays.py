@@ -13,10 +13,10 @@ from typing import Any
 from sqlalchemy import insert, select, update
 
 from backfill_assets.core.identity import plain
-from backfill_assets.ledger.errors import LostWork, NoApprovalAwaited, TargetTaken
+from backfill_assets.ledger.errors import LostWork, TargetTaken
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.queries import Queries
-from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
+from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.rows import read_as, row_of
 from backfill_assets.ledger.schema import replays
@@ -122,22 +122,6 @@ class ReplayWrites(ReplayReads):
         }
         self._append(record.replay_id, "replay_asked", by=record.by, payload=payload, to_state=record.state)
         return record
-
-    def approve(self, replay_id: str, *, by: str, note: str) -> None:
-        """Another person agrees that exactly these inputs are sent to a topic that was there before.
-
-        Cost: one row and one event.
-
-        Raises:
-            IllegalTransition: It is approved already, or needs no approval.
-        """
-        is_it = replays.c.replay_id == replay_id
-        can_be = is_it & replays.c.is_live & replays.c.approved_by.is_(None) & (replays.c.state == ReplayState.ASKED)
-        agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
-        changed = self._log.write(update(replays).where(can_be).values(**agreed), of=[replay_id])
-        if changed.rowcount != 1:
-            raise NoApprovalAwaited(kind="replay", name=replay_id)
-        self._append(replay_id, "replay_approved", by=by, payload={"note": storable_text("the note", note)})
 
     def identify(self, replay_id: str, identity: str, *, by: str) -> None:
         """Records which topic or stream it is, once that is there.

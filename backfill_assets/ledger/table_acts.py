@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import func, insert, select
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.errors import (
     ActNotApproved,
     AlreadyShown,
-    NoApprovalOfAct,
     NotInLedger,
     NotTheLast,
     OtherTableShown,
@@ -24,7 +23,7 @@ from backfill_assets.ledger.errors import (
 )
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.queries import Queries
-from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
+from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.rows import read_as, row_of
 from backfill_assets.ledger.schema import events, table_acts
@@ -242,25 +241,6 @@ class TableActWrites(TableActReads):
         payload |= {"columns": plain(columns)} if columns else {}
         self._log.append(Event(actor=by, entity=ENTITY, entity_id=record.act_id, action=_ASKED, payload=payload))
         return record
-
-    def approve(self, act_id: str, *, by: str, note: str) -> None:
-        """Another person agrees to an act.
-
-        Cost: one row and one event.
-
-        Raises:
-            IllegalTransition: It is approved, done or cancelled already.
-        """
-        held = table_acts
-        can_be = held.c.approved_by.is_(None) & (held.c.act_id == act_id)
-        agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
-        changed = self._log.write(
-            update(held).where(can_be, held.c.state == ActState.ASKED).values(**agreed), of=[act_id]
-        )
-        if changed.rowcount != 1:
-            raise NoApprovalOfAct(act_id=act_id)
-        payload = {"note": storable_text("the note", note)}
-        self._log.append(Event(actor=by, entity=ENTITY, entity_id=act_id, action="act_approved", payload=payload))
 
     def carry_out(self, act_id: str, *, by: str, waits: bool = False) -> ActRecord:
         """Does what was asked for: of a cut-over, readers are shown the other table from here on.

@@ -87,7 +87,7 @@ class WriteTransaction(ReadTransaction):
     """The one writer at its turn, who can ask on the way.
 
     Attributes:
-        approvals: Who agreed to a run's manifest.
+        approvals: Who agreed to a run's manifest, and to an act, a capture or a replay.
         turns: Which process lands files of which source.
         now: The instant at which everything in the transaction happens.
     """
@@ -117,7 +117,7 @@ class WriteTransaction(ReadTransaction):
         outbox_steps = OutboxSteps(log, run_steps)
         self.now = log.now
         self.runs = RunWrites(log, leases, run_steps)
-        self.approvals = ApprovalWrites(self.runs, approval_steps)
+        self.approvals = ApprovalWrites(log, self.runs, approval_steps)
         self.candidates = CandidateWrites(log, self.runs)
         self.samples = SampleWrites(log)
         self.publications = PublicationWrites(log, run_steps, approval_steps, outbox_steps)

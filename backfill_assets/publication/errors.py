@@ -287,7 +287,7 @@ class NotTolerated(errors.Refused):
 
 
 @sentence
-class MayNotApproveMove(NotAmongApprovers):
+class MayNotApproveAsked(NotAmongApprovers):
     """{what} of {table} is approved by a member {whom}, and {person} is none: {file} (version {version})."""
 
 

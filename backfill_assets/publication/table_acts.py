@@ -2,7 +2,7 @@
 
 A cut-over changes one row of the ledger: the table that readers of a name are shown. No file moves, and the table that
 they were shown stays as it is, so that they can be shown it again. Approval is as for a run of the table: by another
-person than the requester, and the stricter of the policy that was pinned and the one that is declared now.
+person than the requester, and the stricter of the policy that was pinned and the one that is declared now (`asked`).
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
-from backfill_assets.ledger.approvals import another_person
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.planning.policy import Demand, demand
+from backfill_assets.planning.policy import demand
+from backfill_assets.publication.asked import asked_demand, require_may_approve
 from backfill_assets.publication.authority import require_member
 from backfill_assets.publication.errors import (
     Frozen,
-    Groups,
     NotAmongApprovers,
     NotCleanLongEnough,
     NotCompared,
@@ -97,11 +96,6 @@ def beside(ws: Workspace, tx: ReadTransaction) -> tuple[Pair, ...]:
     )
 
 
-def act_demand(ws: Workspace, record: ActRecord) -> Demand:
-    """The approval that an act requires now."""
-    return demand("backfill", counting=(record.policy, ws.domain.table(record.name).policy))
-
-
 def ask_to_cut_over(ws: Workspace, table: str, *, by: str, reason: str) -> ActRecord:
     """Asks to show readers another version, if it could be done now.
 
@@ -171,32 +165,6 @@ def _asked(
         )
 
 
-def approve_act(ws: Workspace, act_id: str, *, by: str, note: str) -> ActRecord:
-    """Records that an authorized person agrees to an act.
-
-    Raises:
-        UnknownName: No such act.
-        NotApproved: The person is the requester, no person, or not in a group that the policy names.
-        IllegalTransition: It is approved, done or cancelled already.
-    """
-    with ws.ledger.write() as tx:
-        record = tx.acts.get(act_id)
-        _require_may_approve(ws, record, by)
-        tx.acts.approve(act_id, by=by, note=note)
-        return tx.acts.get(act_id)
-
-
-def _require_may_approve(ws: Workspace, record: ActRecord, person: str) -> None:
-    another_person(person, record.by, kind="act", name=record.act_id)
-    groups = act_demand(ws, record).groups
-    _require_member(ws, record, groups, person)
-
-
-def _require_member(ws: Workspace, record: ActRecord, groups: Groups, person: str) -> None:
-    if groups:
-        require_member(ws, {"act_id": record.act_id}, record.name, groups, person, NotAmongApprovers)
-
-
 def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActRecord:
     """Does what was asked for and approved, in one transaction of the ledger.
 
@@ -215,8 +183,8 @@ def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActRecord:
             _require_not_frozen(ws, tx, record)
             require_compared(tx, _pair(ws, tx, record))
         if record.approved_by is not None:
-            _require_may_approve(ws, record, record.approved_by)
-        done = tx.acts.carry_out(act_id, by=by, waits=act_demand(ws, record).policy is None)
+            require_may_approve(ws, record, record.approved_by)
+        done = tx.acts.carry_out(act_id, by=by, waits=asked_demand(ws, record).policy is None)
     ws.reached(Point.TABLE_ACT_DONE)
     return done
 
@@ -232,8 +200,8 @@ def undo(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActRecord:
     require_person("the one who rolls back", by)
     with ws.ledger.write() as tx:
         record = tx.acts.get(act_id)
-        groups = act_demand(ws, record).groups
-        _require_member(ws, record, groups, by)
+        if groups := asked_demand(ws, record).groups:
+            require_member(ws, {"act_id": act_id}, record.name, groups, by, NotAmongApprovers)
         undone = tx.acts.undo(act_id, by=by, reason=reason)
     ws.reached(Point.TABLE_ACT_DONE)
     return undone

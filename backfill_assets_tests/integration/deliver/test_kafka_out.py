@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from pyspark.sql import SparkSession
 
 from backfill_assets.application import look
-from backfill_assets.application.asked import AskedReplay
+from backfill_assets.application.asked import Asked
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, plan_replay, replay
 from backfill_assets.capture.streams import Pace
@@ -30,7 +30,7 @@ from backfill_assets.ledger.errors import CannotBecome, LostWork, NeedsAnother, 
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.planning.errors import NoSuchName
-from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayReport
+from backfill_assets.report.replayed import ReplayClosed, ReplayDocument, ReplayPlan, ReplayReport
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
@@ -327,8 +327,10 @@ def test_a_topic_that_was_there_is_refused_unless_it_is_declared_and_another_per
     assert committed(broker, live) == []
     with closing(allowed.open()) as ws:
         with pytest.raises(NeedsAnother, match="was requested by ana"):
-            AskedReplay(ws, "rep-000001").approve(by="Ana", note="")
-        assert AskedReplay(ws, "rep-000001").approve(by="ben", note="as agreed").records == 20
+            Asked(ws, "rep-000001").approve(by="Ana", note="")
+        approved = Asked(ws, "rep-000001").approve(by="ben", note="as agreed")
+        assert isinstance(approved, ReplayDocument)
+        assert approved.records == 20
     with pytest.raises(LiveTarget):  # what was approved is not what is declared any more
         send(shop, live)
     assert send(allowed, live).sent == 20

@@ -36,6 +36,7 @@ from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.publication import table_acts
+from backfill_assets.publication.asked import approve_asked
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.errors import NotDoneWith
@@ -79,11 +80,11 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
         named(shop.ws, act_id).reproduce(Acting(by="ana", recorder=Unrecorded()), sample=None)
     for nobody in ("ana", "Ana"):
         with pytest.raises(NotApproved, match="requested by ana"):
-            table_acts.approve_act(shop.ws, act_id, by=nobody, note="")
+            approve_asked(shop.ws, act_id, by=nobody, note="")
     with pytest.raises(NotApproved, match=f"{act_id} is not approved; ana asked for it"):
         table_acts.carry_out(shop.ws, act_id, by="ana")
     assert shop.read() == before
-    table_acts.approve_act(shop.ws, act_id, by="ben", note="agreed")
+    approve_asked(shop.ws, act_id, by="ben", note="agreed")
     table_acts.carry_out(shop.ws, act_id, by="ana")
     assert set(shop.read().values()) == {40}
     assert shadow.resolve(shop.ws, RECENT, run_id).table == V2
@@ -121,7 +122,7 @@ def test_a_version_that_lacks_days_is_stale_or_was_asked_for_before_another_cut_
     shop.land("late.jsonl", [sale(FIFTH, amount=5, sale_id="late")])
     shop.computed(RECENT, OUTPUT)
     for act_id in (first_act, second_act):
-        table_acts.approve_act(shop.ws, act_id, by="ben", note="agreed")
+        approve_asked(shop.ws, act_id, by="ben", note="agreed")
         with pytest.raises(InputsMovedOn, match=r"2026-01-04\.\.2026-01-07, 4 days of it no longer follow"):
             table_acts.carry_out(shop.ws, act_id, by="ben")
     shop.computed(V2, OUTPUT)
@@ -142,7 +143,7 @@ def test_the_earlier_table_is_given_up_by_an_approved_act_and_readers_are_never_
     given_up = shadow.stop(shop.ws, RECENT, by="ana", reason="the new one is here to stay").act.act_id
     with pytest.raises(NotApproved):
         table_acts.carry_out(shop.ws, given_up, by="ana")
-    table_acts.approve_act(shop.ws, given_up, by="ben", note="agreed")
+    approve_asked(shop.ws, given_up, by="ben", note="agreed")
     table_acts.carry_out(shop.ws, given_up, by="ana")
     with pytest.raises(IllegalTransition, match=f"{RECENT} was given up for good by {given_up}"):
         table_acts.undo(shop.ws, act_id, by="cara", reason="second thoughts")
@@ -198,7 +199,7 @@ def test_a_version_is_published_in_phases_has_no_pilots_and_readers_are_not_cut_
     with pytest.raises(Refused, match="only tables that replace whole partitions and keep no state have pilots"):
         operations.plan(shop.ws, replace(ask, scope=Scope(where=(("shop", "here"),))))
     act_id = shop.asked()
-    table_acts.approve_act(shop.ws, act_id, by="ben", note="agreed")
+    approve_asked(shop.ws, act_id, by="ben", note="agreed")
     begun = frozen(shop, FIFTH)
     with pytest.raises(Frozen, match=rf"cut-over {act_id} of {RECENT} waits: 2026-01-05, 1 day is frozen"):
         table_acts.carry_out(shop.ws, act_id, by="ana")
