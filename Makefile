@@ -12,8 +12,9 @@ BENCH_ARGS ?=
 # In the project's folder, with the Java that set-up chose.
 RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
 
-# Without waiting for the disk where that is possible: tests kill processes, not machines.
-TRIED = $$(command -v eatmydata) .venv/bin/python -m
+# Without waiting for the disk where that is possible: tests kill processes, not machines. What Python compiles is kept,
+# because tests start hundreds of processes that would each compile again what they import.
+TRIED = env -u PYTHONDONTWRITEBYTECODE $$(command -v eatmydata) .venv/bin/python -m
 
 # Each worker has a Spark of its own, which takes 4 GB; modules are not divided, because their tests share fixtures. They
 # are begun in the order of their folders, so that short ones are left for the end.
