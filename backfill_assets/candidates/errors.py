@@ -107,12 +107,12 @@ class NotStageable(IllegalTransition):
 
 
 @sentence
-class TooLong(ContractBroken):
-    """run {run_id} has computed for {seconds:,.0f} s where its manifest allows {most:,} s."""
+class CostsMore(ContractBroken):
+    """run {run_id} has cost {core_seconds:,.1f} core seconds where its manifest allows {most:,.1f}."""
 
     run_id: str
-    seconds: float
-    most: int
+    core_seconds: float
+    most: float
 
 
 @sentence

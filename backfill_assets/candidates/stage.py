@@ -24,7 +24,7 @@ from backfill_assets.candidates.compute import (
     require_same_code,
     source_rows,
 )
-from backfill_assets.candidates.errors import NotStageable, TooLong, TooManyRows
+from backfill_assets.candidates.errors import CostsMore, NotStageable, TooManyRows
 from backfill_assets.candidates.expiring import without_rows
 from backfill_assets.candidates.inputs import (
     PinnedFiles,
@@ -40,6 +40,7 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.session_settings import VERSIONS, present_versions
+from backfill_assets.core.tariff import Tariff
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import NO_ROWS, checksum_of, hash_columns, sums_of
@@ -140,7 +141,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
             begun_at=ws.clock(),
         )
         with ws.ledger.write() as tx:
-            _require_within_limits(manifest, tx)
+            _require_within_limits(manifest, tx, ws.settings.tariff)
             tx.runs.move(run_id, RunState.STAGED, actor=actor, attempt=token)
     ws.reached(Point.STAGE_FINISHED)
 
@@ -187,7 +188,7 @@ def stage_chunk(work: Staging, stage: Compute) -> None:
     work.written_rows[chunk.number] = _stage_rows(work, stage)
     _report(work, stage, f"{_named(stage)} is staged")
     with work.ws.ledger.read() as tx:
-        _require_within_limits(manifest, tx)
+        _require_within_limits(manifest, tx, work.ws.settings.tariff)
 
 
 def _named(stage: Compute) -> str:
@@ -247,16 +248,15 @@ def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
     return max(float(limits.pause_s), written * 60 / rate - elapsed_s if rate else 0.0)
 
 
-def _require_within_limits(manifest: Manifest, tx: ReadTransaction) -> None:
+def _require_within_limits(manifest: Manifest, tx: ReadTransaction, tariff: Tariff) -> None:
     limits = manifest.limits
     rows = 0 if limits.max_rows is None else tx.candidates.row_count(manifest.run_id)
     if limits.max_rows is not None and rows > limits.max_rows:
         raise TooManyRows(run_id=manifest.run_id, rows=rows, most=limits.max_rows)
-    seconds = (
-        0.0 if limits.max_seconds is None else sum(chunk.seconds for chunk in tx.candidates.chunks(manifest.run_id))
-    )
-    if limits.max_seconds is not None and seconds > limits.max_seconds:
-        raise TooLong(run_id=manifest.run_id, seconds=seconds, most=limits.max_seconds)
+    if limits.max_cost is not None:
+        spent = tariff.spent(sum(chunk.seconds for chunk in tx.candidates.chunks(manifest.run_id))).core_seconds
+        if spent > limits.max_cost.core_seconds:
+            raise CostsMore(run_id=manifest.run_id, core_seconds=spent, most=limits.max_cost.core_seconds)
 
 
 def _stage_rows(work: Staging, stage: Compute) -> int:

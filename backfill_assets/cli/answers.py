@@ -145,9 +145,9 @@ def whole_number(unit: str, *, least: int = 1, most: int | None = None) -> Calla
 def cost(text: str | Decimal) -> Decimal:
     """The most that something may cost, in core seconds or money."""
     typed = str(text)
-    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", typed):
+    if not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,9})?", typed) or not Decimal(typed):
         raise typer.BadParameter(
-            f"{typed[:100]!r} is not a number from 0 upwards, of core seconds or, where "
+            f"{typed[:100]!r} is not a number above 0, of core seconds or, where "
             "BACKFILL_CORE_HOUR_PRICE is set, of its currency. next: write one, such as 3600"
         )
     return Decimal(typed)

@@ -48,7 +48,7 @@ class Tariff:
     def spent(self, seconds: float) -> Cost:
         """What so many seconds on all cores cost, in both."""
         amount = None if self.price is None else round(float(self.cost(seconds)), 6)
-        return Cost(core_seconds=round(seconds * self.cores, 1), amount=amount, currency=self.currency)
+        return Cost(core_seconds=round(float(seconds) * self.cores, 1), amount=amount, currency=self.currency)
 
     def text(self, cost: Decimal, *, unlike: Decimal | None = None) -> str:
         """A cost as people read it.

@@ -10,7 +10,7 @@ from enum import StrEnum
 from itertools import combinations
 from statistics import median
 
-from backfill_assets.core.tariff import Tariff
+from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.planning.errors import CostUnknown, TooCostly
 
 
@@ -57,15 +57,6 @@ class Pace:
         slope = max(median(slopes), 0.0)
         return max(median(run.seconds - slope * run.rows for run in known), 0.0) + slope * rows
 
-    def between(self, rows: int) -> tuple[float, float] | None:
-        """The same as if the run were as quick, and as slow, as earlier ones; None where there are not two of them."""
-        known = [run for run in self.runs if run.rows]
-        expected = self.seconds(rows)
-        if len(known) < 2 or expected is None:
-            return None
-        factors = [run.seconds / usual for run in known for usual in [self.seconds(run.rows)] if usual]
-        return (expected * min(factors), expected * max(factors)) if factors else None
-
 
 class Basis(StrEnum):
     """Where the numbers of an estimate come from: rows that readers see, earlier runs, or rows of the inputs."""
@@ -83,8 +74,6 @@ class Estimate:
         rows: By output partition.
         size_bytes: Of all data files; None when no rows of the table are known.
         seconds: To stage it and to evaluate its gates; None when there is no earlier run.
-        between: The same if it were as quick, and as slow, as earlier runs; None where there are not two of them, so
-            that nothing is known of how sure `seconds` is.
         based_on: Where the numbers come from.
         runs: Of how many earlier runs the pace is known.
     """
@@ -94,7 +83,6 @@ class Estimate:
     seconds: float | None
     based_on: Basis
     runs: int = 0
-    between: tuple[float, float] | None = None
 
     @property
     def total_rows(self) -> int:
@@ -135,7 +123,6 @@ def estimate(
         rows=rows,
         size_bytes=total * accepted_bytes // known if known else None,
         seconds=pace.seconds(total) if pace else None,
-        between=pace.between(total) if pace else None,
         based_on=based_on,
         runs=len(pace.runs) if pace else 0,
     )
@@ -143,7 +130,7 @@ def estimate(
 
 def require_affordable(
     expected: Mapping[str, Estimate], most: Decimal | None, tariff: Tariff
-) -> Mapping[str, float | None]:
+) -> Mapping[str, Cost | None]:
     """Refuses what is expected to cost more than the requester allows, and what nothing is known of.
 
     Args:
@@ -151,7 +138,7 @@ def require_affordable(
         tariff: What computing costs.
 
     Returns:
-        How many seconds on all cores each may take: its share of what is allowed, as it is expected. None for any.
+        What each may cost: its share of what is allowed, as it is expected. None for any cost.
 
     Raises:
         Refused: Nothing has been planned.
@@ -168,4 +155,4 @@ def require_affordable(
     cost = tariff.cost(total)
     if cost > most:
         raise TooCostly(cost=tariff.text(cost, unlike=most), most=tariff.text(most, unlike=cost))
-    return {table: affordable * (each / total if total else 1) for table, each in known.items()}
+    return {table: tariff.spent(affordable * (each / total if total else 1)) for table, each in known.items()}

@@ -15,6 +15,7 @@ from typing import Any
 
 from backfill_assets.core.columns import RUN_ID, ColumnChange
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
+from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -162,7 +163,7 @@ class Manifest:
             "imports": list(self.imports),
             "references": plain(self.references),
             "gates": plain(self.gates),
-            "limits": plain(self.limits),
+            "limits": _limits_document(self.limits),
             "chunks": list(self.chunks),
             "proof": self.proof and _proof_document(self.proof),
             "member_of": self.member_of,
@@ -256,7 +257,7 @@ class Manifest:
             imports=tuple(document["imports"]),
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),
-            limits=Limits(**document["limits"]),
+            limits=_parse_limits(document["limits"]),
             supersedes=tuple(document["supersedes"]),
             cause=RunCause(kind=CauseKind(cause["kind"]), publications=tuple(cause["publications"])),
             chunks=tuple(document["chunks"]),
@@ -277,6 +278,21 @@ def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
 
 def _pin_document(pin: PinnedPartition) -> list[str | int]:
     return [pin.partition.isoformat(), pin.version, pin.digest, *([pin.from_run] if pin.from_run else [])]
+
+
+def _limits_document(limits: Limits) -> Mapping[str, Any]:
+    allowed = limits.max_cost
+    # Numbers as texts: a float has no canonical form.
+    most = allowed and [repr(allowed.core_seconds), allowed.amount and repr(allowed.amount), allowed.currency]
+    return {**plain(limits), "max_cost": most}
+
+
+def _parse_limits(document: Mapping[str, Any]) -> Limits:
+    most = None
+    if document["max_cost"]:
+        core_seconds, amount, currency = document["max_cost"]
+        most = Cost(core_seconds=float(core_seconds), amount=amount and float(amount), currency=currency)
+    return Limits(**{**document, "max_cost": most})
 
 
 def _proof_document(proof: Proof) -> Mapping[str, Any]:

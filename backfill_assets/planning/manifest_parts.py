@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.reads import MoreDays
 
 
@@ -186,7 +187,7 @@ class Limits:
         max_rows: More staged rows than this stop the run before its gates.
         rows_per_minute: Staging waits between chunks so that no more rows than this are written per minute.
         pause_s: Seconds between one chunk and the next.
-        max_seconds: Longer computing stops the run before its next chunk: what its requester allows it to cost.
+        max_cost: What its requester allows it to cost; what costs more stops before its next chunk.
         priority: Publication of open runs of a lower one over the same partitions waits for this run.
     """
 
@@ -195,7 +196,7 @@ class Limits:
     max_rows: int | None = None
     rows_per_minute: int | None = None
     pause_s: int = 0
-    max_seconds: int | None = None
+    max_cost: Cost | None = None
     priority: int = 0
 
 

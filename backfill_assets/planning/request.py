@@ -15,6 +15,7 @@ from math import ceil
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import sha256_text
+from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
@@ -331,11 +332,9 @@ def propose(
     )
 
 
-def within(plan: Plan, seconds: float | None) -> Plan:
-    """The plan of a run that stops when it has computed for so many seconds; as it is without a limit."""
-    if seconds is None:
-        return plan
-    limits = replace(plan.manifest.limits, max_seconds=ceil(seconds))
+def within(plan: Plan, most: Cost | None) -> Plan:
+    """The plan of a run that stops when it has cost more; as it is without a limit."""
+    limits = replace(plan.manifest.limits, max_cost=most)
     return replace(plan, manifest=replace(plan.manifest, limits=limits))
 
 

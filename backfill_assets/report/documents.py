@@ -61,7 +61,7 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
     "planning.sets.SetManifest": _shown(
         "set_id name because reason requested_by requested_at phases", digest="manifest_digest"
     ),
-    "planning.estimates.Estimate": _shown("size_bytes seconds between based_on runs", total_rows="rows"),
+    "planning.estimates.Estimate": _shown("size_bytes seconds based_on runs", total_rows="rows"),
 }
 """What JSON has of records that hold more than a reader needs, such as every file that a manifest pins: attributes,
 each with its name in JSON. They are named here and not imported, so that a status imports nothing of plans."""

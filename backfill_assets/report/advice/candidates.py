@@ -30,7 +30,7 @@ def of_candidates(error: BackfillError, following: Following) -> Advice | None:
             return following(error.cause)
         case errors.NotStageable():
             return do(Act.REPORT, error.run_id)
-        case errors.TooLong():
+        case errors.CostsMore():
             return step(
                 "find out why it takes longer than expected, then plan again and allow more with ", Option("max-cost")
             )

@@ -217,16 +217,13 @@ def _reads(inputs: Sequence[PlannedInput]) -> Section | None:
 def _expected(expected: Estimate) -> str:
     size = f", {mebibytes(expected.size_bytes)}" if expected.size_bytes is not None else ""
     time = f", {_duration(expected.seconds)} to stage and to measure" if expected.seconds is not None else ""
-    if expected.between is not None:
-        least, most = map(_duration, expected.between)
-        time += f", {least if least == most else f'{least} to {most}'} at the pace of the latest runs"
     return f"about {count_of(expected.total_rows, 'row')}{size}{time} (from {basis_words(expected)})"
 
 
 def _cost(cost: Cost | None, plans: Sequence[Plan]) -> str:
     """What runs are expected to cost; nothing of those that compute nothing."""
     if cost is not None:
-        return f"about {cost_words(cost)} to stage and to measure"
+        return f"about {cost_words(cost)}"
     unknown = (plan.manifest for plan in plans if plan.estimate.seconds is None)
     tables = dict.fromkeys(manifest.table for manifest in unknown if manifest.computed)
     return f"not known, because no run of {', '.join(tables)} has ended its gates" if tables else ""
@@ -250,8 +247,8 @@ def _limits(limits: Limits) -> str:
         found.append(f"{limits.pause_s} s between chunks")
     if limits.priority:
         found.append(f"priority {limits.priority}")
-    if limits.max_seconds is not None:
-        found.append(f"stops when it has computed for {limits.max_seconds:,} s")
+    if limits.max_cost is not None:
+        found.append(f"stops above {cost_words(limits.max_cost)}")
     return ", ".join(found)
 
 

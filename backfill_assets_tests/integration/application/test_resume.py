@@ -333,8 +333,8 @@ def test_a_run_that_costs_more_than_its_requester_allows_stops_before_its_next_c
     allowed = Decimal(30 * ws.settings.tariff.cores)
     request = PlanRequest(table=RECENT, days=OUTPUT, reason="cheap", by="ana", limits=ONE_BY_ONE, max_cost=allowed)
     manifest = operations.plan(ws, request).manifest
-    assert manifest.limits.max_seconds == 30
-    with pytest.raises(ContractBroken, match=r"has computed for \d+ s where its manifest allows 30 s"):
+    assert manifest.limits.max_cost == ws.settings.tariff.spent(30)
+    with pytest.raises(ContractBroken, match=r"has cost \d+\.0 core seconds where its manifest allows \d+\.0"):
         operations.stage(ws, manifest.run_id, actor="ana")
     assert 1 <= len(finished(shop, manifest.run_id)) <= 2
     assert operations.run_named(shop.ws, manifest.run_id).state is RunState.FAILED

@@ -96,7 +96,9 @@ def test_the_version_is_that_of_the_package() -> None:
         (["--hold", "0.01"], "'0.01' is not a whole number of hours from 1 upwards. next: write one, such as 1"),
         (["--phases", "0"], "'0' is not a whole number of phases from 1 upwards. next: write one, such as 1"),
         (["--pause", "-1"], "'-1' is not a whole number of seconds from 0 upwards. next: write one, such as 0"),
-        (["--max-cost", "much"], "'much' is not a number from 0 upwards, of core seconds or"),
+        (["--max-cost", "much"], "'much' is not a number above 0, of core seconds or"),
+        (["--max-cost", "0"], "'0' is not a number above 0, of core seconds or"),
+        (["--max-cost", "-5"], "'-5' is not a number above 0, of core seconds or"),
     ],
 )
 def test_a_number_that_is_none_is_refused_with_what_it_counts_and_from_where(words: list[str], sentence: str) -> None:

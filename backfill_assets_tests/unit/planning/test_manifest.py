@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import DataFile, FileSet, canonical_json, document_digest
+from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest import FORMAT, MERGED_WITH, Manifest
@@ -61,7 +63,9 @@ MANIFEST = Manifest(
     ),
     references=(PinnedReference(name="sla_policy", version="1", sha256="e" * 64),),
     gates=(GateTerm(name="unique_key", demands="no two rows share a key", blocking=True),),
-    limits=Limits(chunk_partitions=10, max_rows=1000),
+    limits=Limits(
+        chunk_partitions=10, max_rows=1000, max_cost=Tariff(cores=2, price=Decimal("0.36"), currency="EUR").spent(1_800)
+    ),
     session_digest="a" * 64,
     cause=RunCause(kind=CauseKind.FOLLOW_UP, publications=("pub-1", "pub-2")),
     code_modules=("shop.tables",),

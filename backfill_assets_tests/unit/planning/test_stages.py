@@ -170,8 +170,11 @@ def test_the_text_of_a_plan_and_of_a_set_shows_what_they_cost_or_that_it_is_not_
     cost, table = Tariff(cores=2).spent(91), found.manifest.table
     unknown = f"cost +not known, because no run of {table} has ended its gates"
     assert re.search(unknown, shown(found)) and re.search(unknown, text_of(set_plan_page(document_of(found))))
-    known = "cost +about 182 core seconds to stage and to measure"
+    known = "cost +about 182 core seconds *\n"
     assert re.search(known, text_of(set_plan_page(replace(document_of(found), cost=cost))))
+    limited = replace(found, manifest=replace(found.manifest, limits=replace(found.manifest.limits, max_cost=cost)))
+    for page in (shown(limited), text_of(set_plan_page(document_of(limited)))):
+        assert re.search("limits .*stops above 182 core seconds *\n", page)
     expiry = replace(found, manifest=replace(found.manifest, kind=Kind.EXPIRY))
     assert "cost  " not in shown(expiry)
 
