@@ -119,13 +119,13 @@ def _verdict(gate: Gate, partition: date, known: Findings) -> Verdict:
         case SchemaMatches():
             return _schema(gate, found, known.wrong_columns.get(partition))
         case UniqueKey():
-            return _no_more_than_zero(found.surplus, found.rows, Finding.SHARED_KEYS)
+            return _none(found.surplus, found.rows, Finding.UNIQUE_KEYS, Finding.SHARED_KEYS)
         case NotNull():
-            return _rows_that_fail(gate, found, Finding.NULLS, column=gate.column)
+            return _rows_that_fail(gate, found, Finding.NO_NULLS, Finding.NULLS, column=gate.column)
         case AcceptedValues():
-            return _rows_that_fail(gate, found, Finding.NOT_ACCEPTED, column=gate.column)
+            return _rows_that_fail(gate, found, Finding.ACCEPTED_VALUES, Finding.NOT_ACCEPTED, column=gate.column)
         case RowExpression():
-            return _rows_that_fail(gate, found, Finding.UNSATISFIED, condition=gate.condition)
+            return _rows_that_fail(gate, found, Finding.SATISFIED, Finding.UNSATISFIED, condition=gate.condition)
         case RowCount():
             return _row_count(gate, found)
         case ComparedWithAccepted():
@@ -163,14 +163,15 @@ def _schema(gate: SchemaMatches, found: Measured, wrong_columns: Verdict | None)
 
 
 def _rows_that_fail(
-    gate: NotNull | AcceptedValues | RowExpression, found: Measured, finding: Finding, **demanded: str
+    gate: NotNull | AcceptedValues | RowExpression, found: Measured, holds: Finding, fails: Finding, **demanded: str
 ) -> Verdict:
-    return _no_more_than_zero(found.violations.get(gate.name, 0), found.rows, finding, **demanded)
+    return _none(found.violations.get(gate.name, 0), found.rows, holds, fails, **demanded)
 
 
-def _no_more_than_zero(violating: int, rows: int, finding: Finding, **demanded: str) -> Verdict:
+def _none(violating: int, rows: int, holds: Finding, fails: Finding, **demanded: str) -> Verdict:
+    """The verdict of a gate that no row may violate."""
     observed = {"rows": rows, "violating_rows": violating, **demanded}
-    return Verdict(passed=violating == 0, finding=finding, observed=observed)
+    return Verdict(passed=violating == 0, finding=fails if violating else holds, observed=observed)
 
 
 def _row_count(gate: RowCount, found: Measured) -> Verdict:
@@ -308,7 +309,7 @@ def moved_verdict(gate: Moved, partition: date, cells: Iterable[BreakdownCell], 
     observed |= {"incomparable_groups": incomparable} if incomparable else {}
     passed = not far and not incomparable
     observed |= {} if passed else {NEEDS_COMMENT: True}
-    return Verdict(passed=passed, finding=Finding.MOVED, observed=observed)
+    return Verdict(passed=passed, finding=Finding.WITHIN_LIMIT if passed else Finding.MOVED, observed=observed)
 
 
 def is_tolerated(tolerance: Tolerance, cells: Sequence[BreakdownCell], changes: Sequence[RowChanges]) -> bool:

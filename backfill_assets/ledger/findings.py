@@ -160,7 +160,7 @@ class PartitionCells:
 
 
 class Finding(StrEnum):
-    """What a gate found in a partition, whether it passed or not.
+    """What a gate found in a partition. What names a mistake is found by a gate that failed only.
 
     `..._ELSEWHERE` is the verdict of a proof on a partition that was not computed again.
     """
@@ -169,9 +169,13 @@ class Finding(StrEnum):
     OTHER_COLUMNS = "OTHER_COLUMNS"
     UNREADABLE = "UNREADABLE"
     REQUIRED = "REQUIRED"
+    UNIQUE_KEYS = "UNIQUE_KEYS"
     SHARED_KEYS = "SHARED_KEYS"
+    NO_NULLS = "NO_NULLS"
     NULLS = "NULLS"
+    ACCEPTED_VALUES = "ACCEPTED_VALUES"
     NOT_ACCEPTED = "NOT_ACCEPTED"
+    SATISFIED = "SATISFIED"
     UNSATISFIED = "UNSATISFIED"
     ROW_COUNT = "ROW_COUNT"
     COMPARED = "COMPARED"
@@ -191,6 +195,7 @@ class Finding(StrEnum):
     UNUSABLE_ELSEWHERE = "UNUSABLE_ELSEWHERE"
     NOTHING_ACCEPTED = "NOTHING_ACCEPTED"
     TOO_MANY_GROUPS = "TOO_MANY_GROUPS"
+    WITHIN_LIMIT = "WITHIN_LIMIT"
     MOVED = "MOVED"
 
 

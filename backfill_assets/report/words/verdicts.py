@@ -28,13 +28,13 @@ def verdict_words(result: GateResult | Verdict) -> str:
         case Finding.REQUIRED:
             nulls, rows = seen["rows_without_a_required_value"], seen["rows"]
             return f"{nulls:,} of {rows:,} rows lack a value in a column that is declared not null"
-        case Finding.SHARED_KEYS:
+        case Finding.UNIQUE_KEYS | Finding.SHARED_KEYS:
             return f"{_violating(result)} share their key with another row"
-        case Finding.NULLS:
+        case Finding.NO_NULLS | Finding.NULLS:
             return f"{_violating(result)} have no {seen['column']}"
-        case Finding.NOT_ACCEPTED:
+        case Finding.ACCEPTED_VALUES | Finding.NOT_ACCEPTED:
             return f"{_violating(result)} have a {seen['column']} that is not accepted"
-        case Finding.UNSATISFIED:
+        case Finding.SATISFIED | Finding.UNSATISFIED:
             return f"{_violating(result)} do not satisfy {seen['condition']}"
         case Finding.ROW_COUNT:
             most = "" if seen["at_most"] is None else f" and at most {seen['at_most']:,}"
@@ -86,7 +86,7 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return "no accepted rows to compare with"
         case Finding.TOO_MANY_GROUPS:
             return f"there are too many combinations of the dimensions to compare {seen['measure']} by them"
-        case Finding.MOVED:
+        case Finding.WITHIN_LIMIT | Finding.MOVED:
             return _moved_words(result)
     assert_never(result.finding)
 

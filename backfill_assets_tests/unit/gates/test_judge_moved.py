@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets.domain import Moved, moved, tolerance
 from backfill_assets.gates.judge import is_tolerated, moved_verdict
-from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, RowChanges
+from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, RowChanges
 from backfill_assets.report.words.verdicts import verdict_words
 
 JULY, AUGUST = date(2006, 7, 1), date(2006, 8, 1)
@@ -23,6 +23,7 @@ def cell(before: str, after: str, *, month: date = JULY, is_new: bool = False, *
 def passes(gate: Moved, *cells: BreakdownCell, day: date = JULY, is_new: bool = False) -> bool:
     verdict = moved_verdict(gate, day, cells, is_new=is_new)
     assert verdict.passed is (NEEDS_COMMENT not in verdict.observed)
+    assert verdict.passed is (verdict.finding in (Finding.WITHIN_LIMIT, Finding.NOTHING_ACCEPTED))
     return verdict.passed
 
 

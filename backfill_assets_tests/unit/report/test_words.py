@@ -34,9 +34,13 @@ OBSERVED: dict[Finding, dict[str, Any]] = {
     Finding.OTHER_COLUMNS: {"file": "part-0", "differing": "day is missing"},
     Finding.UNREADABLE: {"reader": "gold.x", "why": "it fails"},
     Finding.REQUIRED: {"rows": 9, "rows_without_a_required_value": 1},
+    Finding.UNIQUE_KEYS: {"rows": 9, "violating_rows": 0},
     Finding.SHARED_KEYS: {"rows": 9, "violating_rows": 1},
+    Finding.NO_NULLS: {"rows": 9, "violating_rows": 0, "column": "state"},
     Finding.NULLS: {"rows": 9, "violating_rows": 1, "column": "state"},
+    Finding.ACCEPTED_VALUES: {"rows": 9, "violating_rows": 0, "column": "state"},
     Finding.NOT_ACCEPTED: {"rows": 9, "violating_rows": 1, "column": "state"},
+    Finding.SATISFIED: {"rows": 9, "violating_rows": 0, "condition": "n > 0"},
     Finding.UNSATISFIED: {"rows": 9, "violating_rows": 1, "condition": "n > 0"},
     Finding.ROW_COUNT: {"rows": 9, "at_least": 1, "at_most": 5},
     Finding.COMPARED: {**COUNTS, "max_removed_percent": 10, "max_changed_percent": 90},
@@ -51,6 +55,7 @@ OBSERVED: dict[Finding, dict[str, Any]] = {
     Finding.DIFFERENT_ELSEWHERE: {"shown_by": "2006-07-01"},
     Finding.UNUSABLE_ELSEWHERE: {"shown_by": "2006-07-01"},
     Finding.TOO_MANY_GROUPS: {"measure": "amount"},
+    Finding.WITHIN_LIMIT: {"measure": "amount", "percent": 5, "month": "2006-07", "groups": 3, "moved_groups": 0},
     Finding.MOVED: {"measure": "amount", "percent": 5, "month": "2006-07", "groups": 3, "moved_groups": 1},
 }
 """What each finding is worded from; the others need nothing."""
