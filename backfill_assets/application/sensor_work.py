@@ -60,7 +60,7 @@ def _runs(ws: Workspace, tx: ReadTransaction) -> list[str]:
 
 
 def _sets(ws: Workspace, tx: ReadTransaction) -> list[str]:
-    states = (SetState.PLANNED, SetState.PARTLY_PUBLISHED)
+    states = (SetState.PENDING, SetState.PARTLY_PUBLISHED)
     found = []
     for each in reversed(tx.sets.records(states=states, unreadable=lambda _set_id, _error: None)):
         members = members_of(tx.runs, each)

@@ -59,7 +59,7 @@ class PhaseSteps:
         to = SetState.PUBLISHED if next_phase(members) is None else SetState.PARTLY_PUBLISHED
         if not any(run.state in LANDED for run in members):
             was_begun = record.state is SetState.PARTLY_PUBLISHED
-            to = SetState.ROLLED_BACK if was_begun else SetState.PLANNED
+            to = SetState.ROLLED_BACK if was_begun else SetState.PENDING
         if record.state not in (SetState.PUBLISHING, SetState.PARTLY_PUBLISHED) or to is record.state:
             return
         key = {"set_id": record.set_id}

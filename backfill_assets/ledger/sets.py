@@ -148,7 +148,7 @@ class SetWrites(SetReads):
             insert(restatement_sets).values(
                 set_id=set_id,
                 name=name,
-                state=SetState.PLANNED,
+                state=SetState.PENDING,
                 note="",
                 added_sequence=self._log.next_sequence,
                 updated_at=self._log.now,
@@ -166,7 +166,7 @@ class SetWrites(SetReads):
             "reason": manifest.reason,
             "members": [member.run_id for member in manifest.members],
         }
-        state = str(SetState.PLANNED)
+        state = str(SetState.PENDING)
         self._log.append(Event("set", set_id, "set_planned", actor=actor, to_state=state, payload=planned))
         return self.get(set_id)
 
@@ -296,7 +296,7 @@ def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:
     """Whether a newer proposal may take the place of a set: it was proposed, and no person or process has begun it."""
     return (
         record.manifest.proposed is not None
-        and record.state is SetState.PLANNED
+        and record.state is SetState.PENDING
         and all(run.state is RunState.PLANNED and run.approval is ApprovalState.DRAFT for run in runs)
     )
 

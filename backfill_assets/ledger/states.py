@@ -85,9 +85,9 @@ class PublicationState(_State):
 
 
 class SetState(_State):
-    """How far the publication of a restatement set is. How far its runs are, they say themselves."""
+    """How far the publication of a restatement set is. Each of its runs has a state of its own."""
 
-    PLANNED = "PLANNED"
+    PENDING = "PENDING"
     PUBLISHING = "PUBLISHING"
     PARTLY_PUBLISHED = "PARTLY_PUBLISHED"
     PUBLISHED = "PUBLISHED"
@@ -156,7 +156,7 @@ State = (
     | ActState
 )
 
-OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK)
+OPEN_SETS = (SetState.PENDING, SetState.PUBLISHING, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK)
 """The states of sets that are not finished."""
 
 RUN = RunState
@@ -196,9 +196,9 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     ImportState.FAILED: frozenset({ImportState.LANDING}),
     ChunkState.RUNNING: frozenset({ChunkState.DONE, ChunkState.RUNNING}),
     ChunkState.DONE: frozenset({ChunkState.RUNNING}),
-    SetState.PLANNED: frozenset({SetState.PUBLISHING, SetState.VERIFIED, SetState.CANCELLED}),
+    SetState.PENDING: frozenset({SetState.PUBLISHING, SetState.VERIFIED, SetState.CANCELLED}),
     SetState.PUBLISHING: frozenset(
-        {SetState.PUBLISHED, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK, SetState.PLANNED}
+        {SetState.PUBLISHED, SetState.PARTLY_PUBLISHED, SetState.ROLLING_BACK, SetState.PENDING}
     ),
     # Between two phases of a set. Its last phase can be undone alone, also once all of it is published.
     SetState.PARTLY_PUBLISHED: frozenset(

@@ -78,7 +78,7 @@ def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[st
                 return entry is not None and entry.is_open
             return _state(tx, work.subject) in _UNFOLLOWED
         case Sensor.PUBLISH:
-            return _state(tx, work.subject) in (RunState.PASSED, SetState.PLANNED)
+            return _state(tx, work.subject) in (RunState.PASSED, SetState.PENDING)
         case Sensor.RECOVER:
             return _state(tx, work.subject) in _UNDER_WAY
         case Sensor.DROP:

@@ -103,12 +103,12 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
         moved = [m for m in members if m.state in (RunState.PUBLISHED, RunState.PUBLISHING)]
         if record.manifest.phases:
             if record.state is SetState.PUBLISHING and all(m.state is not RunState.PUBLISHING for m in members):
-                to = SetState.PARTLY_PUBLISHED if moved else SetState.PLANNED
+                to = SetState.PARTLY_PUBLISHED if moved else SetState.PENDING
                 tx.sets.move(set_id, to, actor=by, note=error.recorded)
             return tx.sets.get(set_id), None
         if not moved:
             if record.state is SetState.PUBLISHING:
-                tx.sets.move(set_id, SetState.PLANNED, actor=by, note=error.recorded)
+                tx.sets.move(set_id, SetState.PENDING, actor=by, note=error.recorded)
             return tx.sets.get(set_id), None
     published = sum(member.state is RunState.PUBLISHED for member in members)
     return record, errors.HalfPublished(set_id=set_id, published=published, count=len(members), cause=error)
@@ -172,7 +172,7 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOn
             found = tx.sets.get(set_id).state
         if found is SetState.PUBLISHED:
             return RecoveryOutcome(ended=RecoveryEnd.PUBLISHED_SINCE)
-        if found is SetState.PLANNED:
+        if found is SetState.PENDING:
             return RecoveryOutcome(ended=RecoveryEnd.NOTHING_PUBLISHED, cause=error)
         if found is SetState.PARTLY_PUBLISHED:
             # A phase that fails stops those after it; what readers see of those before it stays.

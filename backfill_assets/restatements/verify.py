@@ -53,7 +53,7 @@ def _waiting(ws: Workspace, tx: ReadTransaction, run_id: str) -> Sequence[RunRec
     """The run or the runs of its set, if all of them have passed and wait for a person; none otherwise."""
     run = tx.runs.get(run_id)
     record = tx.sets.of_run(run_id) if run.manifest.member_of else None
-    if record is not None and (record.state is not SetState.PLANNED or record.manifest.phases):
+    if record is not None and (record.state is not SetState.PENDING or record.manifest.phases):
         # Phases are decided about one by one.
         return ()
     runs = members_of(tx.runs, record) if record else [run]

@@ -33,7 +33,7 @@ LONG = "accepted(a_column_with_a_rather_long_name) demands one of OPEN, CLOSED, 
 def of_set() -> SetReport:
     reports = (report(31), report(3))
     return SetReport(
-        set=restatement(SetState.PLANNED), level=Level.GOOD, tables=totals_by_table(reports), reports=reports
+        set=restatement(SetState.PENDING), level=Level.GOOD, tables=totals_by_table(reports), reports=reports
     )
 
 

@@ -241,7 +241,7 @@ def _set_is_whole(reader: ReadTransaction, set_id: str) -> Iterator[str]:
     states = {member.run_id: reader.runs.get(member.run_id).state for member in record.manifest.members}
     published = [run_id for run_id, state in states.items() if state is RunState.PUBLISHED]
     match record.state:
-        case SetState.PLANNED | SetState.ROLLED_BACK | SetState.CANCELLED if published:
+        case SetState.PENDING | SetState.ROLLED_BACK | SetState.CANCELLED if published:
             yield f"{set_id} is {record.state}, and {published} are published"
         case SetState.PUBLISHED if len(published) < len(states):
             replaced = [run_id for run_id, state in states.items() if state is RunState.SUPERSEDED]

@@ -127,7 +127,7 @@ def changes_nothing(found: RunReport) -> bool:
 
 def all_change_nothing(report: SetReport) -> bool:
     """Whether a set waits for publication, and readers would see what they see now."""
-    return report.set.record.state is SetState.PLANNED and all(map(changes_nothing, report.reports))
+    return report.set.record.state is SetState.PENDING and all(map(changes_nothing, report.reports))
 
 
 def _share(found: RunReport) -> str:
@@ -357,7 +357,7 @@ def _headline_of_set(report: SetReport, warnings: Sequence[str]) -> str:
         )
     if all_change_nothing(report):
         return f"Nothing would change: the rows of every run equal the accepted ones{with_warnings}"
-    if found.record.state is SetState.PLANNED:
+    if found.record.state is SetState.PENDING:
         unmeasured = sum(report.totals is None for report in reports)
         if unmeasured:
             return f"{count_of(unmeasured, 'run')} of {len(reports):,} not measured yet{with_warnings}"

@@ -42,9 +42,9 @@ def meaning_of_set(state: SetState, runs: Iterable[RunState]) -> str:
     states = set(runs)
     if state is SetState.PUBLISHED and RunState.CANCELLED in states:
         return _IN_PART
-    if state is SetState.PLANNED and RunState.BLOCKED in states:
+    if state is SetState.PENDING and RunState.BLOCKED in states:
         return "a blocking gate of one of its runs failed; nothing of it is published"
-    if state is SetState.PLANNED and states == {RunState.PASSED}:
+    if state is SetState.PENDING and states == {RunState.PASSED}:
         return "every blocking gate of its runs passed; nothing of it is published"
     return MEANING[state]
 
@@ -79,7 +79,7 @@ MEANING: Mapping[State, str] = {
     ImportState.FAILED: "landing stopped; nothing of it is used",
     ChunkState.RUNNING: "being computed",
     ChunkState.DONE: "its files and checksums are recorded",
-    SetState.PLANNED: "its manifests are written; nothing of it is published",
+    SetState.PENDING: "its manifests are written; nothing of it is published",
     SetState.PUBLISHING: "its tables, or its next phase, are being published; recovery completes or reverses it",
     SetState.PARTLY_PUBLISHED: "some of its phases are what readers see; those after them wait",
     SetState.PUBLISHED: "every table of it is what readers see",

@@ -79,6 +79,6 @@ def test_a_dropped_file_is_published_by_lateness_and_an_older_one_waits_for_a_pe
     assert (ticks.asked("propose"), followed(ticks), total(shop)) == ((), 0, BEFORE + 4 * 5)
     with shop.ws.ledger.read() as tx:
         (proposed,) = tx.sets.records()
-    assert (proposed.state, proposed.manifest.proposed is not None) == (SetState.PLANNED, True)
+    assert (proposed.state, proposed.manifest.proposed is not None) == (SetState.PENDING, True)
     assert ticks.asked("publish") == ()
     assert (status(shop.ws).stuck, audit(shop.ws).problems) == ((), ())

@@ -232,7 +232,7 @@ def test_the_rest_is_proposed_beside_what_is_approved(late: Shop) -> None:
     one_more(shop, "other", TENTH)
     found = propose(shop)
     assert found.proposed is not None and days_of(found.proposed) == [f"{SALES} 2026-02-10, 1 day"]
-    assert set_state(shop, first) is SetState.PLANNED
+    assert set_state(shop, first) is SetState.PENDING
     assert [str(each.days) for each in found.waiting] == [f"{SALES} 2026-02-16, 1 day"]
 
 
@@ -279,7 +279,7 @@ def test_a_draft_is_not_replaced_once_it_was_approved_in_between(shop: Shop) -> 
     operations.approve_set(shop.ws, set_id, by="ben")
     with pytest.raises(IllegalTransition, match="approved or staged meanwhile"), shop.ws.ledger.write() as tx:
         tx.sets.replace_draft(set_id, actor="propose", why="a newer file")
-    assert set_state(shop, set_id) is SetState.PLANNED
+    assert set_state(shop, set_id) is SetState.PENDING
 
 
 # ------------------------------------------------------------------------------------------------------- lateness
@@ -316,7 +316,7 @@ def test_beyond_the_lateness_a_person_approves_and_nothing_follows(late: Shop) -
     shop = with_lateness(late, LATE - 1)
     set_id = proposed(shop)
     assert follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).done == ()
-    assert (record(shop, set_id).state, total(shop)) == (SetState.PLANNED, 28 * 40)
+    assert (record(shop, set_id).state, total(shop)) == (SetState.PENDING, 28 * 40)
 
 
 def test_a_planned_follow_up_and_a_draft_are_never_about_the_same_days(late: Shop) -> None:

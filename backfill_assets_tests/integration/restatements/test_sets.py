@@ -182,7 +182,7 @@ def test_a_set_is_approved_by_another_person_and_as_a_whole(late: Shop) -> None:
         operations.approve_set(late.ws, set_id, by="Ana ")
     assert advised(refusal.value) == f"let another person approve it: backfill approve {set_id} --by ANOTHER_PERSON"
     assert refusal.value.ids == {"set_id": set_id}
-    assert set_state(late, set_id) is SetState.PLANNED
+    assert set_state(late, set_id) is SetState.PENDING
     operations.approve_set(late.ws, set_id, by="ben")
     assert set_document(late.ws, set_id).approved_by == "ben"
 

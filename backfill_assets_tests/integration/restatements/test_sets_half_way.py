@@ -119,7 +119,7 @@ def test_a_set_whose_first_table_changed_is_refused_with_nothing_changed(late: S
     with pytest.raises(TargetChanged):
         operations.publish_set(late.ws, set_id, by="ben")
     assert (late.live_paths(), late.live_paths(TOTALS)) == before
-    assert set_state(late, set_id) is SetState.PLANNED
+    assert set_state(late, set_id) is SetState.PENDING
 
 
 def test_a_rollback_of_a_set_brings_every_table_back(late: Shop) -> None:

@@ -98,7 +98,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     assert advised(refusal.value) == f"stage it again: backfill run {set_id}"
     assert (late.live_paths(), late.live_paths(TOTALS)) == before, "refused before anything has moved"
     with late.ws.ledger.read() as reader:
-        assert reader.sets.get(set_id).state is SetState.PLANNED
+        assert reader.sets.get(set_id).state is SetState.PENDING
     with pytest.raises(InputsMovedOn, match="staged again since"):
         operations.gate(late.ws, gold, actor="ana")
 

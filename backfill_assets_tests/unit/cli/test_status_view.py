@@ -59,7 +59,7 @@ STATUS = StatusDocument(
         run(2, RunState.PUBLISHED),
         run(3, RunState.PASSED, set_id="set.20261122-1a2b3c4d"),
     ),
-    sets=(restatement(SetState.PLANNED),),
+    sets=(restatement(SetState.PENDING),),
     proposals=(),
     imports=(),
     captured=(),
@@ -100,7 +100,7 @@ def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
             "DRAFT",
         ]
     (line,) = (line for line in shown if line.startswith("set."))
-    for word in ("(carnival)", "bronze.case_events:2025-03-10..2025-03-10", "a late event", "PLANNED", "APPROVED"):
+    for word in ("(carnival)", "bronze.case_events:2025-03-10..2025-03-10", "a late event", "PENDING", "APPROVED"):
         assert word in line
     assert line.endswith("0 of 0")
 
@@ -108,7 +108,7 @@ def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
 @pytest.mark.parametrize(
     ("state", "of_set", "agreed"),
     [
-        (RunState.PASSED, SetState.PLANNED, "DRAFT"),
+        (RunState.PASSED, SetState.PENDING, "DRAFT"),
         (RunState.ROLLED_BACK, SetState.ROLLED_BACK, "withdrawn"),
         (RunState.VERIFIED, SetState.VERIFIED, "not needed"),
     ],
@@ -158,6 +158,6 @@ def test_a_set_that_is_approved_before_all_of_it_is_measured_says_that_the_appro
         SetMember(run=each, reached=each.record.state, changed_partitions=None, verified_partitions=None, outdated=None)
         for each in (run(1, RunState.PASSED), run(2, state))
     )
-    facts = set_facts(replace(restatement(SetState.PLANNED), runs=members))
+    facts = set_facts(replace(restatement(SetState.PENDING), runs=members))
     approval = dict(facts.pairs)["approval"]
     assert ("the plan, not its results" in str(approval)) is is_of_plan

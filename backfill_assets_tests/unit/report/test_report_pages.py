@@ -153,7 +153,7 @@ def test_a_page_is_named_by_its_table_partitions_and_release_then_by_its_run_and
 
 def test_the_page_of_a_set_is_named_by_its_first_runs() -> None:
     found = SetReport(
-        set=restatement(SetState.PLANNED), level=Level.GOOD, tables=(), reports=tuple(report() for _ in range(5))
+        set=restatement(SetState.PENDING), level=Level.GOOD, tables=(), reports=tuple(report() for _ in range(5))
     )
     title = text_of(set_page(found).title)
     assert title.count("silver.orders 2006-07-01..2006-07-03, 3 days, release 2.0.0; ") == 3

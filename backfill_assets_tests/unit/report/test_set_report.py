@@ -36,7 +36,7 @@ def of_set(state: SetState, *reports: RunReport) -> SetReport:
 @pytest.mark.parametrize(
     ("state", "headline"),
     [
-        (SetState.PLANNED, f"{PASSED}; {BEFORE}"),
+        (SetState.PENDING, f"{PASSED}; {BEFORE}"),
         (SetState.PUBLISHED, f"Published: {MEANING[SetState.PUBLISHED]}; {AFTER}"),
         (SetState.ROLLED_BACK, f"Rolled back: {MEANING[SetState.ROLLED_BACK]}"),
         (SetState.CANCELLED, f"Cancelled: {MEANING[SetState.CANCELLED]}"),
@@ -49,11 +49,11 @@ def test_the_headline_of_a_set_has_the_share_of_rows_before_and_after_it_is_publ
 
 
 def test_why_names_what_computed_the_rows_of_each_table_and_a_blocked_set_says_that_it_cannot_be_published() -> None:
-    found = of_set(SetState.PLANNED, report())
+    found = of_set(SetState.PENDING, report())
     assert "silver.orders: The rows come from orders, release 2.0.0" in review_of_set(found).why
     assert review_of_set(found).on_yes.startswith("Its run is published: silver.orders.")
     blocked = replace(report(), run=summary(RunState.BLOCKED))
-    assert review_of_set(of_set(SetState.PLANNED, blocked)).on_yes.startswith("It cannot be published")
+    assert review_of_set(of_set(SetState.PENDING, blocked)).on_yes.startswith("It cannot be published")
 
 
 def with_risk(found: RunReport, state: RunState, column: str = "risk") -> RunReport:
@@ -88,7 +88,7 @@ def test_a_review_says_what_has_become_of_columns_that_a_run_changes(state: RunS
 
 def test_a_review_of_a_set_names_the_columns_of_each_table_once() -> None:
     each = [with_risk(report(), RunState.PASSED, column) for column in ("risk", "risk", "code")]
-    assert review_of_set(of_set(SetState.PLANNED, report(), *each)).columns == (
+    assert review_of_set(of_set(SetState.PENDING, report(), *each)).columns == (
         "silver.orders: adds risk (string); silver.orders: adds code (string)"
     )
 
@@ -106,13 +106,13 @@ def test_a_review_says_what_has_changed_since_the_accepted_rows_and_a_set_says_i
     phases = [computed_from(report(), release, each) for each in reasons]
     computed = "computed by orders 1.0.0; now it is orders 2.0.0"
     assert review_of(phases[0]).changed == (computed, "bronze.loans changed: 2024-01-05..2024-01-06, 2 days")
-    assert review_of_set(of_set(SetState.PLANNED, *phases, report())).changed == (
+    assert review_of_set(of_set(SetState.PENDING, *phases, report())).changed == (
         f"silver.orders: {computed}",
         "silver.orders: bronze.loans changed: 2024-01-05..2024-01-08, 4 days",
     )
     said = "- **Changed since** computed by orders 1.0.0; now it is orders 2.0.0\n- bronze.loans changed: 2024-01-05"
     assert said in markdown_page(run_page(phases[0]))
-    assert (review_of(report()).changed, review_of_set(of_set(SetState.PLANNED, report())).changed) == ((), ())
+    assert (review_of(report()).changed, review_of_set(of_set(SetState.PENDING, report())).changed) == ((), ())
 
 
 def test_the_headline_of_a_run_that_failed_is_why() -> None:
@@ -122,7 +122,7 @@ def test_the_headline_of_a_run_that_failed_is_why() -> None:
 
 
 def test_each_phase_is_told_from_the_others_by_its_number() -> None:
-    found = of_set(SetState.PLANNED, report(), report(2))
+    found = of_set(SetState.PENDING, report(), report(2))
     record = found.set.record
     because = "silver.orders:2025-03-01..2025-03-03 in 2 phases"
     manifest = replace(record.manifest, phases=Phases(hold_s=7200, each=True), because=because)
@@ -142,12 +142,12 @@ def test_each_phase_is_told_from_the_others_by_its_number() -> None:
 
 def test_a_table_without_accepted_rows_has_no_share() -> None:
     new = replace(report(new=3), restated=None)
-    for state in (SetState.PLANNED, SetState.PUBLISHED):
+    for state in (SetState.PENDING, SetState.PUBLISHED):
         assert "of the" not in review_of_set(of_set(state, new)).headline
 
 
 def test_the_rows_of_each_run_stand_once_on_the_page_of_a_set_and_an_approval_is_advised_after_its_report() -> None:
-    found = of_set(SetState.PLANNED, report())
+    found = of_set(SetState.PENDING, report())
     titles = [block.title for block in set_page(found).blocks if isinstance(block, Section)]
     assert titles.count("silver.orders: rows before and after") == 1
     assert "Rows before and after" not in str(set_page(found))
@@ -186,8 +186,8 @@ def member(state: RunState, reached: RunState | None = None) -> SetMember:
     [
         ((RunState.PASSED, RunState.PASSED), "every blocking gate of its runs passed; nothing of it is published"),
         ((RunState.PASSED, RunState.BLOCKED), "a blocking gate of one of its runs failed; nothing of it is published"),
-        ((RunState.PASSED, RunState.PLANNED), MEANING[SetState.PLANNED]),
+        ((RunState.PASSED, RunState.PLANNED), MEANING[SetState.PENDING]),
     ],
 )
 def test_the_state_of_a_planned_set_says_how_far_its_runs_are(states: tuple[RunState, ...], means: str) -> None:
-    assert meaning_of_set(SetState.PLANNED, states) == means
+    assert meaning_of_set(SetState.PENDING, states) == means

@@ -249,7 +249,8 @@ def upgrade() -> None:
         sa.Column(
             "state",
             one_of(
-                "set_state", "PLANNED PUBLISHING PARTLY_PUBLISHED PUBLISHED VERIFIED ROLLING_BACK ROLLED_BACK CANCELLED"
+                "set_state",
+                "PENDING PUBLISHING PARTLY_PUBLISHED PUBLISHED VERIFIED ROLLING_BACK ROLLED_BACK CANCELLED",
             ),
             nullable=False,
         ),
