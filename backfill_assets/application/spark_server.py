@@ -28,10 +28,25 @@ def up(settings: Settings, *, clock: Clock, listener: Listener) -> ServerUp:
     found = found_server(settings)
     is_there = found is not None and found.fit is not None
     if not is_there:
-        listener(Progress(step="start", done=0, total=2, line="starting a Spark server"))
+        listener(
+            Progress(
+                step="start",
+                done=0,
+                total=2,
+                line="starting a Spark server for the commands that follow",
+            )
+        )
     server, is_new = start(settings, spark_conf(settings), clock=clock)
+    started = time.monotonic()
     if is_new:
-        listener(Progress(step="start", done=1, total=2, line="warming it up with a small computation"))
+        listener(
+            Progress(
+                step="start",
+                done=1,
+                total=2,
+                line="warming it up for the first command; commands may be given already",
+            )
+        )
         try:
             session = open_spark(settings)
             require_meaning(session)
@@ -44,10 +59,10 @@ def up(settings: Settings, *, clock: Clock, listener: Listener) -> ServerUp:
         listener(Progress(step="start", done=2, total=2, line="ready"))
     document = server_document(Found(server=server, unfit=None))
     assert document is not None
-    return ServerUp(server=document, is_new=is_new, elapsed_s=round(time.monotonic() - began, 1))
+    start_s, warm_up_s = round(started - began, 1), round(time.monotonic() - started, 1)
+    return ServerUp(server=document, is_new=is_new, start_s=start_s, warm_up_s=warm_up_s)
 
 
 def down(settings: Settings) -> ServerDown:
     """Ends the server of the home; of a process that is not its own nothing is ended."""
-    ended = stop(settings)
-    return ServerDown(server=server_document(Found(server=ended, unfit=None) if ended else None))
+    return ServerDown(server=server_document(stop(settings)))

@@ -177,7 +177,7 @@ def quiet_spark(
 
     Args:
         meanwhile: Done in those seconds, in which this process only waits.
-        silence_s: After so long a line says that it is still starting.
+        silence_s: After so long a line says what is still waited for.
     """
 
     def opened() -> SparkSession:
@@ -191,12 +191,14 @@ def quiet_spark(
         console = PlainConsole(stderr=True, quiet=quiet)
         logging.getLogger().addFilter(is_not_of_py4j)
         mute_query_contexts()
-        if (session := session_on_server(settings)) is not None:
+        with _still("waiting for the Spark server", quiet=quiet, silence_s=silence_s):
+            session = session_on_server(settings)
+        if session is not None:
             return session
         _say_why_none(settings, console)
         began = time.monotonic()
         with (
-            _still_starting(quiet=quiet, silence_s=silence_s),
+            _still("starting Spark", quiet=quiet, silence_s=silence_s),
             stderr_to(settings.home / "logs" / "spark.log"),
             ThreadPoolExecutor(max_workers=1) as beside,
         ):
@@ -232,8 +234,8 @@ def _say_why_none(settings: Settings, console: Console) -> None:
 
 
 @contextmanager
-def _still_starting(*, quiet: bool, silence_s: float) -> Iterator[None]:
-    """Says again and again that Spark is starting, where a person reads it, whatever standard error is by then."""
+def _still(doing: str, *, quiet: bool, silence_s: float) -> Iterator[None]:
+    """Says again and again what goes on, where a person reads it, whatever standard error is by then."""
     if quiet:
         yield
         return
@@ -244,7 +246,7 @@ def _still_starting(*, quiet: bool, silence_s: float) -> Iterator[None]:
         def say() -> None:
             seconds = silence_s
             while not ended.wait(silence_s):
-                console.print(f"starting Spark: still running after {seconds:,.0f} s", style="dim", highlight=False)
+                console.print(f"{doing}: still running after {seconds:,.0f} s", style="dim", highlight=False)
                 stream.flush()
                 seconds += silence_s
 

@@ -216,16 +216,20 @@ def start(settings: Settings, conf: Mapping[str, str], *, clock: Clock) -> tuple
         return _started(settings, folder, conf, clock()), True
 
 
-def stop(settings: Settings) -> SparkServer | None:
-    """Ends the process of the server of a home; None when none runs. Of what is not its process nothing is ended."""
+def stop(settings: Settings) -> Found | None:
+    """Ends the process of the server of a home. Of what is not its process nothing is ended.
+
+    Returns:
+        The server that was ended, or why nothing was ended; None when none was started.
+    """
     with _locked(settings.home) as folder:
         found = _adopted(look(settings, {}), folder)
         server = found.server if found else None
-        is_own = server is not None and server.home == str(settings.home) and server.is_running
-        if server is not None and is_own:
+        if server is not None and server.home == str(settings.home) and server.is_running:
             _end(server)
+            found = Found(server=server, unfit=None)
         _forget(folder)
-        return server if is_own else None
+        return found
 
 
 class _PortTaken(DidNotStart):

@@ -35,12 +35,14 @@ class ServerUp:
     Attributes:
         server: The server.
         is_new: Whether it was started now; false for one that ran.
-        elapsed_s: How long the start took, and what was computed to warm it up, in seconds.
+        start_s: How long it took until it listened, in seconds; about what a command without a server waits.
+        warm_up_s: How long it took to warm it up with a small computation, in seconds.
     """
 
     server: ServerDocument
     is_new: bool
-    elapsed_s: float
+    start_s: float
+    warm_up_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,7 @@ class ServerDown:
     """That no Spark server runs.
 
     Attributes:
-        server: The one that was ended; null when none ran.
+        server: The one that was ended, or of which nothing was ended, with the reason; null when none was started.
     """
 
     server: ServerDocument | None

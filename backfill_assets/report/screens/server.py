@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill_assets.core.spark_server import Unfit
 from backfill_assets.report.page import Note, Page, Tone, page, words
 from backfill_assets.report.requests import Act, do
 from backfill_assets.report.server import ServerDocument, ServerDown, ServerUp
@@ -10,24 +11,37 @@ from backfill_assets.report.words.server import UNFIT
 
 def up_page(up: ServerUp) -> Page:
     """That commands of the home compute there from now on."""
-    how = f"started in {up.elapsed_s:,.0f} s" if up.is_new else "running already"
-    said = words(
-        f"{how}: commands of this home use it until ", do(Act.DOWN), "; it keeps its memory and does not end by itself"
-    )
+    how = "running already: commands of this home use it until "
+    if up.is_new:
+        how = f"started in {up.start_s:,.0f} s, which each command of this home that computes now saves, and warmed up "
+        how += f"in {up.warm_up_s:,.0f} s: they use it until "
+    said = words(how, do(Act.DOWN), "; it keeps its memory and does not end by itself")
     return page("Spark server", Note(text=server_line(up.server), tone=Tone.GOOD), Note(text=said, tone=Tone.SOFT))
 
 
 def down_page(down: ServerDown) -> Page:
-    """That the server has ended, or that there was none."""
-    said = "there was none; nothing was ended" if down.server is None else f"{server_line(down.server)} is ended"
-    return page("Spark server", Note(text=said))
+    """That the server has ended, or why nothing was ended."""
+    return page("Spark server", Note(text=_down_words(down.server)))
+
+
+def _down_words(server: ServerDocument | None) -> str:
+    if server is None:
+        return "there was none; nothing was ended"
+    if server.unfit is None:
+        return f"{server_line(server)} is ended"
+    if server.unfit is Unfit.ENDED:
+        return f"{_where(server)}had died before; nothing was ended"
+    return f"{server_line(server)}; nothing was ended"
 
 
 def server_line(server: ServerDocument) -> str:
     """Where it is, since when, and of which version; or why commands do not use it."""
     if server.unfit is not None:
-        where = f"{server.address} (process {server.process}) " if server.address else ""
-        return f"{where}is not used: {UNFIT[server.unfit]}"
+        return f"{_where(server)}is not used: {UNFIT[server.unfit]}"
     versions = ", ".join(f"{name} {version}" for name, version in (server.versions or {}).items())
     since = f"{server.since_at:%Y-%m-%d %H:%M} UTC" if server.since_at else "?"
-    return f"{server.address} (process {server.process}) since {since}, {versions}"
+    return f"{_where(server)}since {since}, {versions}"
+
+
+def _where(server: ServerDocument) -> str:
+    return f"{server.address} (process {server.process}) " if server.address else ""

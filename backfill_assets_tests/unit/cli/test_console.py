@@ -94,6 +94,22 @@ def test_a_start_of_spark_that_takes_long_is_said_again(
     assert capfd.readouterr().err == ""
 
 
+def test_a_busy_server_that_is_waited_for_is_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def slow(_settings: Settings) -> object:
+        time.sleep(0.5)
+        return object()
+
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("backfill_assets.core.spark.session_on_server", slow)
+    for quiet, said in ((False, 2), (True, 0)):
+        quiet_spark(settings, quiet=quiet, silence_s=0.2)()
+        lines = capfd.readouterr().err.splitlines()
+        assert len(lines) == said
+        assert all(line.startswith("waiting for the Spark server: still running after ") for line in lines)
+
+
 def test_a_file_that_was_rejected_whole_has_nothing_that_could_be_built() -> None:
     record = replace(landed("in/a.csv", note=""), state=ImportState.LANDED, counts=ImportCounts(landed=3))
     refused = replace(record, counts=ImportCounts(landed=3, rejected=3))

@@ -116,7 +116,8 @@ def test_a_server_of_another_home_version_setting_or_process_is_not_used_and_not
         write(settings, number, port, **changed)
         assert found(settings).unfit is unfit and found(settings).fit is None
         if unfit not in (Unfit.OTHER_VERSIONS, Unfit.OTHER_SETTINGS):
-            assert stop(settings) is None
+            left = stop(settings)
+            assert left is not None and left.unfit is unfit
             assert mark_of(f"{socket.gethostname()}:{number}"), "a process was ended that is not the server"
 
 
@@ -135,8 +136,10 @@ def test_up_does_not_replace_a_server_with_other_settings_that_commands_may_be_u
         with pytest.raises(OtherServer, match="OTHER_SETTINGS"):
             start(settings, CONF, clock=lambda: NOW)
         ended = stop(settings)
-        assert ended is not None and ended.number == number
-        assert look(settings, CONF) is None and not mark_of(ended.machine)
+        assert ended is not None and ended.unfit is None
+        assert ended.server is not None and ended.server.number == number
+        assert look(settings, CONF) is None and not mark_of(ended.server.machine)
+        assert stop(settings) is None
 
 
 @pytest.mark.parametrize(
