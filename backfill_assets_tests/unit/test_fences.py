@@ -33,6 +33,13 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
+@cache
+def called_in(path: Path) -> frozenset[str]:
+    """The names of functions and classes that a module calls."""
+    calls = (node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call))
+    return frozenset(called.id for called in calls if isinstance(called, ast.Name))
+
+
 def top_level(names: set[str]) -> set[str]:
     return {name.partition(".")[0] for name in names}
 
@@ -321,12 +328,7 @@ def test_values_of_rows_are_read_for_people_by_one_module() -> None:
 
 @pytest.mark.parametrize("record", ["SampledRow", "FailingKey", "BreakdownCell", "PartitionCell", "Values"])
 def test_what_holds_values_of_rows_is_made_of_their_texts(record: str) -> None:
-    making = {
-        name
-        for name, path in modules()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == record
-    }
+    making = {name for name, path in modules() if record in called_in(path)}
     typed_by_a_person, stored = {"landing/statements.py"}, {"ledger/findings.py"}
     through = {name for name, path in modules() if ROW_VALUES in imports_of(path)}
     assert making - through - typed_by_a_person - stored == set()
