@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,13 @@ class LandingRoom:
     inbox: Path
     source: SourceTable = EVENTS
     quarantined: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def of(self, *names: str) -> LandingRoom:
+        """The room with a contract of key, event time and these columns: each makes the plan of a file longer."""
+        wanted = {*self.source.key, self.source.event_time, *names}
+        schema = StructType([each for each in self.source.schema if each.name in wanted])
+        in_json = tuple(each for each in self.source.json_columns if each in wanted)
+        return replace(self, source=replace(self.source, schema=schema, json_columns=in_json))
 
     def write(self, content: bytes, name: str) -> Path:
         self.inbox.mkdir(parents=True, exist_ok=True)

@@ -70,7 +70,8 @@ def test_a_time_without_offset_is_the_local_time_of_the_zone_and_one_with_an_off
         ),
     ]
     with opened(AMSTERDAM) as room:
-        rows = room.judge(json_lines(*(event(**{name: value}) for name, value, _ in cases)), "a.jsonl")
+        lines = json_lines(*(event(**{name: value}) for name, value, _ in cases))
+        rows = room.of("at", "local", "line").judge(lines, "a.jsonl")
         values = [plainly(value) for value in found(rows, [name for name, _, _ in cases])]
     assert [pair for pair in zip(cases, values, strict=True) if pair[0][2] != pair[1]] == []
 
@@ -104,7 +105,7 @@ def test_local_times_are_what_python_takes_them_for(opened: Opened, name: str) -
     locals_ = [chance.choice(starts) + timedelta(minutes=chance.randrange(36 * 60)) for _ in range(1500)]
     texts = [local.isoformat(timespec=chance.choice(["minutes", "seconds", "microseconds"])) for local in locals_]
     with opened(name) as room:
-        rows = room.judge(json_lines(*(event(at=text) for text in texts)), "a.jsonl")
+        rows = room.of("at").judge(json_lines(*(event(at=text) for text in texts)), "a.jsonl")
     expected = [
         as_python_has_it(local, zone) or skipped("at", name, text) for local, text in zip(locals_, texts, strict=True)
     ]
@@ -118,13 +119,13 @@ def test_local_times_of_parquet_are_taken_and_refused_where_no_zone_is_declared(
     with opened(AMSTERDAM) as room:
         for unit, shown in (("us", "2024-03-31 02:30:00"), ("ns", f"{SKIPPED}.000000000")):
             content = parquet({"at": pa.array(times, pa.timestamp(unit))})
-            rows = room.judge(content, f"{unit}.parquet")
+            rows = room.of("at").judge(content, f"{unit}.parquet")
             assert found(rows, ["at"] * 2) == [
                 AT.replace(month=7, day=31, hour=8),
                 skipped("at", AMSTERDAM, shown),
             ]
         with pytest.raises(UnreadableFile) as error:
-            replace(room, source=VALUES).judge(content, "a.parquet")
+            replace(room, source=VALUES).of("at").judge(content, "a.parquet")
     assert "timezone='Europe/Amsterdam'" in advised(error.value)
 
 

@@ -40,7 +40,7 @@ Case = tuple[str, pa.DataType, Any, Any]
 
 def judged(room: LandingRoom, column: str, kind: pa.DataType, values: Sequence[Any]) -> list[Any]:
     """What becomes of the values of a column."""
-    rows = room.judge(parquet({column: pa.array(values, kind)}), "a.parquet")
+    rows = room.of(column).judge(parquet({column: pa.array(values, kind)}), "a.parquet")
     return [plainly(value) for value in found(rows, [column] * len(values))]
 
 
@@ -147,6 +147,7 @@ def test_digits_that_the_earlier_form_of_timestamps_would_lose_refuse_the_file(
     room: LandingRoom, rounding: LandingRoom, nested: bool
 ) -> None:
     name = "line" if nested else "at"
+    room, rounding = room.of(name), rounding.of(name)
     assert reasons(room.judge(int96(1_000, nested=nested), "whole.parquet")) == [None]
     assert reasons(room.judge(int96(-(2**62) // 1000 * 1000, nested=nested), "long ago.parquet")) == [None]
     with pytest.raises(UnreadableFile, match=f"holds {name} with digits below the microsecond, as INT96"):
@@ -162,7 +163,7 @@ def test_digits_inside_large_lists_and_maps_are_looked_at() -> None:
 
 
 def test_a_required_text_of_blanks_is_missing_also_where_it_is_bytes(room: LandingRoom) -> None:
-    rows = room.judge(parquet({"event_id": pa.array([b" "])}), "blank.parquet")
+    rows = room.of().judge(parquet({"event_id": pa.array([b" "])}), "blank.parquet")
     assert reasons(rows) == ["event_id is missing"]
 
 
@@ -170,7 +171,7 @@ def test_a_time_behind_a_column_that_spark_cannot_read_keeps_its_unit(room: Land
     """Microseconds were taken for nanoseconds, and accepted: the time was another one."""
     pairs = pa.list_(pa.struct([("a", pa.int64()), ("b", pa.timestamp("ns", "UTC"))]), 1)
     at = pa.array([1_714_557_600_000_000], pa.timestamp("us", "UTC"))
-    (row,) = room.judge(parquet({"odd": pa.array([[(1, 2)]], pairs), "at": at}), "a.parquet")
+    (row,) = room.of("at").judge(parquet({"odd": pa.array([[(1, 2)]], pairs), "at": at}), "a.parquet")
     assert (row["_reason"], row["at"]) == (None, AT)
 
 
@@ -183,7 +184,7 @@ def test_nanoseconds_are_found_behind_columns_that_spark_cannot_read(room: Landi
         "at": pa.array([-(2**63) + 192], pa.timestamp("ns", "UTC")),
         "local": pa.array([1_714_557_600_000_000_000], pa.timestamp("ns")),
     }
-    (row,) = room.judge(parquet(table), "a.parquet")
+    (row,) = room.of("at", "local").judge(parquet(table), "a.parquet")
     assert row["_reason"] == unfit("at", "timestamp", "1677-09-21T00:12:43.145224384Z")
     assert row["local"] == AT
 
@@ -212,7 +213,7 @@ def test_arrays_and_bytes_of_parquet_are_judged_leaf_by_leaf(room: LandingRoom) 
     assert judged(room, "bytes", pa.binary(), [b"\xff", b"", None]) == [b"\xff", b"", None]
     assert judged(room, "note", pa.large_binary(), [b"ok", b"\xff"]) == ["ok", "note is not UTF-8 text"]
     odd = pa.StringArray.from_buffers(2, pa.py_buffer(struct.pack("<3i", 0, 1, 2)), pa.py_buffer(b"a\xff"))
-    rows = room.judge(parquet({"note": odd}), "a.parquet")
+    rows = room.of("note").judge(parquet({"note": odd}), "a.parquet")
     assert found(rows, ["note"] * 2) == ["a", "note is not UTF-8 text"]
 
 

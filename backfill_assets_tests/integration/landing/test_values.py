@@ -91,7 +91,8 @@ def test_a_json_number_keeps_its_digits(room: LandingRoom) -> None:
         ("note", '[ 0.10, "\\u00e9\\n" ]', '[0.10,"é\\n"]'),
         ("note", '{"n":' + "8" * 2000 + "}", '{"n":' + "8" * 2000 + "}"),
     ]
-    rows = room.judge("\n".join(line(f'"{name}": {text}') for name, text, _ in cases).encode(), "a.jsonl")
+    lines = "\n".join(line(f'"{name}": {text}') for name, text, _ in cases).encode()
+    rows = room.of("note", "money", "precise").judge(lines, "a.jsonl")
     assert found(rows, [name for name, _, _ in cases]) == [value for _, _, value in cases]
 
 
@@ -99,6 +100,7 @@ def test_a_json_number_keeps_its_digits(room: LandingRoom) -> None:
 def test_keys_that_differ_behind_the_point_are_two_keys(room: LandingRoom) -> None:
     ids = ("12345678901234567.5", "12345678901234567.9")
     content = "\n".join(f'{{"event_id": {key}, "event_time": "2024-05-01T10:00:00Z"}}' for key in ids)
+    room = room.of()
     counts = room.land(content.encode()).record.counts
     assert counts == ImportCounts(landed=2, accepted=2)
     assert [row["event_id"] for row in room.bronze([date(2024, 5, 1)])] == [*ids]
@@ -127,7 +129,7 @@ def test_what_json_does_not_call_a_value_is_no_line_of_json(room: LandingRoom) -
     whole += ["{5: 1.5}", line('"note": 1.5: 2'), line("5: 1"), line('"note": "a"5'), line('"note": 1.5"a"')]
     good = line('"note": 1.5')
     whole += [f"{good},{{}}]", f"{good},{{}}] trailing", f'{good},{{"\ufdd0":""}}]', f"{good} 5", "[1.5]", "1.5"]
-    rows = room.judge("\n".join(whole).encode(), "a.jsonl")
+    rows = room.of("note").judge("\n".join(whole).encode(), "a.jsonl")
     expected: list[str | None] = ["the line is not a JSON object"] * len(whole)
     expected[-4] = "the line holds U+FDD0, which is no character"
     assert reasons(rows) == expected
@@ -151,7 +153,7 @@ def test_half_of_a_surrogate_pair_is_no_character(room: LandingRoom) -> None:
         ('"\ufdd05"', mark),
         ('"\\\\ufdd0"', None),
     ]
-    rows = room.judge("\n".join(line(f'"note": {text}') for text, _ in cases).encode(), "a.jsonl")
+    rows = room.of("note").judge("\n".join(line(f'"note": {text}') for text, _ in cases).encode(), "a.jsonl")
     assert reasons(rows) == [reason for _, reason in cases]
     assert [row["note"] for row in rows if row["_reason"] is None] == ["\\ud800", "😀", "\\ufdd0"]
 
@@ -161,7 +163,7 @@ def test_keys_of_half_a_surrogate_pair_are_not_one_key(room: LandingRoom) -> Non
     content = "\n".join(
         f'{{"event_id": {key}, "event_time": "2024-05-01T10:00:00Z"}}' for key in ('"\\ud800"', '"\\ud801"', '"?"')
     )
-    assert room.land(content.encode()).record.counts == ImportCounts(landed=3, accepted=1, rejected=2)
+    assert room.of().land(content.encode()).record.counts == ImportCounts(landed=3, accepted=1, rejected=2)
 
 
 @pytest.mark.long
@@ -169,7 +171,7 @@ def test_a_line_of_eight_megabytes_with_many_escapes_and_numbers_is_a_record(roo
     text, numbers = '\\"' * 1_700_000, [f"{n}.50" for n in range(80_000)]
     content = line(f'"note": {json.dumps(text)}', f'"amounts": [{", ".join(numbers)}]')
     assert 7 << 20 < len(content) < 8 << 20
-    (row,) = room.judge(content.encode(), "a.jsonl")
+    (row,) = room.of("note", "amounts").judge(content.encode(), "a.jsonl")
     assert (row["_reason"], row["note"]) == (None, text)
     assert row["amounts"] == [Decimal(number) for number in numbers]
 
@@ -319,7 +321,8 @@ def test_a_text_is_a_value_of_its_type_or_the_reason_names_it(room: LandingRoom,
 def test_an_empty_text_is_a_binary_of_no_bytes_also_where_one_is_required(opened: Any) -> None:
     fields = [StructField(each.name, each.dataType, each.nullable and each.name != "bytes") for each in VALUES.schema]
     with opened(replace(VALUES, schema=StructType(fields))) as required:
-        rows = required.judge(as_json([("bytes", ""), ("bytes", "aGk="), ("bytes", " "), ("whole", "1")]), "a.jsonl")
+        lines = as_json([("bytes", ""), ("bytes", "aGk="), ("bytes", " "), ("whole", "1")])
+        rows = required.of("bytes", "whole").judge(lines, "a.jsonl")
     no_bytes = "bytes is missing"
     assert [plainly(value) for value in found(rows, ["bytes"] * 4)] == [b"", b"hi", no_bytes, no_bytes]
 
@@ -328,7 +331,8 @@ def test_an_empty_text_is_a_binary_of_no_bytes_also_where_one_is_required(opened
 def test_objects_and_arrays_of_json_lines_are_structs_and_arrays(room: LandingRoom) -> None:
     nested = [(name, text, value) for name, text, value in TEXTS if name in ("numbers", "amounts", "line")]
     proper = [each for each in nested if "JSON" not in str(each[2]) and each[1].strip() and "ud800" not in each[1]]
-    rows = room.judge("\n".join(line(f'"{name}": {text}') for name, text, _ in proper).encode(), "a.jsonl")
+    lines = "\n".join(line(f'"{name}": {text}') for name, text, _ in proper).encode()
+    rows = room.of("numbers", "amounts", "line").judge(lines, "a.jsonl")
     compact = [
         value.replace(": ", ":").replace(", ", ",") if isinstance(value, str) else value for _, _, value in proper
     ]
@@ -355,8 +359,9 @@ def test_a_source_that_rounds_drops_digits_and_nothing_else(rounding: LandingRoo
         ("whole", "1.5", no("whole", "a whole number", "1.5")),
         ("amounts", "[0.105]", [Decimal("0.11")]),
     ]  # fmt: skip
-    rows = rounding.judge(as_json([(name, text) for name, text, _ in cases]), "a.jsonl")
-    assert found(rows, [name for name, _, _ in cases]) == [value for _, _, value in cases]
+    names = [name for name, _, _ in cases]
+    rows = rounding.of(*names).judge(as_json([(name, text) for name, text, _ in cases]), "a.jsonl")
+    assert found(rows, names) == [value for _, _, value in cases]
 
 
 @pytest.mark.parametrize("rounds", [False, pytest.param(True, marks=pytest.mark.long)])
@@ -373,7 +378,7 @@ def test_decimals_are_what_python_takes_them_for(opened: Any, rounds: bool) -> N
         )
     columns = ("money", "units", "share", "precise")
     with opened(replace(VALUES, rounds=rounds)) as room:
-        rows = room.judge(as_json([(columns[n % 4], text) for n, text in enumerate(texts)]), "a.jsonl")
+        rows = room.of(*columns).judge(as_json([(columns[n % 4], text) for n, text in enumerate(texts)]), "a.jsonl")
     wrong = []
     for number, (text, row) in enumerate(zip(texts, rows, strict=True)):
         name = columns[number % 4]
@@ -461,6 +466,7 @@ def test_nested_values_are_what_a_reading_leaf_by_leaf_gives(opened: Any) -> Non
 
 @pytest.mark.long
 def test_nested_values_bytes_and_local_times_reach_bronze_and_quarantine(room: LandingRoom) -> None:
+    room = room.of("bytes", "local", "numbers", "line")
     whole: dict[str, Any] = {
         "bytes": "aGk=",
         "local": "2024-05-01T10:00",

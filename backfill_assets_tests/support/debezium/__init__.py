@@ -49,6 +49,8 @@ ORDERS = (
     StructField("note", StringType()),
 )
 
+COLUMNS = tuple(each.name for each in ORDERS)
+
 orders = SourceTable(
     name="bronze.orders",
     description="What became of every order.",
@@ -95,9 +97,9 @@ def states(folder: Path = RECORDED) -> Sequence[State]:
     return [State(**json.loads(line)) for line in lines]
 
 
-def as_landed(rows: Iterable[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
+def as_landed(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = COLUMNS) -> dict[int, Mapping[str, Any]]:
     """Rows of the table as bronze has them, by their key."""
-    return {row["order_id"]: {name: _as_landed(name, row[name]) for name in row if name != "channel"} for row in rows}
+    return {row["order_id"]: {name: _as_landed(name, row[name]) for name in columns} for row in rows}
 
 
 def _as_landed(name: str, value: Any) -> Any:
@@ -119,11 +121,10 @@ def _as_landed(name: str, value: Any) -> Any:
     return value
 
 
-def held(rows: Iterable[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
+def held(rows: Iterable[Mapping[str, Any]], columns: Sequence[str] = COLUMNS) -> dict[int, Mapping[str, Any]]:
     """The current rows of bronze, by their key, without what only bronze has."""
-    names = [field.name for field in ORDERS]
     return {
-        row["order_id"]: {name: _of_bronze(name, row[name]) for name in names}
+        row["order_id"]: {name: _of_bronze(name, row[name]) for name in columns}
         for row in rows
         if row["_ended_by"] is None and row["_operation"] != "delete"
     }
