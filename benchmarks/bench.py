@@ -10,7 +10,7 @@ what it found before.
 from __future__ import annotations
 
 import argparse
-import compileall
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +32,6 @@ import traffic_fines
 from figures import Figure, as_page, kept, results, write
 from made_up import Size as History
 from small_world import World, opened
-
-import backfill_assets
 
 OF_TEN_YEARS = History()
 
@@ -232,8 +230,8 @@ def main() -> None:
     parser.add_argument("--results", type=Path, help="where the results are written; only printed without it")
     asked = parser.parse_args()
     size = SIZES[asked.size]
-    # As an installed package is: where Python keeps nothing that it compiles, commands would do that again every time.
-    compileall.compile_dir(Path(backfill_assets.__file__).parent, quiet=1)
+    # Where Python keeps nothing that it compiles, commands would do that again every time.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     titles = {name: bench.title for name, bench in BENCHES.items()}
     for name in asked.only.split(","):
         bench = BENCHES[name]

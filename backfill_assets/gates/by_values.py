@@ -8,12 +8,15 @@ which need pyarrow and DuckDB. DuckDB writes to a scratch folder what exceeds it
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     import duckdb
@@ -77,20 +80,24 @@ def differences(connection: duckdb.DuckDBPyConnection, shape: Shape) -> pa.Table
         value that is not listed, null for a side that a key is not on); how many `keys`, `surplus` rows of the staged
         side and `accepted_rows` that is, and for how many keys each column of `values` differs (`moved_N`).
     """
-    shared = _shared(connection, shape)
-    pairs = _pairs(shape, shared, exactly=False)
-    if shared:
-        pairs = f"({pairs}) UNION ALL BY NAME ({_by_key(shape, _pairs(shape, shared, exactly=True))})"
-    codes = [f"{side}_{n}" for n, _ in enumerate(shape.listed) for side in ("before", "after")]
-    moved = [f"count_if(d_{n} AND on_staged AND on_accepted)::BIGINT AS moved_{n}" for n, _ in enumerate(shape.values)]
-    sums = [
-        "count(*) AS keys",
-        "sum(greatest(staged_rows - 1, 0))::BIGINT AS surplus",
-        "sum(accepted_rows)::BIGINT AS accepted_rows",
-        *moved,
-    ]
-    ways = ", ".join(["k_0 AS partition", "on_staged", "on_accepted", "differs", *codes])
-    return connection.sql(f"SELECT {ways}, {', '.join(sums)} FROM ({pairs}) GROUP BY ALL").to_arrow_table()
+    rows = [_rows(connection, view, shape) for view in ("staged", "accepted")]
+    most = sum(sum(side.values()) for side in rows)
+    # Rows that share a key on both sides meet each other, so that there may be many more pairs than rows.
+    found = _counted(connection, shape, f"SELECT * FROM ({_pairs(shape, (), exactly=False)}) LIMIT {most + 1}")
+    pairs: Counter[date] = Counter()
+    for partition, keys in zip(found["partition"].to_pylist(), found["keys"].to_pylist(), strict=True):
+        pairs[partition] += keys
+    if pairs.total() <= most:
+        # Where each side has as many rows as there are pairs, rows left alone included, no row shares its key.
+        shared = _shared(connection, shape, {p for p in pairs if any(side.get(p) != pairs[p] for side in rows)})
+        found = found.filter(~pc.field("partition").isin(shared))
+    else:
+        shared = _shared(connection, shape)
+        found = _counted(connection, shape, _pairs(shape, shared, exactly=False))
+    if not shared:
+        return found
+    exact = _counted(connection, shape, _by_key(shape, _pairs(shape, shared, exactly=True)))
+    return pa.concat_tables([found, exact])
 
 
 def keys_alone(connection: duckdb.DuckDBPyConnection, shape: Shape) -> pa.Table:
@@ -172,20 +179,46 @@ def of_batches(
     return compared
 
 
-def _shared(connection: duckdb.DuckDBPyConnection, shape: Shape) -> Sequence[str]:
-    """The partitions with a key that several rows of one side have: joined as they are, each would meet each."""
+def _counted(connection: duckdb.DuckDBPyConnection, shape: Shape, pairs: str) -> pa.Table:
+    """Keys by partition and by how their rows differ, as `differences` returns them."""
+    codes = [f"{side}_{n}" for n, _ in enumerate(shape.listed) for side in ("before", "after")]
+    moved = [f"count_if(d_{n} AND on_staged AND on_accepted)::BIGINT AS moved_{n}" for n, _ in enumerate(shape.values)]
+    sums = [
+        "count(*) AS keys",
+        "sum(greatest(staged_rows - 1, 0))::BIGINT AS surplus",
+        "sum(accepted_rows)::BIGINT AS accepted_rows",
+        *moved,
+    ]
+    ways = ", ".join(["k_0 AS partition", "on_staged", "on_accepted", "differs", *codes])
+    return connection.sql(f"SELECT {ways}, {', '.join(sums)} FROM ({pairs}) GROUP BY ALL").to_arrow_table()
+
+
+def _rows(connection: duckdb.DuckDBPyConnection, view: str, shape: Shape) -> Mapping[date, int]:
+    """The rows of a side by partition."""
+    found = connection.sql(f"SELECT {_named(shape.key[0])}, count(*) FROM {view} GROUP BY ALL").fetchall()
+    return dict(found)
+
+
+def _shared(
+    connection: duckdb.DuckDBPyConnection, shape: Shape, among: Collection[date] | None = None
+) -> Sequence[date]:
+    """The partitions with a key that several rows of one side have, of all or among some."""
+    if among is not None and not among:
+        return ()
     partition, key = _named(shape.key[0]), _listed(shape.key)
+    where = "" if among is None else f"WHERE {partition} IN ({_days(among)}) "
     found = " UNION ".join(
-        f"SELECT {partition} AS p FROM {side} GROUP BY {key} HAVING count(*) > 1" for side in ("staged", "accepted")
+        f"SELECT {partition} AS p FROM {side} {where}GROUP BY {key} HAVING count(*) > 1"
+        for side in ("staged", "accepted")
     )
-    return [row[0] for row in connection.sql(f"SELECT p::VARCHAR FROM ({found}) ORDER BY p").fetchall()]
+    return [row[0] for row in connection.sql(f"SELECT p FROM ({found}) ORDER BY p").fetchall()]
 
 
-def _side(view: str, shape: Shape, shared: Sequence[str], *, exactly: bool, is_ranked: bool) -> str:
+def _side(view: str, shape: Shape, shared: Sequence[date], *, exactly: bool, is_ranked: bool) -> str:
     """The rows of a side, with the place `_n` of each among those of its key, and how many equal ones it stands for."""
     partition, columns = _named(shape.key[0]), _listed([*shape.key, *shape.values])
     amount = f", {AMOUNT}" if is_ranked else ""
-    days = ", ".join(f"DATE '{each}'" for each in shared)
+    days = _days(shared)
     if not exactly:
         where = f" WHERE {partition} NOT IN ({days})" if shared else ""
         return f"SELECT {columns}{amount}, 1 AS _n, 1 AS _rows FROM {view}{where}"
@@ -196,7 +229,7 @@ def _side(view: str, shape: Shape, shared: Sequence[str], *, exactly: bool, is_r
     return f"SELECT *, row_number() OVER (PARTITION BY {_listed(shape.key)}{order}) AS _n FROM ({unlike})"
 
 
-def _pairs(shape: Shape, shared: Sequence[str], *, exactly: bool, with_values: bool = False) -> str:
+def _pairs(shape: Shape, shared: Sequence[date], *, exactly: bool, with_values: bool = False) -> str:
     """A row for every key, or for every row of a key where several share it: what of both sides differs."""
     is_ranked = shape.is_ranked and with_values
     sides = (_side(view, shape, shared, exactly=exactly, is_ranked=is_ranked) for view in ("staged", "accepted"))
@@ -256,6 +289,10 @@ def _listed(names: Sequence[str]) -> str:
 
 def _named(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
+
+
+def _days(partitions: Iterable[date]) -> str:
+    return ", ".join(f"DATE '{each}'" for each in sorted(partitions))
 
 
 def _text(value: str) -> str:

@@ -166,6 +166,26 @@ def test_keys_of_one_or_several_rows_are_counted_as_a_plain_reading_does(new: Ro
         assert (each.surplus, each.added) == (found[day].surplus, len({row[1] for row in new if row[0] == day}))
 
 
+@pytest.mark.parametrize(
+    ("new", "old", "expected"),
+    [
+        # As many pairs as each side has rows, and yet a key that two rows share.
+        ([1, 2], [1, 1], {"surplus": 0, "added": 1, "removed": 0, "changed": 0, "unchanged": 1}),
+        ([1, 1], [1, 2], {"surplus": 1, "added": 0, "removed": 1, "changed": 0, "unchanged": 1}),
+        ([], [1, 1], {"surplus": 0, "added": 0, "removed": 1, "changed": 0, "unchanged": 0}),
+        ([1, 1], [], {"surplus": 1, "added": 1, "removed": 0, "changed": 0, "unchanged": 0}),
+        ([1, 1, 1], [1, 1, 1], {"surplus": 2, "added": 0, "removed": 0, "changed": 0, "unchanged": 1}),
+    ],
+)
+def test_a_shared_key_is_found_where_pairs_and_rows_are_equal_in_number(
+    new: list[int], old: list[int], expected: Mapping[str, int]
+) -> None:
+    staged, accepted = (as_arrow([(FIRST, key, 1.0, "a") for key in side]) for side in (new, old))
+    shape = shape_with(["share", "state"])
+    found = by_key([here(staged, accepted, comparing(shape))], shape)[FIRST]
+    assert {name: getattr(found, name) for name in expected} == expected
+
+
 def test_a_key_that_thousands_of_rows_share_is_not_joined_with_each_of_them() -> None:
     new = as_arrow([(FIRST, 1, float(n), "a") for n in range(20_000)])
     old = as_arrow([(FIRST, 1, float(n), "b") for n in range(20_000)])
