@@ -56,12 +56,15 @@ def typed(shop: Path, script: str) -> str:
 def readme(shop: Path) -> list[str]:
     """The commands that its README publishes and corrects with; RUN and SET are the ids that are planned."""
     publish, correct, _ = re.findall(r"```sh\n(.*?)```", (shop / "README.md").read_text(), flags=re.DOTALL)
-    return [with_ids(publish, "RUN", "run_id"), with_ids(correct, "SET", "set_id")]
+    return [
+        with_ids(publish, "plan", "RUN", '["run_id"]'),
+        with_ids(correct, "propose", "SET", '["proposed"]["set_id"]'),
+    ]
 
 
-def with_ids(commands: str, name: str, field: str) -> str:
-    printed = f"python -c 'import json, sys; print(json.load(sys.stdin)[\"{field}\"])'"
-    plan = re.compile(r"^(backfill plan .*?)(?: +#.*)?$", flags=re.MULTILINE)
+def with_ids(commands: str, command: str, name: str, field: str) -> str:
+    printed = f"python -c 'import json, sys; print(json.load(sys.stdin){field})'"
+    plan = re.compile(rf"^(backfill {command}\b.*?)(?: +#.*)?$", flags=re.MULTILINE)
     used = re.sub(rf"\b{name}\b", f"${name}", commands)
     return plan.sub(lambda found: f"{name}=$({found[1]} --json | {printed})", used)
 

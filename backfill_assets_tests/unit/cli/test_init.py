@@ -89,7 +89,7 @@ def test_its_readme_is_short_and_has_commands_that_the_command_line_takes(shop: 
     commands = list(typed(shop / "README.md"))
     for words in commands:
         COMMANDS[words[0]].make_context(words[0], words[1:])
-    assert {words[0] for words in commands} >= {"land", "plan", "run", "report", "approve", "publish", "stale"}
+    assert {words[0] for words in commands} >= {"land", "plan", "run", "report", "approve", "publish", "propose"}
 
 
 def test_its_settings_can_be_read_by_a_shell_and_dagster_records_where_they_say(shop: Path) -> None:
