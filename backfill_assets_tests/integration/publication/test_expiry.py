@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from dagster import AssetRecordsFilter
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StructField, StructType
 from typer.testing import CliRunner
 
 from backfill_assets.application.execute import execute
@@ -20,7 +21,7 @@ from backfill_assets.application.plan import described_plan, plan_expiry
 from backfill_assets.application.report import report_markdown
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
-from backfill_assets.domain import Kept
+from backfill_assets.domain import DerivedTable, Kept
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.main import app
 from backfill_assets.orchestration.launch import run_in_process
@@ -108,7 +109,11 @@ def months(office: Office) -> set[date]:
 
 def keeping(office: Office, keep: Kept | None) -> Office:
     """The same home, where the table keeps other snapshots."""
-    table = replace(office.ws.domain.derived_table(CASES), keep=keep)
+    return declaring(office, replace(office.ws.domain.derived_table(CASES), keep=keep))
+
+
+def declaring(office: Office, table: DerivedTable) -> Office:
+    """The same home with another declaration of the table."""
     reader = replace(office.ws.domain.derived_table(DUE), inputs={"cases": table})
     return replace(office, ws=replace(office.ws, domain=replace(office.ws.domain, derived=(table, reader))))
 
@@ -162,6 +167,21 @@ def test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again(office: O
     # Only the expiry that stands is undone.
     with pytest.raises(Exception, match="has no standing publication"):
         operations.rollback(office.ws, manifest.run_id, by="ben", reason="once more")
+
+
+def test_an_expiry_and_its_rollback_leave_the_columns_as_they_are(office: Office) -> None:
+    """A column that was declared since waits for the first rows that have it."""
+    declared = office.ws.domain.derived_table(CASES)
+    wider = declaring(office, replace(declared, schema=StructType([*declared.schema, StructField("risk", LongType())])))
+    handle, rows = office.ws.lake.open(CASES), office.rows()
+    before = handle.schema()
+    published = wider.through(planned(wider))
+    handle.update_incremental()
+    assert (handle.schema(), months(office)) == (before, STAYS)
+    operations.rollback(wider.ws, published.intent.run_id, by="ben", reason="no")
+    handle.update_incremental()
+    assert (handle.schema(), office.rows()) == (before, rows)
+    assert audit(office.ws).problems == ()
 
 
 def test_an_expiry_has_no_rows_that_could_be_of_older_inputs(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
