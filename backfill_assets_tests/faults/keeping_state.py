@@ -1,13 +1,14 @@
 """Which operations on a table that keeps state are killed?
 
 The largest sale until the end of every day. A late sale restates a chain of snapshots: the first ones change, one is
-computed and found equal, and those after it stand as they are accepted.
+computed and found equal, and those after it stand as they are accepted. Snapshots expire and come back.
 """
 
 from __future__ import annotations
 
 from datetime import date
 
+from backfill_assets.application.plan import plan_expiry
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
@@ -70,6 +71,32 @@ def _restated(shop: Shop, notes: Notes) -> None:
     assert amounts == cold, f"readers of {RECENT} see {amounts}, and a cold start gives {cold}"
 
 
+def _expiring(shop: Shop) -> Notes:
+    """An approved run that lets all snapshots expire but those of the last four days."""
+    run_id = plan_expiry(shop.ws, RECENT, reason="retention", by="ana").manifest.run_id
+    operations.approve(shop.ws, run_id, by="ben")
+    return {"run": run_id}
+
+
+def _expired(shop: Shop) -> Notes:
+    notes = _expiring(shop)
+    _restate(shop.ws, notes)
+    return notes
+
+
+def _has_expired(shop: Shop, notes: Notes) -> None:
+    """Readers see the snapshots that are kept, and the others are neither missing nor accepted."""
+    published(shop, notes)
+    assert set(shop.amounts()) == set(list(DAYS)[-4:]), f"readers of {RECENT} see {shop.amounts()}"
+    with shop.ws.ledger.read() as tx:
+        assert set(tx.versions.expired(RECENT)) == set(list(DAYS)[:-4])
+
+
+def _is_back(shop: Shop, notes: Notes) -> None:
+    _brought_back(shop, notes)
+    assert set(shop.amounts()) == set(DAYS), f"readers of {RECENT} see {shop.amounts()}"
+
+
 KEEPING_STATE = (
     Scenario(
         name="restate a chain of snapshots",
@@ -82,4 +109,6 @@ KEEPING_STATE = (
     Scenario(
         name="roll back a chain of snapshots", home="peaks", prepare=_visible, act=_roll_back, finish=_brought_back
     ),
+    Scenario(name="let snapshots expire", home="peaks", prepare=_expiring, act=_restate, finish=_has_expired),
+    Scenario(name="bring expired snapshots back", home="peaks", prepare=_expired, act=_roll_back, finish=_is_back),
 )

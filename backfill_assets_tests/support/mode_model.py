@@ -39,12 +39,13 @@ class ModeModel:
 
     Attributes:
         entries: The entries as they are now, by their id.
-        held: By table and day, what was accepted after each other: the run and its rows; the last one counts.
+        held: By table and day, what was accepted after each other: the run and its rows, None where the run let the
+            snapshot expire; the last one counts.
         published: By table, the runs that changed something and are not undone, in order.
     """
 
     entries: pd.DataFrame = field(default_factory=lambda: pd.DataFrame(columns=ENTRY))
-    held: dict[str, dict[date, list[tuple[str, list[Row]]]]] = field(default_factory=dict)
+    held: dict[str, dict[date, list[tuple[str, list[Row] | None]]]] = field(default_factory=dict)
     published: dict[str, list[str]] = field(default_factory=dict)
 
     def land(self, news: pd.DataFrame) -> None:
@@ -57,12 +58,13 @@ class ModeModel:
         self.entries = self.entries[self.entries["entry_id"] != entry_id]
 
     def accepted(self, table: str) -> Mapping[date, list[Row]]:
-        """What a table holds by day; days without a version are absent."""
-        return {day: versions[-1][1] for day, versions in self.held.get(table, {}).items() if versions}
+        """What a table holds by day; days without a version, and those that have expired, are absent."""
+        newest = {day: versions[-1][1] for day, versions in self.held.get(table, {}).items() if versions}
+        return {day: rows for day, rows in newest.items() if rows is not None}
 
     def made_by(self, table: str) -> Mapping[date, str]:
         """Which run wrote what a day holds."""
-        return {day: versions[-1][0] for day, versions in self.held.get(table, {}).items() if versions}
+        return {day: self.held[table][day][-1][0] for day in self.accepted(table)}
 
     def closes_again(self, table: str, days: Collection[date]) -> bool:
         """Whether a run would be over days that are closed."""
@@ -108,6 +110,17 @@ class ModeModel:
         if changed:
             self.published.setdefault(table, []).append(run_id)
         return frozenset(changed)
+
+    def expiring(self, table: str) -> list[date]:
+        """What a table does not keep: all but the newest day and the one before it, as its days are of one month."""
+        accepted = self.accepted(table)
+        return sorted(day for day in accepted if day < max(accepted) - timedelta(days=1))
+
+    def expire(self, table: str, run_id: str) -> None:
+        """A run lets go what the table does not keep."""
+        for day in self.expiring(table):
+            self.held[table][day].append((run_id, None))
+        self.published[table].append(run_id)
 
     def can_be_undone(self, table: str, run_id: str) -> bool:
         """Whether what a run wrote is what readers see on all of its days, and nothing was merged with it since."""

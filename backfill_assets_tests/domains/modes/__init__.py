@@ -13,6 +13,7 @@ from pyspark.sql.types import BooleanType, DateType, LongType, StringType, Struc
 
 from backfill_assets.domain import (
     Domain,
+    Kept,
     SourceTable,
     TransformContext,
     Window,
@@ -155,14 +156,17 @@ closed = replace(sums, name="silver.closed", publish=append())
 
 @derived_table(
     name="silver.running",
-    inputs={"state": reads_self(), "entries": entries},
+    inputs={"state": reads_self(keep=Kept(days=1, then="month")), "entries": entries},
     key=("day", "account"),
     partition=daily("day"),
     schema=ACCOUNTS,
     version="1.0.0",
 )
 def running(state: DataFrame, entries: DataFrame, ctx: TransformContext) -> DataFrame:
-    """What was entered for an account until the end of a day, and how often. Grain: one row per account and day."""
+    """What was entered for an account until the end of a day, and how often. Grain: one row per account and day.
+
+    Only the snapshots of the last two days are kept, and the last one of each month.
+    """
     more = entries.select("account", "amount", sf.lit(1).cast("long").alias("version"))
     return (
         state.select("account", "amount", "version")
@@ -173,8 +177,8 @@ def running(state: DataFrame, entries: DataFrame, ctx: TransformContext) -> Data
     )
 
 
-running_by_two = replace(running, name="silver.running_by_two", since=date(2026, 1, 1), every=2)
-"""The same at the end of every second day."""
+running_by_two = replace(running, name="silver.running_by_two", since=date(2026, 1, 1), every=2, keep=None)
+"""The same at the end of every second day; all of these are kept."""
 
 
 DOMAIN = Domain(

@@ -1,6 +1,7 @@
 """The shop of `domains/example` whose table keeps state: the largest sale until the end of every day.
 
-A late sale changes the snapshots from its day on, until a larger sale: from then on they are equal.
+A late sale changes the snapshots from its day on, until a larger sale: from then on they are equal. Those of the last
+four days are kept, and the last one of each month; the others may expire.
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 
-from backfill_assets.domain import Domain, TransformContext, daily, derived_table, reads_self
+from backfill_assets.domain import Domain, Kept, TransformContext, daily, derived_table, reads_self
 from backfill_assets_tests.domains.example import RECENT_SALES, sales
+
+KEPT = Kept(days=3, then="month")
 
 
 @derived_table(
     name="silver.recent_sales",
-    inputs={"state": reads_self(), "sales": sales},
+    inputs={"state": reads_self(keep=KEPT), "sales": sales},
     key=("day", "shop"),
     partition=daily("day"),
     schema=RECENT_SALES,

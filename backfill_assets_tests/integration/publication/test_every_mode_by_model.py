@@ -20,10 +20,11 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
+from backfill_assets.application.plan import plan_expiry
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import BackfillError, InputsMovedOn, TargetChanged
 from backfill_assets.ledger.states import ApprovalState, RunState
-from backfill_assets.planning.errors import AlreadyAccepted
+from backfill_assets.planning.errors import AlreadyAccepted, NothingExpires
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.modes import EVERY_MODE
@@ -32,7 +33,7 @@ from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledger_book import ENTRIES, FIRST, Book, entry, open_book
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.merge_model import COLUMNS
-from backfill_assets_tests.support.mode_model import BY_TWO, ENTRY, MODES, ModeModel
+from backfill_assets_tests.support.mode_model import BY_TWO, ENTRY, MODES, RUNNING, ModeModel
 from backfill_assets_tests.support.searches import is_thorough
 from backfill_assets_tests.support.shop import ticking_clock
 
@@ -154,8 +155,10 @@ class Story:
     done: Counter[str] = field(default_factory=Counter)
 
     def goes_on(self, *, news: bool) -> None:
-        """One act: after new entries a run, otherwise often one."""
-        if news or not self.model.published.get(self.table) or self.choose.random() < 0.67:
+        """One act: what is not kept may expire; otherwise after new entries a run, and often one without any."""
+        if self.table == RUNNING and self.choose.random() < (0.6 if self.model.expiring(RUNNING) else 0.1):
+            self._expire()
+        elif news or not self.model.published.get(self.table) or self.choose.random() < 0.67:
             self._publish()
         else:
             self._roll_back()
@@ -198,6 +201,22 @@ class Story:
             self.done["publish" if changed else "verify"] += 1
         if beside is not None:
             self._refused(*beside, changed)
+
+    def _expire(self) -> None:
+        """What the table does not keep expires, perhaps killed on its way."""
+        gone = self.model.expiring(self.table)
+        if not gone:
+            with pytest.raises(NothingExpires):
+                plan_expiry(self.book.ws, self.table, reason="retention", by="ana")
+            self.done["nothing expires"] += 1
+            return
+        manifest = plan_expiry(self.book.ws, self.table, reason="retention", by="ana").manifest
+        assert list(manifest.partitions) == gone
+        if self.choose.random() < 0.4:
+            self._killed_in(lambda ws: self._onward(ws, manifest.run_id), manifest.run_id)
+        assert self._onward(self.book.ws, manifest.run_id) is RunState.PUBLISHED
+        self.model.expire(self.table, manifest.run_id)
+        self.done["expire"] += 1
 
     def _beside(self, days: list[date]) -> tuple[str, list[date]] | None:
         """A run over some of the same days that passes its gates before the other one is published."""
