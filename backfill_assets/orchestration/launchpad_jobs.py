@@ -40,7 +40,7 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.described import report_link
-from backfill_assets.orchestration.next_steps import DECIDE, NEXT, PLAN, PLANNED, STALE, in_dagster, linked
+from backfill_assets.orchestration.next_steps import DECIDE, EXPIRE, NEXT, PLAN, PLANNED, STALE, in_dagster, linked
 from backfill_assets.orchestration.partitions import offered_days
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import SESSION, session_of
@@ -49,7 +49,7 @@ from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.planning.restatement import SetRequest
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import NotTogether
 from backfill_assets.report.markdown import markdown_page
@@ -201,9 +201,11 @@ def acting_jobs(ws: Workspace, *, pool: str | None) -> Sequence[JobDefinition]:
     """The job that asks for new rows, and the one that decides what becomes of them."""
     derived = ws.domain.derived
     days = _days_listed(offered_days(ws).first, ws.clock().date())
+    keeping = [table.name for table in derived if table.keep is not None]
     asked = {
         **{table.name: _of_table(table, days) for table in derived},
         STALE: _of_what_is_stale([table.name for table in derived]),
+        **({EXPIRE: _of_what_is_not_kept(keeping)} if keeping else {}),
         PLANNED: Entry(
             description="A run or a set that is planned already, such as a draft that was proposed.",
             config={"id": RUN_OR_SET, "by": _name("who acts")},
@@ -290,11 +292,7 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
             _plan_set(launch, SetRequest(**asked, with_dependents=True), by)
             return
         request = PlanRequest(**asked, transform_version=version)
-        planned = planning.plan_table(launch.ws, request)
-        named = planned.manifest.run_id if isinstance(planned, Plan) else planned.manifest.set_id
-        launch.about(named, by)
-        launch.says(markdown_page(page_of(planning.described(launch.ws, planned))))
-        launch.stages(named, by)
+        _planned(launch, planning.plan_table(launch.ws, request), by)
 
     return Entry(description=f"A run of {table.name} over days.", config=config, act=act)
 
@@ -313,6 +311,30 @@ def _of_what_is_stale(tables: Sequence[str]) -> Entry:
         },
         act=_plan_stale,
     )
+
+
+def _of_what_is_not_kept(tables: Sequence[str]) -> Entry:
+    return Entry(
+        description="The snapshots that a table does not keep expire: readers see them no more.",
+        config={
+            "table": Field(_listed("table", {name: name for name in tables}, " or ".join(tables))),
+            "reason": REASON,
+            "requester": _name("who asks; another person approves"),
+        },
+        act=_plan_expiry,
+    )
+
+
+def _plan_expiry(launch: _Launch) -> None:
+    by = launch.person("requester")
+    _planned(launch, planning.plan_expiry(launch.ws, launch.typed["table"], reason=launch.text("reason"), by=by), by)
+
+
+def _planned(launch: _Launch, planned: Plan | PlannedSet, by: str) -> None:
+    named = planned.manifest.run_id if isinstance(planned, Plan) else planned.manifest.set_id
+    launch.about(named, by)
+    launch.says(markdown_page(page_of(planning.described(launch.ws, planned))))
+    launch.stages(named, by)
 
 
 def _plan_stale(launch: _Launch) -> None:

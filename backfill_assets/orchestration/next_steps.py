@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dagster import DagsterRun
 
 PLAN, DECIDE = tags.prefixed("plan"), tags.prefixed("decide")
-PLANNED, STALE = "planned", "stale"
+PLANNED, STALE, EXPIRE = "planned", "stale", "expire"
 """Entries of the job that plans, beside one per derived table."""
 
 NEXT = "next"

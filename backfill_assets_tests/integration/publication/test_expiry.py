@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
-from dagster import AssetRecordsFilter
+from dagster import AssetRecordsFilter, DagsterInvalidConfigError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StructField, StructType
 from typer.testing import CliRunner
@@ -24,9 +24,12 @@ from backfill_assets.core.errors import TargetChanged
 from backfill_assets.domain import DerivedTable, Kept
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.main import app
+from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.launch import run_in_process
+from backfill_assets.orchestration.next_steps import EXPIRE, PLAN
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import report_landed, show_accepted
+from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.errors import InputsExpired, KeepsEverySnapshot, NothingExpires
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange
@@ -41,6 +44,7 @@ from backfill_assets.report.trace import trace_of
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.errors import ComputedNothing
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.dagster_record import open_record
@@ -414,6 +418,23 @@ def test_dagster_shows_what_has_expired_as_missing_and_says_by_which_run(office:
         undone = operations.rollback(office.ws, run_id, by="ben", reason="no")
         report_landed(office.ws, undone, instance=instance)
         assert bench.materialized(key) == {str(day) for day in (*GONE, *STAYS)}
+
+
+@pytest.mark.long
+def test_the_launchpad_asks_for_an_expiry_where_a_table_keeps_only_some_snapshots(office: Office) -> None:
+    asked = {EXPIRE: {"table": CASES, "reason": "retention", "requester": "ana"}}
+
+    def launched(ws: Workspace) -> bool:
+        found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(PLAN)
+        return found.execute_in_process(instance=instance, run_config=asked).success
+
+    with open_record(office.ws.settings) as instance:
+        assert launched(without_spark(office).ws)
+        with office.ws.ledger.read() as tx:
+            run = tx.runs.records(table=CASES, limit=1)[0]
+        assert (run.manifest.kind, run.manifest.partitions, run.state) == (Kind.EXPIRY, GONE, RunState.PASSED)
+        with pytest.raises(DagsterInvalidConfigError, match=EXPIRE):
+            launched(keeping(office, None).ws)
 
 
 @pytest.mark.long
