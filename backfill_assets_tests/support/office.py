@@ -104,12 +104,19 @@ class Office:
 
 
 def open_office(
-    home: Path, spark: SparkSession, *, first_day: date = JANUARY, domain: str = "states", table: str = CASES
+    home: Path,
+    spark: SparkSession,
+    *,
+    first_day: date = JANUARY,
+    domain: str = "states",
+    table: str = CASES,
+    ledger_url: str | None = None,
 ) -> Office:
     environment = {
         **shop_environment(home),
         "BACKFILL_DOMAIN": f"backfill_assets_tests.domains.{domain}",
         "BACKFILL_FIRST_DAY": str(first_day),
+        **({"BACKFILL_LEDGER_URL": ledger_url} if ledger_url else {}),
     }
     home.mkdir(parents=True, exist_ok=True)
     clock = ticking_clock(datetime(2026, 6, 1, 12, tzinfo=UTC))

@@ -421,6 +421,28 @@ def test_dagster_shows_what_has_expired_as_missing_and_says_by_which_run(office:
 
 
 @pytest.mark.long
+def test_snapshots_expire_and_come_back_with_the_ledger_in_postgresql(
+    tmp_path: Path, spark: SparkSession, postgres_url: str
+) -> None:
+    office = open_office(tmp_path / "office", spark, domain="kept", ledger_url=postgres_url)
+    office.land("usual", USUAL)
+    office.through(office.planned(JANUARY, LAST))
+    rows = office.rows()
+    plan, spared = planned(office), without_spark(office)
+    spared.through(plan)
+    spared.ws.close()
+    assert months(office) == STAYS
+    with office.ws.ledger.read() as tx:
+        assert set(tx.versions.expired(CASES)) == set(GONE)
+    assert stale(office)[CASES] == () and audit(office.ws).problems == ()
+    with pytest.raises(NothingExpires):
+        planned(office)
+    operations.rollback(office.ws, plan.manifest.run_id, by="ben", reason="an auditor asked")
+    assert office.rows() == rows and audit(office.ws).problems == ()
+    office.ws.close()
+
+
+@pytest.mark.long
 def test_the_launchpad_asks_for_an_expiry_where_a_table_keeps_only_some_snapshots(office: Office) -> None:
     asked = {EXPIRE: {"table": CASES, "reason": "retention", "requester": "ana"}}
 
