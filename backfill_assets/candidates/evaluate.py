@@ -43,7 +43,7 @@ from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, d
 from backfill_assets.gates.failing import MOST_KEYS, failing_keys
 from backfill_assets.gates.judge import Findings, StateAgain, Verdict, judge
 from backfill_assets.gates.measure import compare, contents
-from backfill_assets.gates.measured import equal_partitions
+from backfill_assets.gates.measured import Measured, equal_partitions
 from backfill_assets.gates.merged import MergedPartition
 from backfill_assets.gates.piloted import PilotedPartition
 from backfill_assets.gates.sample import most_moved
@@ -53,6 +53,7 @@ from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lake.tables import follows_in_swap
 from backfill_assets.ledger.events import ALL_GATES
 from backfill_assets.ledger.findings import (
+    BreakdownCell,
     FailingKey,
     Finding,
     GateResult,
@@ -101,7 +102,6 @@ class Gating:
         accepted: The accepted versions of the run's partitions, with which the candidate is compared.
         gates: The gates to measure; results that are still valid are in `kept`.
         found: What its stages have found so far, which the gates judge.
-        changes: How much of a tolerated measure the rows change.
         sample: Some rows that would change, before and after.
         took_ms: How long its stages took, by name.
         began: When it began, by a clock that never goes back.
@@ -118,7 +118,6 @@ class Gating:
     gates: tuple[Gate, ...]
     kept: tuple[GateResult, ...]
     found: Findings
-    changes: tuple[RowChanges, ...] = ()
     sample: tuple[SampledRow, ...] = ()
     took_ms: dict[str, int] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
@@ -225,39 +224,35 @@ def measure_candidate(work: Gating, stage: Measure) -> None:
         with work.ws.ledger.read() as tx:
             work.found = replace(work.found, measured=removed, expiring=expiring(work.ws, tx, work.manifest))
         return
-    schema = business_schema(work.table)
     with work.timed("measure"):
-        breakdown = breakdown_of(work.table)
-        found = contents(work.staged_rows, work.table, schema=schema, breakdown=breakdown)
-        before = accepted_checksums(work.ws, work.table, work.accepted)
-        equal = equal_partitions(found, before)
-        sides = replace(work.sides, accepted={p: f for p, f in work.accepted_files.items() if p not in equal})
-        measured = compare(found, before, compare_partitions(sides), work.table)
-        work.found = replace(work.found, measured=measured)
-        if isinstance(work.table, DerivedTable):
-            work.found = _measured_by_mode(work, work.table)
-        if breakdown is not None:
-            after = {partition: each.cells for partition, each in found.items()}
-            kept = {partition: after[partition] for partition in equal}
-            differing = {p: version for p, version in work.accepted.items() if p not in equal and version.files.files}
-            others = _accepted_cells(work, differing, before, breakdown)
-            cells = break_down({**kept, **others}, after, breakdown, new=work.found.new)
-            work.found = replace(work.found, cells=cells)
-            work.changes = _row_changes(work, breakdown, work.accepted.keys() - equal)
-    unreadable = _unreadable(work.ws, work.table, work.staged_files)
-    wrong_columns = {**unreadable, **_wrong_columns(work.ws, work.table, work.staged_files)}
-    work.found = replace(work.found, wrong_columns=wrong_columns)
+        work.found = _measured(work)
     work.sample = _sample(work)
 
 
-def _measured_by_mode(work: Gating, table: DerivedTable) -> Findings:
-    """What was found, with what is measured of rows that are merged, piloted, or keep state."""
-    publish = work.manifest.publish
-    return replace(
-        work.found,
-        again=_state_again(work, table) if table.state is not None else None,
-        merged=_measured_merge(work, table) if publish.merges else {},
-        piloted=_measured_pilot(work, table) if publish.scope is not None else {},
+def _measured(work: Gating) -> Findings:
+    """What the staged rows and their files are, beside the accepted ones."""
+    ws, table, publish = work.ws, work.table, work.manifest.publish
+    breakdown = breakdown_of(table)
+    found = contents(work.staged_rows, table, schema=business_schema(table), breakdown=breakdown)
+    before = accepted_checksums(ws, table, work.accepted)
+    equal = equal_partitions(found, before)
+    sides = replace(work.sides, accepted={p: f for p, f in work.accepted_files.items() if p not in equal})
+    measured = compare(found, before, compare_partitions(sides), table)
+    derived = table if isinstance(table, DerivedTable) else None
+    cells: tuple[BreakdownCell, ...] = ()
+    if breakdown is not None:
+        after = {partition: each.cells for partition, each in found.items()}
+        then = _accepted_cells(work, {partition: after[partition] for partition in equal}, before, breakdown)
+        cells = break_down(then, after, breakdown, new=work.found.new)
+    return Findings(
+        new=work.found.new,
+        measured=measured,
+        wrong_columns={**_unreadable(ws, table, work.staged_files), **_wrong_columns(ws, table, work.staged_files)},
+        cells=cells,
+        changes=_row_changes(work, breakdown, work.accepted.keys() - equal) if breakdown else (),
+        merged=_measured_merge(work, derived) if derived and publish.merges else {},
+        piloted=_measured_pilot(work, derived) if derived and publish.scope is not None else {},
+        again=_state_again(work, derived, measured) if derived and derived.state is not None else None,
     )
 
 
@@ -272,15 +267,15 @@ def _row_changes(work: Gating, breakdown: Breakdown, differing: Iterable[date]) 
     return row_changes(*work.sides.of(chosen).frames(), table, breakdown, table.tolerance)
 
 
-def _accepted_cells(
-    work: Gating, accepted: Mapping[date, PartitionVersion], before: Mapping[date, str], breakdown: Breakdown
-) -> Cells:
-    """The cells of accepted partitions: those that were kept of their files, or else of their rows, which are read."""
+def _accepted_cells(work: Gating, equal: Cells, before: Mapping[date, str], breakdown: Breakdown) -> Cells:
+    """The cells of the accepted rows: of equal partitions those of the candidate; of others those that were kept of
+    their files, or else of their rows, which are read."""
+    accepted = {p: version for p, version in work.accepted.items() if p not in equal and version.files.files}
     declared = declared_by(breakdown)
     with work.ws.ledger.read() as tx:
         found = tx.samples.partition_cells(version.run_id for version in accepted.values())
     kept = {(each.partition, each.files): each for each in found if each.declared == declared}
-    known = {
+    known = dict(equal) | {
         partition: cells.cells
         for partition, version in accepted.items()
         for cells in [kept.get((partition, version.files.digest))]
@@ -320,7 +315,7 @@ def _measured_pilot(work: Gating, table: DerivedTable) -> Mapping[date, PilotedP
     return pilot.measured(work.staged_rows)
 
 
-def _state_again(work: Gating, table: DerivedTable) -> StateAgain | None:
+def _state_again(work: Gating, table: DerivedTable, measured: Mapping[date, Measured]) -> StateAgain | None:
     """The first snapshot of a run once more, from one snapshot earlier than it began with."""
     ws, manifest = work.ws, work.manifest
     snapshot = starts_from(manifest)
@@ -332,7 +327,6 @@ def _state_again(work: Gating, table: DerivedTable) -> StateAgain | None:
     first, earlier = manifest.partitions[0], pinned_state(manifest, files, earlier=True)
     rows = derived_rows(ws, manifest, table, (first,), (), files, earlier)
     found = partition_checksums(rows, table.partition.column, business_schema(table)).get(first, NO_ROWS)
-    measured = work.found.measured
     staged = measured[first].checksum if first in measured else NO_ROWS
     return StateAgain(partition=first, snapshot=snapshot, earlier=earlier.snapshot, is_same=found == staged)
 
@@ -365,7 +359,7 @@ def _record(work: Gating, *, actor: str) -> None:
     changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=evaluated.sample)
     failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
     cells = Sample(kind=SampleKind.BREAKDOWN, rows=tuple(work.found.cells))
-    changes = Sample(kind=SampleKind.ROW_CHANGES, rows=work.changes)
+    changes = Sample(kind=SampleKind.ROW_CHANGES, rows=work.found.changes)
     by_partition = Sample(kind=SampleKind.PARTITION_CELLS, rows=_partition_cells(work))
     work.took_ms[ALL_GATES] = round((time.monotonic() - work.began) * 1000)
     with ws.ledger.write() as tx:

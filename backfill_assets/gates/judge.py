@@ -71,6 +71,7 @@ class Findings:
         wrong_columns: The verdict on partitions whose files have other columns than declared, or cannot be read.
         proven: The results of recomputing some partitions with another window; None without a proof.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
+        changes: How much of a tolerated measure the rows change.
         merged: What the changes of a table that is fed by them are, by partition.
         piloted: What the scope of a pilot has, by partition.
         expiring: What speaks against letting a snapshot expire, by partition.
@@ -82,6 +83,7 @@ class Findings:
     wrong_columns: Mapping[date, Verdict] = field(default_factory=dict)
     proven: Sequence[Proven] | None = None
     cells: Sequence[BreakdownCell] = ()
+    changes: tuple[RowChanges, ...] = ()
     merged: Mapping[date, MergedPartition] = field(default_factory=dict)
     piloted: Mapping[date, PilotedPartition] = field(default_factory=dict)
     expiring: Mapping[date, ExpiringPartition] = field(default_factory=dict)
