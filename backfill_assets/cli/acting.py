@@ -52,7 +52,7 @@ def approve(
 def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as console:
-        with opened(quiet=as_json, looks=True) as session:
+        with opened(quiet=as_json, conditions=False) as session:
             document = session.subject(run).stage(session.acting(person_or_account(by), on=run))
         answer(console, document, as_json=as_json)
         if document.is_blocked:

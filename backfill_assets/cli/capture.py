@@ -87,7 +87,7 @@ def capture(
             raise NotGiven(why="it is not stated where the period ends", add="--to DAY or --to now")
         asked = captures.Asked(first=begins, last=ends, is_whole=whole or reconciles, confirmed_by=confirmed_by or None)
         if dry_run:
-            with opened(quiet=as_json, looks=True, begins=True) as session:
+            with opened(quiet=as_json, conditions=False, begins=True) as session:
                 plan = captures.plan_capture(session.ws, source, asked)
             answer(console, plan, as_json=as_json)
             return

@@ -46,7 +46,7 @@ def report(
     as_json: Json = False,
 ) -> None:
     """What a reviewer reads: the verdict, what moves, which gates passed, some rows before and after."""
-    with answering(as_json) as console, opened(looks=True) as session:
+    with answering(as_json) as console, opened(conditions=False) as session:
         if html or page:
             from backfill_assets.application.report import default_file, write_html
 
@@ -78,13 +78,13 @@ def status(
         if watch:
             from backfill_assets.cli.watch import watch_status
 
-            with opened(looks=True) as session:
+            with opened(conditions=False) as session:
                 watch_status(session.ws, run, console)
             return
         from backfill_assets.application import look
         from backfill_assets.report.status import StatusDocument
 
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             document = look.status(session.ws, run)
         answer(console, document, as_json=as_json)
         if isinstance(document, StatusDocument):
@@ -105,7 +105,7 @@ def stale(
         from backfill_assets.application import look
 
         days = None if first is None or last is None else DayRange.inclusive(first, last)
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             document = look.stale(session.ws, table, days)
         answer(console, document, as_json=as_json)
 
@@ -123,7 +123,7 @@ def history(
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             document = look.history(session.ws, table, partition)
         answer(console, document, as_json=as_json)
 
@@ -160,7 +160,7 @@ def trace(
 
         alone = [word for word in key or [] if "=" not in word]
         values = columns_and_values([word for word in key or [] if "=" in word], "KEY")
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             seen = look.shown(session.ws, table, at)
             if alone:
                 raise look.word_without_value(session.ws, seen, partition, alone[0])
@@ -179,7 +179,7 @@ def locate(
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             document = look.locate(session.ws, source, DayRange.inclusive(first, last))
         answer(console, document, as_json=as_json)
 
@@ -204,7 +204,7 @@ def doctor(as_json: Json = False) -> None:
         from backfill_assets.application import look
         from backfill_assets.cli.console import progress_listener
 
-        examined = opened(looks=True, begins=True, examines=True)
+        examined = opened(conditions=False, begins=True, examines=True)
         with examined as session, progress_listener("this set-up", quiet=as_json) as listener:
             document = look.doctor(session.ws, listener)
         answer(console, document, as_json=as_json)
@@ -225,7 +225,7 @@ def audit(
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        with opened(quiet=as_json, looks=True) as session:
+        with opened(quiet=as_json, conditions=False) as session:
             document = look.audit(session.ws, session.listener(on="the ledger"), head=head, is_quick=quick)
         answer(console, document, as_json=as_json)
         if not document.agrees:

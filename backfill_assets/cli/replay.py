@@ -49,7 +49,7 @@ def replay(
         if subject == CLOSE:
             if not replay_id:
                 raise NotGiven(why="it is not stated which replay is closed", add="its id, such as rep-000001")
-            with opened(quiet=as_json, looks=True) as session:
+            with opened(quiet=as_json, conditions=False) as session:
                 closed = replays.close_replay(session.ws, replay_id, by=person(by), reason=given_reason(reason, by))
             answer(console, closed, as_json=as_json)
             return
@@ -61,7 +61,7 @@ def replay(
             raise NotGiven(why="only one end of the days is stated", add="--from DAY and --to DAY")
         days = None if first is None or last is None else DayRange.inclusive(first, last)
         asked = replays.ReplayAsked(subject=subject, into=into, days=days)
-        with opened(quiet=as_json, looks=True) as session:
+        with opened(quiet=as_json, conditions=False) as session:
             if dry_run:
                 answer(console, replays.plan_replay(session.ws, asked), as_json=as_json)
                 return

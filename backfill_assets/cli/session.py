@@ -171,14 +171,14 @@ def _has_unread_settings() -> bool:
 
 @contextmanager
 def opened(
-    *, quiet: bool = True, looks: bool = False, begins: bool = False, examines: bool = False
+    *, quiet: bool = True, conditions: bool = True, begins: bool = False, examines: bool = False
 ) -> Iterator[Session]:
     """A session over the environment's settings, whose Spark writes its log to a file and not to the terminal.
 
     Args:
         quiet: Show no progress, for machines.
-        looks: The command only looks or carries out what was planned, and needs none of the domain's conditions: those
-            of gates were checked by the plan, and are compared with it.
+        conditions: Check the conditions of the domain's gates. A command that shows, or carries out what was planned,
+            needs none of them: the plan has checked them, and they are compared with it.
         begins: The command can be the first one in a home, which it then creates.
         examines: The command looks for what is wrong with the home, whatever that is.
 
@@ -194,7 +194,7 @@ def opened(
         # Lines of JSON take the place of what a person reads: what collects them reads standard error as well.
         quiet = quiet or bool(settings.log)
         open_session = quiet_spark(settings, quiet=quiet, meanwhile=surroundings().meanwhile)
-        ws = Workspace.open(settings, open_session=open_session, conditions=not looks)
+        ws = Workspace.open(settings, open_session=open_session, conditions=conditions)
         stack.callback(ws.close)
         if not begins:
             settings.require_home()

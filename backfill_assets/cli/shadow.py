@@ -27,7 +27,7 @@ def resolve(
     with answering(as_json) as console:
         from backfill_assets.application import shadow as versions
 
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             document = versions.resolve(session.ws, table, as_of)
         answer(console, document, as_json=as_json)
 
@@ -45,7 +45,7 @@ def shadow(
         from backfill_assets.application import shadow as versions
 
         if deed == "status":
-            with opened(looks=True) as session:
+            with opened(conditions=False) as session:
                 answer(console, versions.status(session.ws, table), as_json=as_json)
             return
         why = given_reason(reason, by)

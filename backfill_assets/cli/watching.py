@@ -47,7 +47,7 @@ def desk(
             if open_browser:
                 typer.launch(url)
 
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             surroundings().serving(session.ws, port, ready)
 
 
@@ -62,7 +62,7 @@ def export(
         from backfill_assets.application.export import export as export_view
         from backfill_assets.ledger.views import View
 
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             document = export_view(session.ws, View(what), file)
         if as_json:
             print_json(document)
@@ -77,7 +77,7 @@ def metrics(as_json: Json = False) -> None:
         from backfill_assets.application import look
         from backfill_assets.application.metrics import metrics_text
 
-        with opened(looks=True) as session:
+        with opened(conditions=False) as session:
             document = look.metrics(session.ws, None, look.staleness(session.ws))
         if as_json:
             print_json(document)

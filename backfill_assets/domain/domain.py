@@ -195,7 +195,7 @@ def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
 
     Args:
         module_name: As BACKFILL_DOMAIN names it.
-        conditions: Check the conditions of gates as well; what only looks does not need them.
+        conditions: Check the conditions of gates as well; what plans nothing does not need them.
 
     Raises:
         InvalidDeclaration: No module is named, it cannot be imported, has no `DOMAIN`, or its declarations are invalid.
