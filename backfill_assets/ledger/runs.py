@@ -49,6 +49,7 @@ class RunFilter(TypedDict, total=False):
         before: Only those that were planned before the event of this sequence.
         person: Only those on which this person acted, whether by an event of the run, of its set, or of a publication
             of it. Upper and lower case make no difference.
+        above: Only those of a higher priority.
         over: Only those whose first and last partition leave room for one of these.
         follows: Only those whose manifest names this publication as one that they follow.
         limit: At most this many, the last planned ones.
@@ -61,6 +62,7 @@ class RunFilter(TypedDict, total=False):
     after: int
     before: int
     person: str
+    above: int
     over: Sequence[date]
     follows: str
     limit: int
@@ -198,7 +200,7 @@ class RunReads(Queries):
             raise errors.LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
 
 
-_NOT_IN_HEADERS = ("attempt", "left_sequence")
+_NOT_IN_HEADERS = ("attempt", "left_sequence", "priority")
 
 
 def _headers() -> Select[*tuple[object, ...]]:
@@ -235,6 +237,8 @@ def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select
         statement = statement.where(runs.c.added_sequence > chosen["after"])
     if "before" in chosen:
         statement = statement.where(runs.c.added_sequence < chosen["before"])
+    if "above" in chosen:
+        statement = statement.where(runs.c.priority > chosen["above"])
     if "person" in chosen:
         statement = statement.where(_acted(chosen["person"]))
     if "follows" in chosen:
@@ -294,6 +298,7 @@ class RunSteps(Queries):
                 because=manifest.cause.kind,
                 first_partition=min(manifest.partitions),
                 last_partition=max(manifest.partitions),
+                priority=manifest.limits.priority,
             ),
             of=[run_id],
         )

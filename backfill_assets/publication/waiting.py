@@ -34,16 +34,12 @@ def waits_for(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | 
         table=manifest.table,
         states=_CAN_BE_PUBLISHED,
         modes=EVER_PUBLISHED,
+        above=manifest.limits.priority,
         over=manifest.partitions,
         # A run whose manifest cannot be read cannot be published either, so nothing waits for it.
         unreadable=lambda _table, _error: None,
     )
-    higher = [
-        other
-        for other in others
-        if other.manifest.limits.priority > manifest.limits.priority
-        and not set(manifest.partitions).isdisjoint(other.manifest.partitions)
-    ]
+    higher = [each for each in others if not set(manifest.partitions).isdisjoint(each.manifest.partitions)]
     return max(higher, key=lambda other: (other.manifest.limits.priority, -other.sequence), default=None)
 
 

@@ -71,6 +71,7 @@ def test_runs_are_chosen_by_what_their_rows_repeat_of_their_manifests(ledger: Le
         assert (run.first, run.last, dry.first, dry.last) == (DAYS[0], DAYS[1], DAYS[2], DAYS[2])
         assert (chosen(modes=[Mode.DRY_RUN]), chosen(modes=[Mode.LIVE])) == (["dry"], [])
         assert (chosen(because=CauseKind.PERSON), chosen(because=CauseKind.LIVE)) == (["dry", "bf-1"], [])
+        assert (chosen(above=-1), chosen(above=0)) == (["dry", "bf-1"], [])
         assert [chosen(over=[day]) for day in DAYS] == [["bf-1"], ["bf-1"], ["dry"]]
 
 
@@ -90,6 +91,7 @@ def test_a_plan_meets_the_open_runs_over_its_partitions_and_no_others(ledger: Le
         "UPDATE runs SET mode = 'LIVE' WHERE run_id = 'planned'",
         "UPDATE runs SET because = 'FOLLOW_UP' WHERE run_id = 'planned'",
         "UPDATE runs SET last_partition = '2030-01-01' WHERE run_id = 'planned'",
+        "UPDATE runs SET priority = 9 WHERE run_id = 'planned'",
         "INSERT INTO run_follows (run_id, publication_id) VALUES ('planned', 'pub-1')",
     ],
 )

@@ -54,6 +54,7 @@ def upgrade() -> None:
         sa.Column("because", one_of("run_cause", "PERSON FOLLOW_UP LIVE"), nullable=False),
         sa.Column("first_partition", sa.Date, nullable=False),
         sa.Column("last_partition", sa.Date, nullable=False),
+        sa.Column("priority", sa.Integer, nullable=False),
         sa.Column("left_sequence", sa.BigInteger),
     )
     op.create_index("runs_by_cause", "runs", ["because", "added_sequence"])
