@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 _MOST_EVENTS = 500
 MOST_PUBLICATIONS = 100
+"""How many publications a page of them has."""
+
 MOST_FOLLOWED = 500
 """So many rows of each table are followed at most from a number to its sources."""
-
-"""How many publications a page of them has."""
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | NamedDocument:

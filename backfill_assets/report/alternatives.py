@@ -40,26 +40,6 @@ class Instead(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToleratedMove:
-    """How much of a measure may be off before accepted rows have to be restated; changes of rows are added up without
-    their signs.
-
-    Attributes:
-        measure: The measure of the breakdown.
-        by: The dimensions by which it is compared, month by month.
-        percent: How much may be off, in percent of its accepted value.
-        at_least: Less than this does not count.
-        owner: The group of approvers whose members may leave the rows as they are.
-    """
-
-    measure: str
-    by: tuple[str, ...]
-    percent: str
-    at_least: int
-    owner: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Alternative:
     """Something that could be done instead of what is planned.
 
@@ -84,7 +64,7 @@ class Alternative:
     cost: Cost | None
     next_step: NextStep | None
     dependents: tuple[TablePartitions, ...] = ()
-    tolerated: ToleratedMove | None = None
+    tolerated: Tolerance | None = None
 
 
 def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[Alternative, ...]:
@@ -101,18 +81,8 @@ def instead_of_gated(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tupl
             stays=Partitions(grain, run.manifest.partitions),
             cost=ws.settings.tariff.spent(0),
             next_step=step(do(Act.CANCEL, named, leave=True, reason=WHY, by=NAME)),
-            tolerated=_tolerated(found),
+            tolerated=found,
         ),
-    )
-
-
-def _tolerated(found: Tolerance) -> ToleratedMove:
-    return ToleratedMove(
-        measure=found.measure,
-        by=found.by,
-        percent=f"{found.percent:f}",
-        at_least=found.at_least,
-        owner=found.owner,
     )
 
 
@@ -171,7 +141,7 @@ def _alternatives(
             stays=whole,
             cost=_part(ws, plan, manifest.partitions),
             next_step=None,
-            tolerated=_tolerated(declared.tolerance),
+            tolerated=declared.tolerance,
         )
     is_newer = any(each.what == "release" for each in brings)
     if is_newer and len(accepted) == len(manifest.partitions) and not _would_leave_wrong_rows(manifest):

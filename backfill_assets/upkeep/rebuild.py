@@ -32,8 +32,9 @@ from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import count_of, days_of, describe
+from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.pinned_node import node_of
+from backfill_assets.planning.proof import windows_touch
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.transforms.schemas import business_schema, contract_version
 from backfill_assets.workspace import Workspace
@@ -171,18 +172,12 @@ def _calls_of_sample(node: TableNode, chunk: Chunk, wanted: frozenset[date]) -> 
     for partition in chunk.partitions:
         if partition not in wanted:
             continue
-        if call and node.inputs and not _overlap(node, call[-1], partition):
+        if call and not windows_touch(node, call[-1:], [partition]):
             yield tuple(call)
             call = []
         call.append(partition)
     if call:
         yield tuple(call)
-
-
-def _overlap(node: TableNode, earlier: date, later: date) -> bool:
-    """Whether the windows of two partitions share days of an input, or touch."""
-    before, after = days_of(node.grain, earlier), days_of(node.grain, later)
-    return any(edge.window.around(before).end >= edge.window.around(after).start for edge in node.inputs)
 
 
 def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date, FileSet]) -> Rebuilt:

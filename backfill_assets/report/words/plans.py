@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from backfill_assets.core.columns import ColumnChange
+from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.kept import Kept
@@ -15,7 +16,7 @@ from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.reasons import Reason, together
-from backfill_assets.report.alternatives import Alternative, Instead, ToleratedMove
+from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step
 from backfill_assets.report.values import cost_words
@@ -138,12 +139,12 @@ def _alternative(found: Alternative) -> str:
     assert_never(found.instead)
 
 
-def tolerated_words(found: ToleratedMove) -> str:
+def tolerated_words(found: Tolerance) -> str:
     """Within what a run stays, and whose word it takes to leave it."""
     by = f" by {' and '.join(found.by)}" if found.by else ""
     small = f", or by less than {found.at_least:,}" if found.at_least else ""
     return (
-        f"changes of {found.measure} in the rows of each month{by} add up to at most {found.percent} % of it{small}, "
+        f"changes of {found.measure} in the rows of each month{by} add up to at most {found.percent:f} % of it{small}, "
         f"which the table tolerates by the word of {found.owner}"
     )
 
