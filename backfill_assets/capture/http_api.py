@@ -13,11 +13,12 @@ from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit
 
+from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
+
 TimeForm = Literal["iso", "day", "seconds", "milliseconds"]
 TIME_FORMS: tuple[TimeForm, ...] = ("iso", "day", "seconds", "milliseconds")
 
 _SECRET = re.compile(r"password|secret|token|api.?key|credential|authorization|cookie", re.IGNORECASE)
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _DAY = timedelta(days=1)
 
 
@@ -178,12 +179,10 @@ class HttpApi:
                 yield f"settles_after of its window is {self.window.settles_after}, and has to be at least nothing"
         for name in ("attempts", "requests_per_minute"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            if value is not None and not is_number(value):
                 yield f"{name} of its API is {value!r:.60}, and has to be a number of at least 1"
         for name in ("answers_within", "waits_at_most"):
-            value = getattr(self, name)
-            if not isinstance(value, timedelta) or value <= timedelta(0):
-                yield f"{name} of its API is {value!r:.60}, and has to be a timedelta of more than nothing"
+            yield from wrong_time(name, getattr(self, name), of="API", positive=True)
 
     def _mistakes_of_names(self, secrets: Mapping[str, str]) -> Iterator[str]:
         asked = [*self.parameters, *self.secret_parameters]
@@ -198,10 +197,7 @@ class HttpApi:
         for name in (*self.parameters, *self.headers, *(self.token.form if self.token else {})):
             if _SECRET.search(name):
                 yield f"its API has {name} where everybody can read it: name it among its secrets"
-        for name, secret in secrets.items():
-            if not isinstance(secret, str) or not _NAME.fullmatch(secret):
-                # Whatever was written there may be the secret itself.
-                yield f"the secret {name} of its API is named by an environment variable, such as API_TOKEN"
+        yield from unnamed_secrets(secrets, of="API", such_as="API_TOKEN")
 
 
 def _document(declared: object) -> object:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, Literal
 
+from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
 
@@ -18,7 +19,6 @@ KeyFormat = Literal["text", "json", "schema"]
 
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _SECRET = re.compile(r"password|secret|token|\.pem$|ssl\.key|credential", re.IGNORECASE)
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 FIXED: Mapping[str, str | bool] = {
     # The default commits what an assigned consumer has read, also to another group.
@@ -60,19 +60,14 @@ class KafkaCluster:
         """
         if not isinstance(self.servers, str) or not re.fullmatch(r"[^\s,/@]+:[0-9]+(,[^\s,/@]+:[0-9]+)*", self.servers):
             yield f"its servers are {self.servers!r:.60}, and have to be like 'broker-1:9092,broker-2:9092'"
-        if not isinstance(self.answers_within, timedelta) or self.answers_within < timedelta(0):
-            value = f"{self.answers_within!r:.60}"
-            yield f"answers_within of its {what} is {value}, and has to be a timedelta of at least nothing"
+        yield from wrong_time("answers_within", self.answers_within, of=what)
         for name in (*self.settings, *self.secrets):
             if name in kept:
                 yield f"its {what} sets {name}, which a {what} sets itself"
         for name in self.settings:
             if _SECRET.search(name):
                 yield f"its {what} has {name} among its settings: name it among its secrets"
-        for name, secret in self.secrets.items():
-            if not isinstance(secret, str) or not _NAME.fullmatch(secret):
-                # Whatever was written there may be the secret itself.
-                yield f"the secret {name} of its {what} is named by an environment variable, such as KAFKA_PASSWORD"
+        yield from unnamed_secrets(self.secrets, of=what, such_as="KAFKA_PASSWORD")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +100,9 @@ class KafkaTopic(KafkaCluster):
         """What is wrong with the declaration, for a sentence that names its table."""
         if not is_topic(self.topic):
             yield f"it is captured from {self.topic!r:.60}, which is no name of a topic"
-        if isinstance(self.chunk, bool) or not isinstance(self.chunk, int) or self.chunk < 1:
+        if not is_number(self.chunk):
             yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a number of offsets"
-        if not isinstance(self.lateness, timedelta) or self.lateness < timedelta(0):
-            yield f"lateness of its capture is {self.lateness!r:.60}, and has to be a timedelta of at least nothing"
+        yield from wrong_time("lateness", self.lateness, of="capture")
         if self.key_format not in ("text", "json", "schema"):
             yield f"the key_format of its capture is {self.key_format!r:.60}, and has to be 'text', 'json' or 'schema'"
         if self.values is None and self.key_format == "schema":
@@ -159,7 +153,7 @@ class KafkaReplay(KafkaCluster):
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the declaration, for a sentence that names its table."""
-        if isinstance(self.partitions, bool) or not isinstance(self.partitions, int) or self.partitions < 1:
+        if not is_number(self.partitions):
             yield f"its replay has {self.partitions!r:.60} partitions, and has to have a number of them"
         if self.key_format not in ("text", "json"):
             yield f"the key_format of its replay is {self.key_format!r:.60}, and has to be 'text' or 'json'"

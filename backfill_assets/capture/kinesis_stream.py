@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, Literal
 
+from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
 from backfill_assets.capture.landed_files import Family
 
 _STREAM = re.compile(r"[A-Za-z0-9_.-]{1,128}")
 _REGION = re.compile(r"[a-z]{2}(-[a-z]+)+-[0-9]")
 _ENDPOINT = re.compile(r"https?://[^\s@/]+/?")
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _SECRETS = ("aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 _HOUR = timedelta(hours=1)
 
@@ -49,15 +49,11 @@ class KinesisService:
             yield f"the region of its {what} is {self.region!r:.60}, and has to be like 'eu-central-1'"
         if not isinstance(self.endpoint, str) or not (self.endpoint == "" or _ENDPOINT.fullmatch(self.endpoint)):
             yield f"the endpoint of its {what} is {self.endpoint!r:.60}, and has to be like 'http://127.0.0.1:4567'"
-        if not isinstance(self.answers_within, timedelta) or self.answers_within < timedelta(0):
-            value = f"{self.answers_within!r:.60}"
-            yield f"answers_within of its {what} is {value}, and has to be a timedelta of at least nothing"
-        for name, secret in self.secrets.items():
+        yield from wrong_time("answers_within", self.answers_within, of=what)
+        for name in self.secrets:
             if name not in _SECRETS:
                 yield f"its {what} has the secret {name!r:.40}, which is none of {', '.join(_SECRETS)}"
-            elif not isinstance(secret, str) or not _NAME.fullmatch(secret):
-                # Whatever was written there may be the secret itself.
-                yield f"the secret {name} of its {what} is named by an environment variable, such as KINESIS_KEY"
+        yield from unnamed_secrets(self.secrets, of=what, such_as="KINESIS_KEY")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +81,7 @@ class KinesisStream(KinesisService):
         """What is wrong with the declaration, for a sentence that names its table."""
         if not is_stream(self.stream):
             yield f"it is captured from {self.stream!r:.60}, which is no name of a stream"
-        if not isinstance(self.lateness, timedelta) or self.lateness < timedelta(0):
-            yield f"lateness of its capture is {self.lateness!r:.60}, and has to be a timedelta of at least nothing"
+        yield from wrong_time("lateness", self.lateness, of="capture")
         if not isinstance(self.chunk, timedelta) or self.chunk < timedelta(seconds=1):
             yield f"the chunk of its capture is {self.chunk!r:.60}, and has to be a timedelta of at least a second"
         yield from self.mistakes_in("capture")
@@ -117,7 +112,7 @@ class KinesisReplay(KinesisService):
 
     def mistakes(self) -> Iterator[str]:
         """What is wrong with the declaration, for a sentence that names its table."""
-        if isinstance(self.shards, bool) or not isinstance(self.shards, int) or self.shards < 1:
+        if not is_number(self.shards):
             yield f"its replay has {self.shards!r:.60} shards, and has to have a number of them"
         if self.key_format not in ("text", "json"):
             yield f"the key_format of its replay is {self.key_format!r:.60}, and has to be 'text' or 'json'"

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from backfill_assets.capture.declared import is_number, unnamed_secrets
+
 _SECRET = re.compile(r"password|secret|token|credential|account.?key|sas", re.IGNORECASE)
 _LEAKING = re.compile(r"[?#]|//[^/]*@")
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,18 +85,11 @@ class IcebergTable:
 
 
 def _mistakes(version: object, chunk: object, options: Mapping[str, str], secrets: Mapping[str, str]) -> Iterator[str]:
-    if version is not None and not _is_number(version, at_least=0):
+    if version is not None and not is_number(version, at_least=0):
         yield f"the version of its table is {version!r:.60}, and has to be a number or None"
-    if not _is_number(chunk, at_least=1):
+    if not is_number(chunk):
         yield f"the chunk of its capture is {chunk!r:.60}, and has to be a number of rows"
     for name in options:
         if _SECRET.search(name):
             yield f"its capture has {name} among its options: name it among its secrets"
-    for name, secret in secrets.items():
-        if not isinstance(secret, str) or not _NAME.fullmatch(secret):
-            # Whatever was written there may be the secret itself.
-            yield f"the secret {name} of its capture is named by an environment variable, such as LAKE_SECRET"
-
-
-def _is_number(value: object, *, at_least: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= at_least
+    yield from unnamed_secrets(secrets, of="capture", such_as="LAKE_SECRET")

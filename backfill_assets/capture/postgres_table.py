@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from backfill_assets.capture.declared import is_number, unnamed_secrets, wrong_time
+
 OPERATION, LSN, POSITION, COMMITTED_AT = "pg_operation", "pg_lsn", "pg_position", "pg_committed_at"
 """The columns of a landed record besides those of the table."""
 
@@ -25,7 +27,6 @@ _SETTING = re.compile(
     r"ssl\w+|gssencmode|krbsrvname|channel_binding|require_auth|target_session_attrs|load_balance_hosts"
 )
 _SECRET = re.compile(r"password|sslpassword")
-_SECRET_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,18 +78,15 @@ class PostgresTable:
                 yield f"its capture names {name!r:.60}: slots and publications have lower-case letters, digits and _"
         for name in ("port", "chunk"):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            if not is_number(value):
                 yield f"the {name} of its capture is {value!r:.60}, and has to be a number"
-        if not isinstance(self.answers_within, timedelta) or self.answers_within <= timedelta(0):
-            yield f"answers_within of its capture is {self.answers_within!r:.60}, and has to be a timedelta"
+        yield from wrong_time("answers_within", self.answers_within, of="capture", positive=True)
         for name in self.settings:
             if _SECRET.fullmatch(name):
                 yield f"its capture has {name} among its settings: name it among its secrets"
             elif not _SETTING.fullmatch(name):
                 yield f"its capture sets {name}, which a capture sets itself or has no use for"
-        for name, secret in self.secrets.items():
+        for name in self.secrets:
             if not _SECRET.fullmatch(name):
                 yield f"its capture has {name} among its secrets: a connection has password and sslpassword"
-            elif not isinstance(secret, str) or not _SECRET_NAME.fullmatch(secret):
-                # Whatever was written there may be the secret itself.
-                yield f"the secret {name} of its capture is named by an environment variable, such as SHOP_PASSWORD"
+        yield from unnamed_secrets(self.secrets, of="capture", such_as="SHOP_PASSWORD")

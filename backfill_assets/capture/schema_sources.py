@@ -12,8 +12,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from backfill_assets.capture.declared import unnamed_secrets, wrong_time
+
 _SECRETS = ("user", "password", "token")
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +40,11 @@ class SchemaRegistry:
         if not isinstance(self.url, str) or not re.fullmatch(r"https?://[^\s@?#]+", self.url):
             # Not what was written: a URL may have a password in it.
             yield "the url of its registry has to be like 'https://registry:8081', without a user"
-        if not isinstance(self.answers_within, timedelta) or self.answers_within <= timedelta(0):
-            yield f"answers_within of its registry is {self.answers_within!r:.60}, and has to be a timedelta"
-        for name, secret in self.secrets.items():
+        yield from wrong_time("answers_within", self.answers_within, of="registry", positive=True)
+        for name in self.secrets:
             if name not in _SECRETS:
                 yield f"its registry has {name} among its secrets, and has user and password, or token"
-            elif not isinstance(secret, str) or not _NAME.fullmatch(secret):
-                # Whatever was written there may be the secret itself.
-                yield f"the secret {name} of its registry is named by an environment variable, such as REGISTRY_TOKEN"
+        yield from unnamed_secrets(self.secrets, of="registry", such_as="REGISTRY_TOKEN")
         yield from _mistakes_in(self.versions)
 
 
