@@ -112,7 +112,7 @@ class BadApprover(BadText, errors.NotApproved):
 
 
 @sentence
-class _Named(errors.BackfillError):
+class Named(errors.BackfillError):
     """{kind} {name}"""
 
     kind: str
@@ -124,7 +124,7 @@ class _Named(errors.BackfillError):
 
 
 @sentence
-class NotInLedger(_Named, errors.UnknownName):
+class NotInLedger(Named, errors.UnknownName):
     """there is no {kind} {name!r}{which}."""
 
     which: str = ""
@@ -132,7 +132,7 @@ class NotInLedger(_Named, errors.UnknownName):
 
 
 @sentence
-class NoApprovalAwaited(_Named, errors.IllegalTransition):
+class NoApprovalAwaited(Named, errors.IllegalTransition):
     """{name} waits for no approval: it is approved already, needs none, or has ended."""
 
 
@@ -210,7 +210,7 @@ class UnknownVersion(errors.UnknownName):
 
 
 @sentence
-class AlreadyRecorded(_Named, errors.Refused):
+class AlreadyRecorded(Named, errors.Refused):
     """there is a {kind} {name} already, and it never changes."""
 
 
@@ -284,7 +284,7 @@ class NotCancellable(UnfitState):
 
 
 @sentence
-class Ended(_Named, errors.IllegalTransition):
+class Ended(Named, errors.IllegalTransition):
     """{kind} {name} {why}."""
 
     why: str
@@ -400,7 +400,7 @@ class NeedsApproval(errors.NotApproved):
 
 
 @sentence
-class NeedsAnother(_Named, errors.NotApproved):
+class NeedsAnother(Named, errors.NotApproved):
     """{kind} {name} was {why}, who cannot approve it{as_well}."""
 
     why: str

@@ -67,7 +67,7 @@ def require_may_approve(ws: Workspace, record: AskedRecord, person: str) -> None
             kind, name = "replay", record.replay_id
     another_person(person, record.by, kind=kind, name=name)
     if groups := asked_demand(ws, record).groups:
-        require_member(ws, {f"{kind}_id": name}, _table_of(record), groups, person, MayNotApproveAsked)
+        require_member(ws, {"kind": kind, "name": name}, _table_of(record), groups, person, MayNotApproveAsked)
 
 
 def _table_of(record: AskedRecord) -> str:

@@ -255,14 +255,14 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
     """Refuses an unauthorized approver; returns the file of approvers, or None if any person but the requester may."""
     require_person("the approver", approver, ApproverNotAPerson)
     if same_name(approver, run.manifest.requested_by):
-        kind, name = ("set", run.manifest.member_of) if run.manifest.member_of else ("run", run.run_id)
-        raise NeedsAnother(kind=kind, name=name, why=f"requested by {run.manifest.requested_by}", as_well=" as well")
+        raise NeedsAnother(**_subject(run), why=f"requested by {run.manifest.requested_by}", as_well=" as well")
     return _require_member_of(ws, run, asked, approver, NotAmongApprovers) if asked.groups else None
 
 
 def _subject(run: RunRecord) -> Mapping[str, str]:
     """What is approved with a run: its set, or the run alone."""
-    return {"set_id": run.manifest.member_of} if run.manifest.member_of else {"run_id": run.run_id}
+    of_set = run.manifest.member_of
+    return {"kind": "set", "name": of_set} if of_set else {"kind": "run", "name": run.run_id}
 
 
 def _require_member_of(
@@ -304,7 +304,7 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand, *, alone: bool 
     """
     if asked.policy is not None:
         return
-    manifest, subject = run.manifest, {"run_id": run.run_id} if alone else _subject(run)
+    manifest, subject = run.manifest, {"kind": "run", "name": run.run_id} if alone else _subject(run)
     if run.approval is not ApprovalState.APPROVED or run.approved_by is None:
         raise NotAgreed(**subject, requester=manifest.requested_by, groups=asked.groups, comment_on=asked.comment_on)
     if asked.comment_on:

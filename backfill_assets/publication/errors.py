@@ -7,6 +7,7 @@ from datetime import date
 
 from backfill_assets.core import errors
 from backfill_assets.core.errors import sentence
+from backfill_assets.ledger.errors import Named
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import TablePartitions
@@ -222,36 +223,8 @@ class RefusedButNotRecorded(errors.OutcomeUnknown):
 
 
 @sentence
-class OfSubject(errors.NotApproved):
-    """What is approved: a capture, a replay, an act, or with a run the set that it belongs to, or the run alone."""
-
-    run_id: str | None = None
-    set_id: str | None = None
-    capture_id: str | None = None
-    replay_id: str | None = None
-    act_id: str | None = None
-
-    @property
-    def subject(self) -> str:
-        return self.capture_id or self.replay_id or self.act_id or self.set_id or self.run_id or ""
-
-    @property
-    def kind(self) -> str:
-        named = {"capture": self.capture_id, "replay": self.replay_id, "act": self.act_id, "set": self.set_id}
-        return next((kind for kind, name in named.items() if name), "run")
-
-    @property
-    def what(self) -> str:
-        return f"{self.kind} {self.subject}"
-
-    @property
-    def ids(self) -> Mapping[str, object]:
-        return {f"{self.kind}_id": self.subject}
-
-
-@sentence
-class NotAmongApprovers(OfSubject):
-    """{what} changes {table}, which is approved by a member {whom}, and {person} is none: {file} (version
+class NotAmongApprovers(Named, errors.NotApproved):
+    """{kind} {name} changes {table}, which is approved by a member {whom}, and {person} is none: {file} (version
     {version})."""
 
     table: str
@@ -267,14 +240,14 @@ class NotAmongApprovers(OfSubject):
 
 @sentence
 class MayNotRollBack(NotAmongApprovers):
-    """{what} has changed {table}, which is rolled back by a member {whom}, and {person} is none: {file} (version
+    """{kind} {name} has changed {table}, which is rolled back by a member {whom}, and {person} is none: {file} (version
     {version})."""
 
 
 @sentence
 class MayNotLeave(NotAmongApprovers):
-    """the difference of {what} may only be accepted by a member {whom}, which owns {table}, and {person} is none:
-    {file} (version {version})."""
+    """the difference of {kind} {name} may only be accepted by a member {whom}, which owns {table}, and {person} is
+    none: {file} (version {version})."""
 
 
 @sentence
@@ -288,7 +261,7 @@ class NotTolerated(errors.Refused):
 
 @sentence
 class MayNotApproveAsked(NotAmongApprovers):
-    """{what} of {table} is approved by a member {whom}, and {person} is none: {file} (version {version})."""
+    """{kind} {name} of {table} is approved by a member {whom}, and {person} is none: {file} (version {version})."""
 
 
 @sentence
@@ -305,8 +278,8 @@ class NoListOfApprovers(errors.NotApproved):
 
 
 @sentence
-class NotAgreed(OfSubject):
-    """{what} is not approved; {requester} asked for it, so {who} has to agree{comment}."""
+class NotAgreed(Named, errors.NotApproved):
+    """{kind} {name} is not approved; {requester} asked for it, so {who} has to agree{comment}."""
 
     requester: str
     groups: Groups
@@ -322,8 +295,9 @@ class NotAgreed(OfSubject):
 
 
 @sentence
-class CommentMissing(OfSubject):
-    """the approval of {what} by {approver} does not comment on what gates of {table} found since: {comment_on}."""
+class CommentMissing(Named, errors.NotApproved):
+    """the approval of {kind} {name} by {approver} does not comment on what gates of {table} found since:
+    {comment_on}."""
 
     approver: str
     table: str
@@ -331,8 +305,8 @@ class CommentMissing(OfSubject):
 
 
 @sentence
-class ApprovalNotValid(OfSubject):
-    """the approval of {what} by {approver} is not valid: {cause.message}"""
+class ApprovalNotValid(Named, errors.NotApproved):
+    """the approval of {kind} {name} by {approver} is not valid: {cause.message}"""
 
     approver: str
     cause: errors.NotApproved

@@ -201,7 +201,7 @@ def undo(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActRecord:
     with ws.ledger.write() as tx:
         record = tx.acts.get(act_id)
         if groups := asked_demand(ws, record).groups:
-            require_member(ws, {"act_id": act_id}, record.name, groups, by, NotAmongApprovers)
+            require_member(ws, {"kind": "act", "name": act_id}, record.name, groups, by, NotAmongApprovers)
         undone = tx.acts.undo(act_id, by=by, reason=reason)
     ws.reached(Point.TABLE_ACT_DONE)
     return undone

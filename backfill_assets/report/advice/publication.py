@@ -68,15 +68,15 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
         case errors.LandedButNotRecorded() | errors.RefusedButNotRecorded():
             return do(Act.RECOVER)
         case errors.MayNotRollBack():
-            return step("let one of them roll it back: ", undo(error.subject))
+            return step("let one of them roll it back: ", undo(error.name))
         case errors.NotAmongApprovers():
-            return step("let one of them approve it: ", do(Act.APPROVE, error.subject, by=ANOTHER_PERSON))
+            return step("let one of them approve it: ", do(Act.APPROVE, error.name, by=ANOTHER_PERSON))
         case errors.NoListOfApprovers():
             return f'write {error.file}: version: "1", and below groups: the line {error.groups[0][0]}: [NAME, NAME]'
         case errors.NotAgreed(comment_on=()):
-            return do(Act.APPROVE, error.subject, by=ANOTHER_PERSON)
+            return do(Act.APPROVE, error.name, by=ANOTHER_PERSON)
         case errors.NotAgreed() | errors.CommentMissing():
-            return comment(error.subject)
+            return comment(error.name)
         case errors.ApprovalNotValid():
             return following(error.cause)
         case errors.NotEnded() | errors.StillUnknown():
