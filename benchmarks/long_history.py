@@ -25,7 +25,7 @@ from backfill_assets.ledger import rows, schema
 from backfill_assets.ledger.connection import WRITE, connect_engine, transaction
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.findings import Finding, GateResult
-from backfill_assets.ledger.records import Action, CandidatePartition, Consumer, PartitionChange, PublicationIntent
+from backfill_assets.ledger.records import Action, CandidatePartition, PartitionChange, PublicationIntent
 from backfill_assets.ledger.row_digests import PROTECTED
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.versions import month_of
@@ -425,7 +425,6 @@ def add_publication(
         schema.outbox,
         sequence=begun,
         publication_id=publication_id,
-        consumer=Consumer.DEPENDENTS,
         run_id=run_id,
         table_name=intent.table,
         partitions=[change.partition.isoformat()],

@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
-from sqlalchemy import Connection, Select, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger import rows
@@ -20,7 +19,7 @@ from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, No
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.ledger.records import Consumer, EventRecord, OutboxEntry, PublicationIntent, RunHeader, RunRecord
+from backfill_assets.ledger.records import EventRecord, OutboxEntry, PublicationIntent, RunHeader, RunRecord
 from backfill_assets.ledger.runs import RunReads, RunSteps
 from backfill_assets.ledger.schema import events, outbox, publications, run_follows, runs
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
@@ -43,7 +42,7 @@ class OutboxReads(Queries):
         Args:
             open_only: Leave out what is delivered or withdrawn.
         """
-        chosen = _deliveries(Consumer.DEPENDENTS).where(outbox.c.sequence > after).order_by(outbox.c.sequence)
+        chosen = select(outbox).where(outbox.c.sequence > after).order_by(outbox.c.sequence)
         if open_only:
             chosen = chosen.where(outbox.c.delivered_at.is_(None), outbox.c.withdrawn_at.is_(None))
         return tuple(rows.outbox_entry(row) for row in self._rows(chosen))
@@ -53,7 +52,7 @@ class OutboxReads(Queries):
 
         Cost: one index lookup per publication.
         """
-        found = self._rows_with(_deliveries(Consumer.DEPENDENTS), outbox.c.publication_id, publication_ids)
+        found = self._rows_with(select(outbox), outbox.c.publication_id, publication_ids)
         return {row.publication_id: rows.outbox_entry(row) for row in found}
 
     def no_longer_asked(self, followed: Collection[str]) -> Mapping[str, str]:
@@ -163,14 +162,9 @@ class OutboxReads(Queries):
         chosen = select(outbox.c.publication_id).join_from(outbox, publications, of_entry)
         left = chosen.where(
             publications.c.state != PublicationState.PUBLISHED,
-            outbox.c.consumer == Consumer.DEPENDENTS,
             outbox.c.withdrawn_at.is_(None),
         )
         return tuple(self._values(left.order_by(outbox.c.sequence)))
-
-
-def _deliveries(consumer: Consumer) -> Select[*tuple[Any, ...]]:
-    return select(outbox).where(outbox.c.consumer == consumer)
 
 
 class OutboxSteps(OutboxReads):
@@ -204,7 +198,7 @@ class OutboxSteps(OutboxReads):
         """Changes columns of an entry, with the event of it."""
         changed = update(outbox).where(outbox.c.sequence == entry.sequence).values(**values)
         self._log.write(changed, of=[entry.publication_id])
-        payload = {"outbox_sequence": entry.sequence, "consumer": str(entry.consumer), **({"why": why} if why else {})}
+        payload = {"outbox_sequence": entry.sequence, **({"why": why} if why else {})}
         self._log.append(Event("outbox", entry.publication_id, action, actor=actor, payload=payload))
 
     def ask_again(self, publication_id: str, *, actor: str) -> None:
@@ -214,23 +208,18 @@ class OutboxSteps(OutboxReads):
             self.set(entry, "asked_again", actor, why="cleared", attempts=0, note="")
 
     def announce(self, intent: PublicationIntent) -> None:
-        """Adds a delivery of what a publication has changed for every consumer; the next event is the record of it."""
+        """Asks dependents to follow what a publication has changed; the next event is the record of it."""
         if not intent.changes:
             return
-        last = self._highest(outbox.c.sequence)
-        deliveries = [
-            {
-                "sequence": last + number,
-                "publication_id": intent.publication_id,
-                "consumer": consumer,
-                "run_id": intent.run_id,
-                "table_name": intent.table,
-                "partitions": rows.texts_of(tuple(sorted(change.partition for change in intent.changes))),
-                "created_at": self._log.now,
-            }
-            for number, consumer in enumerate(Consumer, start=1)
-        ]
-        self._log.write(insert(outbox), deliveries, of=[intent.publication_id])
+        entry = {
+            "sequence": self._highest(outbox.c.sequence) + 1,
+            "publication_id": intent.publication_id,
+            "run_id": intent.run_id,
+            "table_name": intent.table,
+            "partitions": rows.texts_of(tuple(sorted(change.partition for change in intent.changes))),
+            "created_at": self._log.now,
+        }
+        self._log.write(insert(outbox).values(entry), of=[intent.publication_id])
 
 
 class OutboxWrites(OutboxReads):

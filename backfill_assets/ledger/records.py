@@ -382,18 +382,11 @@ class SetRecord:
     note: str = ""
 
 
-class Consumer(StrEnum):
-    """What is notified of publications. Each has its own delivery of every publication, with its own progress."""
-
-    DEPENDENTS = "dependents"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEntry:
-    """The delivery of a publication to a consumer: dependents should follow it. `sequence` only grows.
+    """A publication that dependents should follow. `sequence` only grows.
 
     Attributes:
-        consumer: What is notified.
         delivered_at: When every follow-up that it asks for was planned.
         withdrawn_at: When its publication was undone, or a person cancelled what it asks for.
         attempts: How many plans of its follow-ups have failed.
@@ -402,7 +395,6 @@ class OutboxEntry:
 
     sequence: int
     publication_id: str
-    consumer: Consumer
     run_id: str
     table: str
     partitions: tuple[date, ...]

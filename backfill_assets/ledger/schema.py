@@ -31,7 +31,7 @@ from sqlalchemy import (
 from backfill_assets.ledger.append_only import make_append_only
 from backfill_assets.ledger.column_types import CanonicalJson, FileSetText, UtcDateTime
 from backfill_assets.ledger.findings import SampleKind
-from backfill_assets.ledger.records import Action, Consumer, TableAct
+from backfill_assets.ledger.records import Action, TableAct
 from backfill_assets.ledger.states import (
     ActState,
     ApprovalState,
@@ -338,7 +338,6 @@ outbox = Table(
     metadata,
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("publication_id", Text, ForeignKey("publications.publication_id"), nullable=False),
-    Column("consumer", _one_of(Consumer, "outbox_consumer"), nullable=False),
     Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False),
     Column("table_name", Text, nullable=False),
     Column("partitions", CanonicalJson, nullable=False),
@@ -347,11 +346,11 @@ outbox = Table(
     Column("withdrawn_at", UtcDateTime),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("note", Text, nullable=False, server_default=""),
-    Index("one_delivery_per_consumer", "publication_id", "consumer", unique=True),
+    Index("one_entry_per_publication", "publication_id", unique=True),
 )
-"""The deliveries of publications: one per publication and consumer, each with its own progress. That to the dependents
-is delivered when every follow-up that it asks for is planned, and withdrawn when its publication is undone or a person
-cancels it. `attempts` counts the plans that failed, and `note` says why the last one did, or why it was withdrawn."""
+"""What publications ask of dependents, one entry each. It is delivered when every follow-up that it asks for is
+planned, and withdrawn when its publication is undone or a person cancels it. `attempts` counts the plans that failed,
+and `note` says why the last one did, or why it was withdrawn."""
 
 freezes = Table(
     "freezes",

@@ -269,7 +269,6 @@ def upgrade() -> None:
         "outbox",
         sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
         sa.Column("publication_id", sa.Text, sa.ForeignKey("publications.publication_id"), nullable=False),
-        sa.Column("consumer", one_of("outbox_consumer", "DEPENDENTS"), nullable=False),
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
         sa.Column("table_name", sa.Text, nullable=False),
         sa.Column("partitions", sa.Text, nullable=False),
@@ -279,7 +278,7 @@ def upgrade() -> None:
         sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
         sa.Column("note", sa.Text, nullable=False, server_default=""),
     )
-    op.create_index("one_delivery_per_consumer", "outbox", ["publication_id", "consumer"], unique=True)
+    op.create_index("one_entry_per_publication", "outbox", ["publication_id"], unique=True)
     index_where("open_outbox_entries", "outbox", ["sequence"], "delivered_at IS NULL AND withdrawn_at IS NULL")
     index_where("unwithdrawn_outbox_entries", "outbox", ["publication_id"], "withdrawn_at IS NULL")
     op.create_table(
