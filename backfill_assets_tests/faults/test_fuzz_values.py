@@ -13,14 +13,15 @@ from backfill_assets_tests.faults.fuzz_values import fuzz_values, table
 from backfill_assets_tests.faults.landing_oracle import FileRefused, expected
 from backfill_assets_tests.faults.landing_values import ATOMIC, FORMATS, contract, file_of
 
-SEED = 3
+SEED = 3835
+"""Of two contracts that have every type in 14 columns each, and few nested ones, which Spark plans for seconds."""
 
 
 def test_every_landed_value_is_the_value_that_was_written_or_its_record_is_rejected(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     findings = fuzz_values(
-        spark, tmp_path, seed=SEED, records=900, records_in_a_file=150, columns=24, depth=2, files_of_a_format=1
+        spark, tmp_path, seed=SEED, records=900, records_in_a_file=150, columns=14, depth=2, files_of_a_format=1
     )
     assert not findings.differences, table(findings)
     names = {*(kind.typeName() for kind in ATOMIC), "array", "struct"}
