@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -19,6 +19,9 @@ from backfill_assets.core.places import for_spark
 from backfill_assets.lake.errors import PartitionUnreadable
 from backfill_assets.lake.tables import Lake, missing_files
 from backfill_assets.planning.partitions import count_of
+
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
 MOST_FOLDERS = 8
 """Of so many attempts, each has a scan of its own, in which Spark takes the value of the partition from the folder: in
@@ -98,6 +101,9 @@ def opened_files(
     Args:
         partition_column: The date column that is in the files' paths and not in the files.
     """
+    # Imported when rows are read, for it imports pandas: a publication only compares versions.
+    import pyarrow.dataset as ds
+
     place, parquet = lake.arrow_files(table), ds.ParquetFileFormat()
 
     def opened(partition: date) -> OpenedFiles:
@@ -118,6 +124,8 @@ def opened_files(
 
 def arrow_rows(files: Sequence[OpenedFiles], columns: Mapping[str, pa.DataType], partition_column: str) -> ds.Dataset:
     """The rows of files that have at least these columns, read as they are asked for."""
+    import pyarrow.dataset as ds
+
     fragments = [fragment for each in files for fragment in each.fragments]
     schema = pa.schema([(partition_column, pa.date32()), *columns.items()])
     return ds.FileSystemDataset(fragments, schema, ds.ParquetFileFormat())
