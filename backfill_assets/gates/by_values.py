@@ -8,7 +8,6 @@ which need pyarrow and DuckDB. DuckDB writes to a scratch folder what exceeds it
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -84,10 +83,9 @@ def differences(connection: duckdb.DuckDBPyConnection, shape: Shape) -> pa.Table
     most = sum(sum(side.values()) for side in rows)
     # Rows that share a key on both sides meet each other, so that there may be many more pairs than rows.
     found = _counted(connection, shape, f"SELECT * FROM ({_pairs(shape, (), exactly=False)}) LIMIT {most + 1}")
-    pairs: Counter[date] = Counter()
-    for partition, keys in zip(found["partition"].to_pylist(), found["keys"].to_pylist(), strict=True):
-        pairs[partition] += keys
-    if pairs.total() <= most:
+    connection.register("found", found)
+    pairs: Mapping[date, int] = dict(connection.sql("SELECT partition, sum(keys) FROM found GROUP BY ALL").fetchall())
+    if sum(pairs.values()) <= most:
         # Where each side has as many rows as there are pairs, rows left alone included, no row shares its key.
         shared = _shared(connection, shape, {p for p in pairs if any(side.get(p) != pairs[p] for side in rows)})
         found = found.filter(~pc.field("partition").isin(shared))
