@@ -46,6 +46,7 @@ class Size:
         partitions: The numbers of partitions that are published.
         growth: By what the rows of a day are multiplied.
         rounds: How often each pair is measured.
+        warm_ups: How often commands are given before they are measured.
         stock_runs: How many days are computed by a run of stock Dagster of their own.
         cases: The cases of the demo, in one of which an event is corrected.
         history: The made-up history that is planned over.
@@ -60,6 +61,7 @@ class Size:
     partitions: tuple[int, ...]
     growth: tuple[int, ...]
     rounds: int
+    warm_ups: int = 1
     stock_runs: int
     cases: int
     history: History = OF_TEN_YEARS
@@ -79,16 +81,17 @@ SIZES = {
     "small": Size(
         days=4,
         items=500,
-        partitions=(30,),
-        growth=(1, 3),
+        partitions=(5,),
+        growth=(1, 2),
         rounds=1,
+        warm_ups=0,
         stock_runs=1,
         cases=50,
         history=History(layers=3, days=40, window_days=5, runs_per_table=4, runs_with_small_ones=13),
         files=20,
         records=2_000,
         captured=20_000,
-        many_days=(10, 30),
+        many_days=(2, 4),
     ),
     "medium": Size(
         days=30,
@@ -198,15 +201,21 @@ BENCHES: Mapping[str, Bench] = {
     ),
     "B8": Bench(
         title="from `backfill run` to the first task",
-        measure=in_a_world(lambda world, size: commands.first_tasks(world, rounds=size.rounds)),
+        measure=in_a_world(lambda world, size: commands.first_tasks(world, rounds=size.rounds, warm_ups=size.warm_ups)),
     ),
     "B10": Bench(
         title="one corrected event through three tables",
-        measure=lambda folder, size, _: commands.small_restatements(folder, cases=size.cases, rounds=size.rounds),
+        measure=lambda folder, size, _: commands.small_restatements(
+            folder, cases=size.cases, rounds=size.rounds, warm_ups=size.warm_ups
+        ),
     ),
     "B11": Bench(
         title="everyday commands of a home with years of days",
-        measure=in_a_world(lambda world, size: everyday.measure(world, days=max(size.partitions), rounds=size.rounds)),
+        measure=in_a_world(
+            lambda world, size: everyday.measure(
+                world, days=max(size.partitions), rounds=size.rounds, warm_ups=size.warm_ups
+            )
+        ),
     ),
     "B12": Bench(
         title="the capture of a topic against the dump of a plain client",

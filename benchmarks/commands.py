@@ -43,8 +43,8 @@ Run = Callable[..., str]
 """Runs a command of the command line, and returns what it printed."""
 
 
-def first_tasks(world: World, *, rounds: int) -> Sequence[Figure]:
-    """B8, with a Spark of its own and with a server; on the server the first run, which warms it up, is left out."""
+def first_tasks(world: World, *, rounds: int, warm_ups: int) -> Sequence[Figure]:
+    """B8, with a Spark of its own and with a server; on the server the first runs, which warm it up, are left out."""
     watch = Watch()
     alone, server = "B8: first task, with a Spark of its own", "B8: first task, with a server that stays up"
     with world.home("commands", days=3, items=lambda _: 100) as ws, _log_of_spark(world.folder / "events") as events:
@@ -69,7 +69,8 @@ def first_tasks(world: World, *, rounds: int) -> Sequence[Figure]:
         log = f"spark.eventLog.enabled=true;spark.eventLog.dir=file://{events};spark.eventLog.compress=false"
         of_server = {"BACKFILL_SPARK_CONF": log}
         with _server({**home, **of_server}):
-            run("warm-up", of_server)
+            for _ in range(warm_ups):
+                run("warm-up", of_server)
             for _ in range(rounds):
                 run(alone, {})
                 run(server, of_server)
@@ -84,7 +85,7 @@ def first_tasks(world: World, *, rounds: int) -> Sequence[Figure]:
     ]
 
 
-def small_restatements(folder: Path, *, cases: int, rounds: int) -> Sequence[Figure]:
+def small_restatements(folder: Path, *, cases: int, rounds: int, warm_ups: int) -> Sequence[Figure]:
     """B10, in a home that the demo leaves behind."""
     environment = {"BACKFILL_HOME": str(folder / "demo")}
     _printed(["demo", "--cases", str(cases)], environment)
@@ -104,11 +105,11 @@ def small_restatements(folder: Path, *, cases: int, rounds: int) -> Sequence[Fig
 
     corrected = _corrected(folder)
     with _server({**environment, **OF_SERVER}):
-        for number in range(rounds + 1):
+        for number in range(-warm_ups, rounds):
             # The first warm one pays for the start of Spark, the first on the server warms that up.
             kinds: Mapping[str, Run] = {"warm": warm, "served": served, "cold": cold}
             first: Mapping[str, Run] = {"started": warm, "started on the server": served}
-            for kind, run in (kinds if number else first).items():
+            for kind, run in (kinds if number >= 0 else first).items():
                 with watch.on(f"{kind}: everything"):
                     _restate(run, watch, kind, *next(corrected))
     parts = [name for name in watch.seconds if not name.startswith("started")]

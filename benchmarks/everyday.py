@@ -26,12 +26,12 @@ COMMANDS = (("status",), ("report",), ("check",), ("audit", "--quick"), ("vacuum
 GOAL_S = 2.0
 
 
-def measure(world: World, *, days: int, rounds: int) -> Sequence[Figure]:
+def measure(world: World, *, days: int, rounds: int, warm_ups: int) -> Sequence[Figure]:
     """The figures of a home with two tables of so many days, published in one run each."""
     with world.home(f"everyday-{days}", days=days, items=lambda _: 1) as ws:
         governed(ws, Watch(), planned(ws, SILVER, output(days), "1.0.0"), "first publication")
         environment = environment_of(ws.settings.home, "bench_domain", FIRST_DAY.isoformat())
-        return asked_of(environment, what=f"2 tables of {days:,} days", rounds=rounds)
+        return asked_of(environment, what=f"2 tables of {days:,} days", rounds=rounds, warm_ups=warm_ups)
 
 
 def environment_of(home: Path, domain: str, first_day: str) -> Mapping[str, str]:
@@ -45,15 +45,15 @@ def environment_of(home: Path, domain: str, first_day: str) -> Mapping[str, str]
     }
 
 
-def asked_of(environment: Mapping[str, str], *, what: str, rounds: int) -> Sequence[Figure]:
-    """The figures of one home; every command is asked once before, which warms the disk's cache."""
+def asked_of(environment: Mapping[str, str], *, what: str, rounds: int, warm_ups: int) -> Sequence[Figure]:
+    """The figures of one home; every command is asked before, which warms the disk's cache."""
     wall, own = Watch(), Watch()
     with _server(environment):
         runs = json.loads(_answered(environment, ("status", "--json"), Watch(), Watch()))["runs"]
-        for round_ in range(rounds + 1):
+        for round_ in range(-warm_ups, rounds):
             for command in COMMANDS:
                 words = (*command, runs[0]["run_id"]) if command == ("report",) else command
-                _answered(environment, words, *((wall, own) if round_ else (Watch(), Watch())))
+                _answered(environment, words, *((wall, own) if round_ >= 0 else (Watch(), Watch())))
     names = [" ".join(command) for command in COMMANDS]
     return [
         figure
