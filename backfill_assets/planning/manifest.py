@@ -281,9 +281,11 @@ def _pin_document(pin: PinnedPartition) -> list[str | int]:
 
 
 def _limits_document(limits: Limits) -> Mapping[str, Any]:
-    allowed = limits.max_cost
-    # Numbers as texts: a float has no canonical form.
-    most = allowed and [repr(allowed.core_seconds), allowed.amount and repr(allowed.amount), allowed.currency]
+    most = None
+    if limits.max_cost is not None:
+        core_seconds, amount = limits.max_cost.core_seconds, limits.max_cost.amount
+        # Numbers as texts: a float has no canonical form.
+        most = [repr(core_seconds), None if amount is None else repr(amount), limits.max_cost.currency]
     return {**plain(limits), "max_cost": most}
 
 
@@ -291,7 +293,8 @@ def _parse_limits(document: Mapping[str, Any]) -> Limits:
     most = None
     if document["max_cost"]:
         core_seconds, amount, currency = document["max_cost"]
-        most = Cost(core_seconds=float(core_seconds), amount=amount and float(amount), currency=currency)
+        paid = None if amount is None else float(amount)
+        most = Cost(core_seconds=float(core_seconds), amount=paid, currency=currency)
     return Limits(**{**document, "max_cost": most})
 
 

@@ -104,6 +104,8 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"gates": ()},
         {"requested_by": "ben"},
         {"limits": Limits(chunk_partitions=10)},
+        {"limits": Limits(chunk_partitions=10, max_cost=Tariff(cores=2).spent(5))},
+        {"limits": Limits(chunk_partitions=10, max_cost=Tariff(cores=2, price=Decimal(1)).spent(0))},
         {"inputs": ()},
         {"session_digest": "b" * 64},
         {"cause": A_PERSON},
