@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import MetaData, text
 
 from backfill_assets.capture.landed_files import LandedFile
+from backfill_assets.capture.streams import Resolution, Resolved
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
@@ -21,17 +22,21 @@ from backfill_assets.ledger.records import (
     Action,
     CandidatePartition,
     PartitionChange,
+    PartKind,
     PublicationIntent,
+    ReplayPart,
+    ReplayRecord,
     RunRecord,
     VerifiedPartition,
 )
-from backfill_assets.ledger.states import ApprovalState, ImportState, RunState
+from backfill_assets.ledger.states import ApprovalState, ImportState, ReplayState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.planning.policy import USUAL_POLICY
+from backfill_assets.planning.policy import USUAL_POLICY, Policy
+from backfill_assets_tests.conftest import NOON
 
 TABLE = "silver.example"
 DAYS = tuple(date(2024, 10, 1) + timedelta(days=number) for number in range(3))
@@ -355,3 +360,38 @@ def write_events(url: str, writer_name: str, how_many: int) -> None:
 
 def states_of_versions(reader: ReadTransaction, day: date, table: str = TABLE) -> Mapping[int, str]:
     return {version.version: str(version.state) for version in reader.versions.history(table, day)}
+
+
+def a_replay() -> ReplayRecord:
+    """A replay to a live topic that waits for an approval, as it is written down."""
+    part = ReplayPart(kind=PartKind.LANDED, name="events/a.jsonl", digest="0" * 64, records=5, size_bytes=9)
+    return ReplayRecord(
+        replay_id="",
+        subject="bronze.events",
+        table="bronze.events",
+        period_from=NOON,
+        period_to=NOON,
+        parts=(part,),
+        family="kafka",
+        stream="cluster",
+        target="events.backfill",
+        mark="7",
+        stream_partitions=1,
+        is_live=True,
+        identity=None,
+        state=ReplayState.ASKED,
+        sent=None,
+        ends={},
+        by="ann",
+        reason="the index is new",
+        asked_at=NOON,
+        policy=Policy(),
+    )
+
+
+def a_resolution() -> Resolution:
+    """Five records of one partition of a topic."""
+    span = Resolved(partition="0", range_from="0", range_to="5", held_from="0", held_to="9", first_at=NOON)
+    return Resolution(
+        family="kafka", name="events", stream="c/t", pinned={"retention.ms": "-1"}, is_compacted=False, spans=(span,)
+    )

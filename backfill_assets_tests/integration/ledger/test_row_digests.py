@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from sqlalchemy import update
 
-from backfill_assets.capture.streams import Resolution, Resolved, Written
+from backfill_assets.capture.streams import Written
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.comparisons import ComparedPartition
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
-from backfill_assets.ledger.records import PartKind, ReplayPart, ReplayRecord, TableAct
+from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.row_digests import PROTECTED, UNPROTECTED
 from backfill_assets.ledger.schema import metadata, runs
-from backfill_assets.ledger.states import ReplayState, RunState
+from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
 from backfill_assets.planning.partitions import Grain
@@ -29,6 +29,8 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,
     a_manifest,
+    a_replay,
+    a_resolution,
     an_offered_file,
     make_publishable,
     plan,
@@ -131,39 +133,6 @@ def full_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
             connection.execute(f"DROP TRIGGER {trigger}")
         connection.commit()
     return file
-
-
-def a_replay() -> ReplayRecord:
-    part = ReplayPart(kind=PartKind.LANDED, name="events/a.jsonl", digest="0" * 64, records=5, size_bytes=9)
-    return ReplayRecord(
-        replay_id="",
-        subject="bronze.events",
-        table="bronze.events",
-        period_from=NOON,
-        period_to=NOON,
-        parts=(part,),
-        family="kafka",
-        stream="cluster",
-        target="events.backfill",
-        mark="7",
-        stream_partitions=1,
-        is_live=True,
-        identity=None,
-        state=ReplayState.ASKED,
-        sent=None,
-        ends={},
-        by="ann",
-        reason="the index is new",
-        asked_at=NOON,
-        policy=Policy(),
-    )
-
-
-def a_resolution() -> Resolution:
-    span = Resolved(partition="0", range_from="0", range_to="5", held_from="0", held_to="9", first_at=NOON)
-    return Resolution(
-        family="kafka", name="events", stream="c/t", pinned={"retention.ms": "-1"}, is_compacted=False, spans=(span,)
-    )
 
 
 def a_comparison() -> ComparedPartition:
