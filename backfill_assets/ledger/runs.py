@@ -49,7 +49,7 @@ class RunFilter(TypedDict, total=False):
         before: Only those that were planned before the event of this sequence.
         person: Only those on which this person acted, whether by an event of the run, of its set, or of a publication
             of it. Upper and lower case make no difference.
-        above: Only those of a higher priority.
+        above: Only those of a higher priority than this.
         over: Only those whose first and last partition leave room for one of these.
         follows: Only those whose manifest names this publication as one that they follow.
         limit: At most this many, the last planned ones.

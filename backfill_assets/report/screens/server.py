@@ -13,8 +13,8 @@ def up_page(up: ServerUp) -> Page:
     """That commands of the home compute there from now on."""
     how = "running already: commands of this home use it until "
     if up.is_new:
-        how = f"started in {up.start_s:,.0f} s, which each command of this home that computes now saves, and warmed up "
-        how += f"in {up.warm_up_s:,.0f} s: they use it until "
+        how = f"started in {up.start_s:,.0f} s and warmed up in {up.warm_up_s:,.0f} s: commands of this home that "
+        how += f"compute use it, and each saves about {up.start_s:,.0f} s, until "
     said = words(how, do(Act.DOWN), "; it keeps its memory and does not end by itself")
     return page("Spark server", Note(text=server_line(up.server), tone=Tone.GOOD), Note(text=said, tone=Tone.SOFT))
 

@@ -47,6 +47,9 @@ def test_down_says_what_was_ended_or_why_nothing_was(found: ServerDocument | Non
 
 def test_up_says_what_its_start_saves() -> None:
     new = text_of(ServerUp(server=server(), is_new=True, start_s=8.2, warm_up_s=11.9))
-    assert "started in 8 s, which each command of this home that computes now saves, and warmed up in 12 s" in new
+    assert (
+        "started in 8 s and warmed up in 12 s: commands of this home that compute use it, and each saves about 8 s"
+        in new
+    )
     old = text_of(ServerUp(server=server(), is_new=False, start_s=0.1, warm_up_s=0.0))
     assert "running already: commands of this home use it until backfill down" in old
