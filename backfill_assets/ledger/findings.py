@@ -160,7 +160,7 @@ class PartitionCells:
 
 
 class Finding(StrEnum):
-    """What a gate found in a partition. What names a mistake is found by a gate that failed only.
+    """What a gate found in a partition. Only a gate that failed finds what names a mistake.
 
     `..._ELSEWHERE` is the verdict of a proof on a partition that was not computed again.
     """
