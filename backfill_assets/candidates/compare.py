@@ -17,7 +17,7 @@ from backfill_assets.candidates.rows import is_lifted, rows_of
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet
 from backfill_assets.domain import Table
 from backfill_assets.gates.by_values import Shape, opened
-from backfill_assets.gates.comparison import ByKey, Comparing, by_key, comparing, in_spark, shape_of, side_columns
+from backfill_assets.gates.comparison import ByKey, Comparing, by_key, comparing, in_spark, shape_of
 from backfill_assets.gates.sample import MOST_ROWS, sampling, shown, with_amount
 from backfill_assets.lake.snapshot import OpenedFiles, arrow_rows, opened_files
 from backfill_assets.ledger.findings import SampledRow
@@ -87,21 +87,6 @@ def compare_partitions(sides: Sides) -> Mapping[date, ByKey]:
     return by_key([*_found(both, shape, comparing(shape)), *counted], shape)
 
 
-def compared_rows(staged: DataFrame, accepted: DataFrame, shape: Shape, *, spread: bool) -> Mapping[date, ByKey]:
-    """Compares the keys of rows that Spark reads, by partition.
-
-    Args:
-        staged: The rows of one side, with the columns of the shape.
-        accepted: Those of the other one.
-        shape: How they are compared.
-        spread: Whether Spark's workers compare them; otherwise this process does.
-    """
-    if spread:
-        return by_key(in_spark(staged, accepted, comparing(shape), shape), shape)
-    new, old = (frame.select(*side_columns(frame, shape)).toArrow() for frame in (staged, accepted))
-    return by_key([_compared(new, old, comparing(shape))], shape)
-
-
 def sample_partitions(sides: Sides, *, most: int = MOST_ROWS) -> tuple[SampledRow, ...]:
     """Some rows that differ in these partitions, as `sample_rows` chooses them.
 
@@ -114,11 +99,10 @@ def sample_partitions(sides: Sides, *, most: int = MOST_ROWS) -> tuple[SampledRo
     if not shape.is_ranked:
         return shown(_found(sides, shape, compare), sides.table, most)
     staged, accepted = (with_amount(frame, sides.table) for frame in sides.frames())
-    if sides.rows > GROUP_ROWS or sides.size_bytes > min(GROUP_BYTES, sides.ws.settings.compare_in_spark_above):
-        return shown(in_spark(staged, accepted, compare, shape), sides.table, most)
-    # The measure is Spark's, so Spark reads these few partitions; it need not start Python for them.
-    new, old = (frame.select(*side_columns(frame, shape)).toArrow() for frame in (staged, accepted))
-    return shown([_compared(new, old, compare)], sides.table, most)
+    # The measure is Spark's, so Spark reads these few partitions.
+    most_bytes = min(GROUP_BYTES, sides.ws.settings.compare_in_spark_above)
+    spread = sides.rows > GROUP_ROWS or sides.size_bytes > most_bytes
+    return shown(in_spark(staged, accepted, compare, shape, spread=spread), sides.table, most)
 
 
 def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]:

@@ -14,11 +14,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from backfill_assets.candidates.compare import compared_rows
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import DerivedTable, PublishMode
-from backfill_assets.gates.comparison import ByKey, shape_of
+from backfill_assets.gates.comparison import ByKey, by_key, comparing, in_spark, shape_of
 from backfill_assets.ledger.comparisons import ComparedDay, ComparedPartition
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -131,7 +130,8 @@ def _by_key(
 ) -> Mapping[date, ByKey]:
     # What the rows of a version are broken down by is for reviewers of its runs.
     plain = replace(shape_of(version, schema), listed=(), telling=(), is_ranked=False)
-    return compared_rows(new, old, plain, spread=size_bytes > ws.settings.compare_in_spark_above)
+    spread = size_bytes > ws.settings.compare_in_spark_above
+    return by_key(in_spark(new, old, comparing(plain), plain, spread=spread), plain)
 
 
 def _differing(found: ByKey) -> int:

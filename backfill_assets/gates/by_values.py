@@ -138,6 +138,22 @@ def most_different(connection: duckdb.DuckDBPyConnection, shape: Shape, most: in
     ).to_arrow_table()
 
 
+def of_both(
+    compare: Callable[[duckdb.DuckDBPyConnection], pa.Table],
+    connection: duckdb.DuckDBPyConnection,
+    columns: Sequence[str],
+) -> pa.Table:
+    """Compares the rows of both sides that are in `both_sides`, told apart by `SIDE`.
+
+    Args:
+        compare: One of the functions above.
+        columns: The columns of a side.
+    """
+    for view, condition in (("staged", SIDE), ("accepted", f"NOT {SIDE}")):
+        connection.execute(f"CREATE TEMP VIEW {view} AS SELECT {_listed(columns)} FROM both_sides WHERE {condition}")
+    return compare(connection)
+
+
 def of_batches(
     compare: Callable[[duckdb.DuckDBPyConnection], pa.Table], columns: Sequence[str]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -164,11 +180,7 @@ def of_batches(
         with opened(threads=1) as connection:
             connection.register("arriving", pa.RecordBatchReader.from_batches(first.schema, every()))
             connection.execute("CREATE TEMP TABLE both_sides AS SELECT * FROM arriving")
-            for view, condition in (("staged", SIDE), ("accepted", f"NOT {SIDE}")):
-                connection.execute(
-                    f"CREATE TEMP VIEW {view} AS SELECT {_listed(columns)} FROM both_sides WHERE {condition}"
-                )
-            found = compare(connection)
+            found = of_both(compare, connection, columns)
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, found.schema) as stream:
             stream.write_table(found)

@@ -101,14 +101,25 @@ def compare_keys(
     return by_key(in_spark(staged, accepted, compare, shape), shape)
 
 
-def in_spark(staged: DataFrame, accepted: DataFrame | None, compare: Comparing, shape: Shape) -> Sequence[pa.Table]:
-    """Compares rows on Spark's workers, those of a group of partitions in one task."""
-    # By value, so that a worker needs pyarrow and DuckDB, and nothing of this project.
-    cloudpickle.register_pickle_by_value(by_values)  # type: ignore[no-untyped-call]
+def in_spark(
+    staged: DataFrame, accepted: DataFrame | None, compare: Comparing, shape: Shape, *, spread: bool = True
+) -> Sequence[pa.Table]:
+    """Compares rows that Spark reads.
+
+    Args:
+        spread: Whether its workers compare them, those of a group of partitions in one task; otherwise this process
+            does, and Spark need not start Python for few rows.
+    """
     columns = shape.key if accepted is None else side_columns(staged, shape)
     both = staged.select(F.lit(True).alias(SIDE), *columns)
     if accepted is not None:
         both = both.unionAll(accepted.select(F.lit(False).alias(SIDE), *columns))
+    if not spread:
+        with by_values.opened() as connection:
+            connection.register("both_sides", both.toArrow())
+            return [by_values.of_both(compare, connection, columns)]
+    # By value, so that a worker needs pyarrow and DuckDB, and nothing of this project.
+    cloudpickle.register_pickle_by_value(by_values)  # type: ignore[no-untyped-call]
     found = both.repartition(shape.key[0]).mapInArrow(by_values.of_batches(compare, columns), "found binary")
     return [pa.ipc.open_stream(row.found).read_all() for row in found.collect()]
 

@@ -297,13 +297,12 @@ def spoken(tree: ast.AST, *, is_cli: bool) -> Iterator[ast.Constant | ast.Joined
 READS_OF_ROWS = re.compile(r"\.(collect|first|toPandas|toLocalIterator|toArrow|to_pylist|to_pandas|to_pydict)\(\)")
 
 COUNTS = {
-    "candidates/compare.py": "rows that are compared with others, and shown as `gates/sample.py` makes texts of them",
     "candidates/merging.py": "numbers of changes and days, by partition",
     "candidates/piloting.py": "numbers of rows, by partition",
     "candidates/stage.py": "rows and checksums",
     "lake/delta_of_others.py": "paths and row counts of the files of a table",
     "core/java_classes.py": "made-up rows that Java's classes are loaded for",
-    "gates/comparison.py": "keys by partition and way",
+    "gates/comparison.py": "keys by partition and way, and rows whose texts `gates/sample.py` makes",
     "gates/measure.py": "rows, checksums and cells by partition; `gates/broken_down.py` makes texts of dimensions",
     "lake/checksums.py": "rows and checksums by partition",
     "lake/lineage.py": "the lineage of runs, which is part of their manifests",
