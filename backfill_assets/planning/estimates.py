@@ -138,7 +138,7 @@ def require_affordable(
         tariff: What computing costs.
 
     Returns:
-        What each may cost: its share of what is allowed, as it is expected. None for any cost.
+        What each may cost: what is expected of it, and as much of the rest as every other one. None for any cost.
 
     Raises:
         Refused: Nothing has been planned.
@@ -155,4 +155,6 @@ def require_affordable(
     cost = tariff.cost(total)
     if cost > most:
         raise TooCostly(cost=tariff.text(cost, unlike=most), most=tariff.text(most, unlike=cost))
-    return {table: tariff.spent(affordable * (each / total if total else 1)) for table, each in known.items()}
+    # Not in proportion: what is expected to write nothing would have to stop for the first row.
+    more = (affordable - total) / len(known)
+    return {table: tariff.spent(each + more) for table, each in known.items()}

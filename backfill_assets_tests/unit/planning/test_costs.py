@@ -61,11 +61,11 @@ def test_what_was_spent_is_said_in_core_seconds_and_in_money() -> None:
     assert TWO_CORES.spent(250) == Cost(core_seconds=500.0, amount=None, currency="")
 
 
-def test_each_run_may_take_its_share_of_what_is_allowed() -> None:
-    expected = {"silver.a": of_seconds(30), "silver.b": of_seconds(10)}
+def test_each_run_may_take_what_is_expected_of_it_and_as_much_of_the_rest_as_the_others() -> None:
+    expected = {"silver.a": of_seconds(30), "silver.b": of_seconds(0)}
     assert require_affordable(expected, Decimal(160), TWO_CORES) == {
-        "silver.a": TWO_CORES.spent(60),
-        "silver.b": TWO_CORES.spent(20),
+        "silver.a": TWO_CORES.spent(55),
+        "silver.b": TWO_CORES.spent(25),
     }
 
 
