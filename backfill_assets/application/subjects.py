@@ -20,7 +20,7 @@ from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve_run, approve_set, grounds_to_leave
 from backfill_assets.publication.publish import rollback_run
-from backfill_assets.publication.verdict import require_not_stopped_by_code
+from backfill_assets.publication.verdict import require_not_stopped_for_good
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
 from backfill_assets.report.runs import RunSummary, interrupted, run_document
@@ -312,7 +312,7 @@ def _require_not_stopped(ws: Workspace, runs: Iterable[RunRecord]) -> None:
             why = f"{run.note or 'blocked by a gate'}, so nothing of it can be published and no approval is recorded"
             raise UnfitState(name=run.run_id, state=run.state, why=why)
         with ws.ledger.read() as tx:
-            require_not_stopped_by_code(tx, run)
+            require_not_stopped_for_good(tx, run)
 
 
 def subject_of(ws: Workspace, name: str) -> Subject:

@@ -7,7 +7,7 @@ cancelled. An error or Ctrl-C fails the run at once, so that the next command re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from backfill_assets.candidates.errors import LostWhenStopped, SparkStopped
+from backfill_assets.candidates.errors import CostsMore, LostWhenStopped, SparkStopped, TooManyRows
 from backfill_assets.core.errors import BackfillError, TakenOver
 from backfill_assets.core.lease import LeaseTerms, renewed
 from backfill_assets.core.spark_causes import recorded_reason, spark_reason
 from backfill_assets.domain import Table
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.ledger.events import BY_CODE
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.events import STOPPED_BY
+from backfill_assets.ledger.states import RunState, StoppedBy
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.transforms.apply import broken_in_worker
 from backfill_assets.workspace import Workspace
@@ -99,6 +99,16 @@ def _stopped(work: LeasedRun, error: Exception) -> SparkStopped:
     return stopped.record_as(f"Spark stopped while it {doing}: {recorded_reason(error)}")
 
 
+def _stopped_by(error: BackfillError) -> Mapping[str, StoppedBy]:
+    match error:
+        case CodeBroken():
+            return {STOPPED_BY: StoppedBy.CODE}
+        case CostsMore() | TooManyRows():
+            return {STOPPED_BY: StoppedBy.LIMIT}
+        case _:
+            return {}
+
+
 def _fail(ws: Workspace, work: LeasedRun, error: BackfillError) -> None:
     """Records in the ledger why a run stopped.
 
@@ -114,7 +124,7 @@ def _fail(ws: Workspace, work: LeasedRun, error: BackfillError) -> None:
                 actor=work.actor,
                 attempt=attempt,
                 note=error.recorded,
-                payload={BY_CODE: True} if isinstance(error, CodeBroken) else {},
+                payload=_stopped_by(error),
             )
     except TakenOver as taken:
         raise LostWhenStopped(run_id=work.run_id, cause=taken, stopped=error.message) from error

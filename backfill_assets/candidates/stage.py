@@ -179,16 +179,17 @@ def stage_chunk(work: Staging, stage: Compute) -> None:
     """Computes one chunk and stages its rows, at the pace that the manifest allows; a finished one is kept.
 
     Raises:
-        ContractBroken: The transform broke its contract, or there are more rows than the manifest allows.
+        ContractBroken: The transform broke its contract, or the chunks before it have reached more rows or a higher
+            cost than the manifest allows; then it is not computed.
     """
     manifest, chunk = work.manifest, stage.chunk
     if chunk.number in work.finished:
         return
+    with work.ws.ledger.read() as tx:
+        _require_within_limits(manifest, tx, work.ws.settings.tariff)
     _keep_pace(work, stage)
     work.written_rows[chunk.number] = _stage_rows(work, stage)
     _report(work, stage, f"{_named(stage)} is staged")
-    with work.ws.ledger.read() as tx:
-        _require_within_limits(manifest, tx, work.ws.settings.tariff)
 
 
 def _named(stage: Compute) -> str:

@@ -35,7 +35,7 @@ from backfill_assets.ledger.recorded_text import required_text, storable_text
 from backfill_assets.ledger.records import EventRecord, RunHeader
 from backfill_assets.ledger.row_digests import PROTECTED, Changed, Entity, RowDigests
 from backfill_assets.ledger.schema import chain_head, events
-from backfill_assets.ledger.states import RunState, State, may_follow
+from backfill_assets.ledger.states import RunState, State, StoppedBy, may_follow
 
 Row = Mapping[str, object]
 """Values by column."""
@@ -245,19 +245,22 @@ def seconds_of_gates(recorded: EventRecord) -> Mapping[str, float]:
     return {stage: took_ms / 1000 for stage, took_ms in recorded.payload.get(TOOK_MS, {}).items()}
 
 
-BY_CODE = "by_code"
-"""What the event of a run that failed has where the code of its table did: to run it again would fail again."""
+STOPPED_BY = "stopped_by"
+"""What the event of a run that failed has where to run it again would fail again."""
 
 
 class EventReads(Queries):
     """The event chain."""
 
-    def failed_by_code(self, run: RunHeader) -> bool:
-        """Whether a run is FAILED because the code of its table stopped it.
+    def stopped_by(self, run: RunHeader) -> StoppedBy | None:
+        """What has stopped a FAILED run, and would stop it again; None of any other run.
 
         Cost: the events of the run that moved it.
         """
-        return run.state is RunState.FAILED and any(BY_CODE in last.payload for last in self._moves(run)[-1:])
+        if run.state is not RunState.FAILED:
+            return None
+        by = self._moves(run)[-1].payload.get(STOPPED_BY)
+        return None if by is None else StoppedBy(by)
 
     def reached(self, run: RunHeader) -> RunState:
         """How far a run is; of a cancelled one, how far it was.

@@ -68,6 +68,13 @@ OPEN_STATES = (*UNPUBLISHED, RunState.PUBLISHING)
 """The states of runs that could still be published, unless their mode is one that never is."""
 
 
+class StoppedBy(StrEnum):
+    """What has stopped a run that FAILED, where to run it again would fail again."""
+
+    CODE = "code"
+    LIMIT = "limit"
+
+
 class ApprovalState(_State):
     """Whether the run's manifest may be published."""
 

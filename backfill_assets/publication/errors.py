@@ -9,7 +9,7 @@ from backfill_assets.core import errors
 from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.errors import Named
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import RunState, StoppedBy
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
@@ -42,11 +42,12 @@ class NotPublishable(errors.IllegalTransition):
 
 
 @sentence
-class StoppedByCode(errors.IllegalTransition):
-    """run {run_id} is {state} because of its code, so that nothing of it can be approved or published: {why}"""
+class StoppedForGood(errors.IllegalTransition):
+    """run {run_id} is {state} because of its {by}, so that nothing of it can be approved or published: {why}"""
 
     run_id: str
     state: RunState
+    by: StoppedBy
     why: str
     manifest: Manifest
 

@@ -30,7 +30,7 @@ from backfill_assets.publication.errors import (
     NoCandidate,
     NotPublishable,
     OnlyAdds,
-    StoppedByCode,
+    StoppedForGood,
     TableChanged,
 )
 
@@ -44,20 +44,20 @@ def require_publishable(tx: ReadTransaction, run: RunRecord) -> None:
     manifest = run.manifest
     if manifest.mode in NEVER_PUBLISHED:
         raise NeverPublished(run_id=run.run_id, manifest=manifest)
-    require_not_stopped_by_code(tx, run)
+    require_not_stopped_for_good(tx, run)
     if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         is_leased = run.lease is not None
         raise NotPublishable(run_id=run.run_id, state=run.state, is_leased=is_leased, manifest=manifest)
 
 
-def require_not_stopped_by_code(tx: ReadTransaction, run: RunRecord) -> None:
-    """Refuses a run that the code of its table stopped, and would stop again, whoever approves it.
+def require_not_stopped_for_good(tx: ReadTransaction, run: RunRecord) -> None:
+    """Refuses a run that its code or its limit stopped, and would stop again, whoever approves it.
 
     Raises:
         IllegalTransition: It is one.
     """
-    if tx.events.failed_by_code(run):
-        raise StoppedByCode(run_id=run.run_id, state=run.state, why=run.note, manifest=run.manifest)
+    if by := tx.events.stopped_by(run):
+        raise StoppedForGood(run_id=run.run_id, state=run.state, by=by, why=run.note, manifest=run.manifest)
 
 
 def changes_for(

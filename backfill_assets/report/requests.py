@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import WHY as WHY
+from backfill_assets.ledger.states import StoppedBy
 
 NAME = "NAME"
 """Stands for the name of the person who acts."""
@@ -178,10 +179,11 @@ def comment(named: str) -> Invocation:
     return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
 
 
-def fix_and_plan_again(run_id: str, member_of: str | None) -> NextStep:
-    """For a run that a gate blocks, or that its code stopped: to run it again would stop it again."""
+def fix_and_plan_again(run_id: str, member_of: str | None, stopped_by: StoppedBy | None = None) -> NextStep:
+    """For a run that a gate blocks, or that its code or its limit stopped: to run it again would stop it again."""
+    again = "plan again with a larger limit" if stopped_by is StoppedBy.LIMIT else "fix the cause and plan again"
     give_up = do(Act.CANCEL, member_of or run_id, by=NAME, reason=WHY)
-    return step(do(Act.REPORT, run_id), _THEN, "fix the cause and plan again, or give it up: ", give_up)
+    return step(do(Act.REPORT, run_id), _THEN, f"{again}, or give it up: ", give_up)
 
 
 def once_read(following: NextStep) -> NextStep:

@@ -54,8 +54,8 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
         return step(why, do(Act.CANCEL, named, by=NAME, reason=WHY))
     match run.state:
-        case RunState.FAILED if tx.events.failed_by_code(run):
-            return fix_and_plan_again(run.run_id, run.manifest.member_of)
+        case RunState.FAILED if by := tx.events.stopped_by(run):
+            return fix_and_plan_again(run.run_id, run.manifest.member_of, by)
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING if run.lease is None:
@@ -107,8 +107,8 @@ def next_step_of_set(
         due = next_phase(members)
         members = [due] if due else []
     for member in members:
-        if member.state is RunState.BLOCKED or tx.events.failed_by_code(member):
-            return fix_and_plan_again(member.run_id, set_id)
+        if (by := tx.events.stopped_by(member)) or member.state is RunState.BLOCKED:
+            return fix_and_plan_again(member.run_id, set_id, by)
     if gone := next((each for each in members if each.state in _NOT_BUILT and not is_declared(ws, each)), None):
         why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is not declared any more: "
         return step(why, do(Act.CANCEL, set_id, by=NAME, reason=WHY))

@@ -30,7 +30,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
-from backfill_assets.publication.verdict import require_not_stopped_by_code
+from backfill_assets.publication.verdict import require_not_stopped_for_good
 from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.restatements import errors
 from backfill_assets.restatements.undo import rollback_set
@@ -148,7 +148,7 @@ def _require_publishable(tx: ReadTransaction, record: SetRecord, members: Sequen
             raise errors.SetIsNeverPublished(set_id=record.set_id, mode=member.manifest.mode)
         if member.state is RunState.PUBLISHED:
             continue
-        require_not_stopped_by_code(tx, member)
+        require_not_stopped_for_good(tx, member)
         if member.state not in (RunState.PASSED, RunState.ROLLED_BACK):
             is_leased = member.lease is not None
             raise errors.MemberNotPublishable(

@@ -35,6 +35,9 @@ def of_candidates(error: BackfillError, following: Following) -> Advice | None:
                 "find out why it takes longer than expected, then plan again and allow more with ", Option("max-cost")
             )
         case errors.TooManyRows():
-            return "find out why there are more rows than expected, then plan again with another limit"
+            return step(
+                "find out why there are more rows than expected, then plan again and allow more with ",
+                Option("max-rows"),
+            )
         case _:
             return None

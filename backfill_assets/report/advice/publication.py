@@ -33,8 +33,8 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return step("plan a run that is published: ", plan_again(error.manifest))
         case errors.NotPublishable():
             return _of_state(error)
-        case errors.StoppedByCode():
-            return fix_and_plan_again(error.run_id, error.manifest.member_of)
+        case errors.StoppedForGood():
+            return fix_and_plan_again(error.run_id, error.manifest.member_of, error.by)
         case errors.Frozen():
             return end_freeze(error.freeze.freeze_id)
         case errors.ComesAfter():

@@ -16,6 +16,7 @@ from decimal import Decimal
 
 import pytest
 
+from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.lake.checksums import joined
@@ -23,7 +24,9 @@ from backfill_assets.ledger.candidates import CandidateReads
 from backfill_assets.ledger.states import ChunkState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.report.command_line import words_of
 from backfill_assets.report.report import run_report
+from backfill_assets.report.runs import run_document
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
@@ -158,6 +161,18 @@ def test_more_rows_than_the_manifest_expects_stop_the_run_at_the_chunk_that_brin
         operations.stage(shop.ws, run_id, actor="ana")
     assert finished(shop, run_id) == [1, 2]
     assert operations.run_named(shop.ws, run_id).state is RunState.FAILED
+    again = f"backfill report {run_id}; then plan again with a larger limit, or give it up: "
+    following = run_document(shop.ws, run_id).next_step
+    assert following is not None and words_of(following).startswith(again)
+    for act in (
+        lambda: Run(shop.ws, run_id).approve(by="ben", note=""),
+        lambda: operations.publish(shop.ws, run_id, by="ben"),
+    ):
+        with pytest.raises(IllegalTransition, match="FAILED because of its limit"):
+            act()
+    with pytest.raises(ContractBroken, match="staged 4 rows where its manifest allows 3"):
+        operations.stage(shop.ws, run_id, actor="ana")
+    assert times(shop, run_id, "chunk_started") == {1: 1, 2: 1}, "nothing was computed before it was refused again"
 
 
 @pytest.mark.long
@@ -338,6 +353,10 @@ def test_a_run_that_costs_more_than_its_requester_allows_stops_before_its_next_c
         operations.stage(ws, manifest.run_id, actor="ana")
     assert 1 <= len(finished(shop, manifest.run_id)) <= 2
     assert operations.run_named(shop.ws, manifest.run_id).state is RunState.FAILED
+    computed = times(shop, manifest.run_id, "chunk_started")
+    with pytest.raises(ContractBroken, match="core seconds where its manifest allows"):
+        operations.stage(ws, manifest.run_id, actor="ana")
+    assert times(shop, manifest.run_id, "chunk_started") == computed, "nothing was computed before it was refused again"
 
 
 @pytest.mark.long
