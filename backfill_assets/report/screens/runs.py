@@ -196,10 +196,9 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
 def _approval_of_set(found: SetDocument) -> str:
     if found.record.state is SetState.VERIFIED:
         return _NOT_NEEDED
-    if found.record.state is SetState.ROLLED_BACK:
-        return "DRAFT: its rollback withdrew the approval"
     if not found.approved_by:
-        return _NOT_AGREED
+        is_undone = found.record.state is SetState.ROLLED_BACK
+        return "DRAFT: its rollback withdrew the approval" if is_undone else _NOT_AGREED
     return f"APPROVED by {found.approved_by}{_of_the_plan(found.states)}"
 
 

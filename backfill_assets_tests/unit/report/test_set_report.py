@@ -18,7 +18,7 @@ from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import Act, do, read_first, step
 from backfill_assets.report.screens.review import review_of, review_of_set
 from backfill_assets.report.screens.run_report import run_page, set_page
-from backfill_assets.report.screens.runs import progress_words
+from backfill_assets.report.screens.runs import progress_words, set_facts
 from backfill_assets.report.set_report import SetReport, totals_by_table
 from backfill_assets.report.sets import SetMember
 from backfill_assets.report.words.states import MEANING, meaning_of_set
@@ -163,6 +163,12 @@ def test_after_a_rollback_a_set_still_says_what_had_passed() -> None:
     assert progress_words(found) == "3 runs: 3 staged, 3 passed, 1 published, 2 rolled back"
     published = replace(found, runs=members[2:])
     assert progress_words(published) == "1 run: 1 staged, 1 passed, 1 published"
+
+
+def test_a_set_that_was_rolled_back_says_who_approved_it_again() -> None:
+    undone = replace(restatement(SetState.ROLLED_BACK), approved_by=None)
+    assert "DRAFT: its rollback withdrew the approval" in str(set_facts(undone))
+    assert "APPROVED by ben" in str(set_facts(replace(undone, approved_by="ben")))
 
 
 def test_a_cancelled_set_still_says_how_far_its_runs_were() -> None:
