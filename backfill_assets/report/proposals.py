@@ -8,6 +8,7 @@ from datetime import date
 from enum import StrEnum
 
 from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.proposals import SourceDay
@@ -227,7 +228,9 @@ def _why_waiting(found: Situation, names: tuple[str, ...], days: TablePartitions
         if all(found.kept[name].reads(*day, found.accepted.get(day, BLOCKED)) for day in own):
             look = step(do(Act.STATUS, name))
             return DaysNotProposed(days=days, why=WhyNotProposed.IN_OPEN_PLAN, plan=name, next_step=look)
-    end = step("publish it, or ", do(Act.CANCEL, names[0], by=NAME, reason=WHY), "; then ", do(Act.PROPOSE))
+    end = step(do(Act.CANCEL, names[0], by=NAME, reason=WHY), "; then ", do(Act.PROPOSE))
+    if not any(run.state in (RunState.BLOCKED, RunState.FAILED) for run in found.kept[names[0]].runs):
+        end = step("publish it, or ", end)
     return DaysNotProposed(days=days, why=WhyNotProposed.BEHIND_OPEN_PLAN, plan=names[0], next_step=end)
 
 

@@ -181,9 +181,14 @@ def comment(named: str) -> Invocation:
 
 def fix_and_plan_again(run_id: str, member_of: str | None, stopped_by: StoppedBy | None = None) -> NextStep:
     """For a run that a gate blocks, or that its code or its limit stopped: to run it again would stop it again."""
-    again = "plan again with a larger limit" if stopped_by is StoppedBy.LIMIT else "fix the cause and plan again"
-    give_up = do(Act.CANCEL, member_of or run_id, by=NAME, reason=WHY)
-    return step(do(Act.REPORT, run_id), _THEN, f"{again}, or give it up: ", give_up)
+    read, give_up = step(do(Act.REPORT, run_id), _THEN), do(Act.CANCEL, member_of or run_id, by=NAME, reason=WHY)
+    if stopped_by is StoppedBy.LIMIT:
+        return step(read, "plan again with a larger limit, or give it up: ", give_up)
+    if member_of is None:
+        return step(read, "fix the cause and plan again, or give it up: ", give_up)
+    # Nothing is proposed for the partitions of a set before it is cancelled.
+    then = ("; then plan it again; what was proposed is planned again by ", do(Act.PROPOSE))
+    return step(read, "fix the cause and cancel the set: ", give_up, *then)
 
 
 def once_read(following: NextStep) -> NextStep:

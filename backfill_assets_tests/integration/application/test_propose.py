@@ -36,9 +36,11 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.proposals import NewProposal, ProposeReport, WhyNotProposed
+from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.screens.run_report import set_page
 from backfill_assets.report.set_report import set_report
+from backfill_assets.report.sets import set_document
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.values import text_of
 from backfill_assets.staleness.find import stale_tables
@@ -80,6 +82,18 @@ def record(shop: Shop, set_id: str) -> SetRecord:
 def staged(shop: Shop, set_id: str) -> None:
     for member in record(shop, set_id).manifest.members:
         shop.staged(member.run_id)
+
+
+def blocked(shop: Shop, set_id: str) -> None:
+    """As a gate blocks the first run of a set, whose next step then is to cancel the set."""
+    first = record(shop, set_id).manifest.members[0].run_id
+    operations.stage(shop.ws, first, actor="ana")
+    with shop.ws.ledger.write() as writer:
+        writer.runs.take(first, RunState.GATING, actor="ana", attempt="a1")
+        writer.runs.move(first, RunState.BLOCKED, actor="ana", attempt="a1")
+    cancel = f"fix the cause and cancel the set: backfill cancel {set_id} --by NAME --reason WHY; then plan it again"
+    for found in (set_document(shop.ws, set_id), run_document(shop.ws, first)):
+        assert found.next_step and cancel in words_of(found.next_step)
 
 
 def publish(shop: Shop, set_id: str) -> None:
@@ -204,13 +218,22 @@ def test_who_has_landed_a_file_cannot_approve_what_it_asks_for(shop: Shop) -> No
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("begun", ["approved", "staged"])
-def test_a_draft_that_a_person_has_begun_keeps_its_partitions(shop: Shop, begun: str) -> None:
+@pytest.mark.parametrize(
+    ("begun", "ends"),
+    [
+        ("approved", "publish it, or backfill cancel"),
+        ("staged", "publish it, or backfill cancel"),
+        ("blocked", "backfill cancel"),
+    ],
+)
+def test_a_draft_that_a_person_has_begun_keeps_its_partitions(shop: Shop, begun: str, ends: str) -> None:
     set_id = proposed(shop)
     if begun == "approved":
         operations.approve_set(shop.ws, set_id, by="ben")
-    else:
+    elif begun == "staged":
         staged(shop, set_id)
+    else:
+        blocked(shop, set_id)
     kept = propose(shop)
     assert (kept.proposed, kept.replaced) == (None, ())
     assert (kept.waiting[0].why, kept.waiting[0].plan) == (WhyNotProposed.IN_OPEN_PLAN, set_id)
@@ -218,7 +241,8 @@ def test_a_draft_that_a_person_has_begun_keeps_its_partitions(shop: Shop, begun:
     found = propose(shop)
     assert (found.proposed, found.replaced) == (None, ())
     assert (found.waiting[0].why, found.waiting[0].plan) == (WhyNotProposed.BEHIND_OPEN_PLAN, set_id)
-    assert found.waiting[0].next_step and f"backfill cancel {set_id}" in words_of(found.waiting[0].next_step)
+    assert found.waiting[0].next_step
+    assert words_of(found.waiting[0].next_step).startswith(f"{ends} {set_id}")
     operations.cancel(shop.ws, set_id, by="ben", reason="a later file has come")
     assert record(shop, proposed(shop)).manifest.proposed is not None
 
