@@ -32,7 +32,9 @@ from backfill_assets.report.values import text_of
 
 def published_page(document: PublicationDocument) -> Page:
     """What a command that publishes answers."""
-    return page("Published", section("Publications", publications_table([document])))
+    equal = document.extent.changes_nothing
+    title = "Nothing to publish: its rows equal the accepted ones" if equal else "Published"
+    return page(title, section("Publications", publications_table([document])))
 
 
 def rolled_back_page(document: RollbackDocument) -> Page:

@@ -40,7 +40,7 @@ from backfill_assets.report.report import Level, level_of
 from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and_plan_again, step, undo
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
-from backfill_assets.report.screens.publications import timeline_page
+from backfill_assets.report.screens.publications import published_page, timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import change_in_words, run_page, set_page
 from backfill_assets.report.screens.runs import run_summary_page
@@ -337,6 +337,7 @@ def test_a_verification_is_no_swap() -> None:
     assert "2006-07, 1 month verified as equal, nothing swapped" in drawn
     assert "VERIFY" in drawn and "PUBLISH" not in drawn
     assert "published by ben, nothing swapped" in drawn
+    assert "Nothing to publish: its rows equal the accepted ones" in html_file(published_page(document))
 
 
 def test_before_the_gates_nothing_is_claimed() -> None:
