@@ -88,6 +88,7 @@ def plan_page(plan: PlanDocument) -> Page:
         *backwards([goes_back_words(each) for each in plan.goes_back]),
         *_brings(plan.brings),
         _no_rows(plan.scope_rows, manifest.publish.scope),
+        *_above_limit([run]),
         frozen_section(plan.frozen),
         _reads(run.inputs),
         section("Snapshots that are not used", Items(items=tuple(f"{day}: {why}" for day, why in run.skipped))),
@@ -127,6 +128,7 @@ def set_plan_page(plan: SetPlan) -> Page:
         ),
         *_brings(plan.brings),
         _no_rows(plan.scope_rows, scope),
+        *_above_limit(planned.plans),
         frozen_section(plan.frozen),
         _rebuilds(planned.rebuilds),
         _runs(planned.plans),
@@ -195,6 +197,15 @@ def _no_rows(named_rows: int | None, scope: Scope | None) -> Note | None:
         text=f"No accepted row of these partitions has {named}, so that {so}: look whether it is mistyped.",
         tone=Tone.ATTENTION,
     )
+
+
+def _above_limit(plans: Iterable[Plan]) -> Iterable[Note]:
+    """What is expected to be stopped by its own limit."""
+    for plan in plans:
+        most, expected = plan.manifest.limits.max_rows, plan.estimate.total_rows
+        if most is not None and expected > most:
+            of = f"{plan.manifest.table}: about {count_of(expected, 'row')}"
+            yield Note(text=f"{of} are expected, and the run stops above {most:,}.", tone=Tone.ATTENTION)
 
 
 def _reads(inputs: Sequence[PlannedInput]) -> Section | None:

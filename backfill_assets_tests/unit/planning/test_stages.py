@@ -143,6 +143,16 @@ def test_the_text_of_a_plan_shows_a_limit_of_rows_even_of_none(most: int, said: 
     assert "stops above" not in shown(plan())
 
 
+def test_a_plan_warns_when_more_rows_are_expected_than_its_limit_allows() -> None:
+    expected = plan().estimate.total_rows
+    assert expected > 1
+    for most, is_warned in ((expected - 1, True), (expected, False)):
+        limited = plan(asked=AskedLimits(max_rows=most))
+        said = f"about {expected:,} rows are expected, and the run stops above {most:,}"
+        assert (said in shown(limited)) is is_warned
+        assert (said in text_of(set_plan_page(document_of(limited)))) is is_warned
+
+
 def test_the_text_of_a_plan_and_of_a_set_shows_columns_that_change_and_no_others() -> None:
     risk = ColumnChange(column="risk", was=None, becomes="string")
     found = plan()
