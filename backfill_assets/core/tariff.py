@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -19,6 +20,16 @@ class Cost:
     core_seconds: float
     amount: float | None
     currency: str
+
+
+def sum_of(costs: Sequence[Cost]) -> Cost:
+    """At least one cost, all by the same tariff, added up."""
+    amounts = [cost.amount for cost in costs if cost.amount is not None]
+    return Cost(
+        core_seconds=round(sum(cost.core_seconds for cost in costs), 1),
+        amount=round(sum(amounts), 6) if amounts else None,
+        currency=costs[0].currency,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from decimal import Decimal
 
+from backfill_assets.core.tariff import sum_of
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
@@ -153,6 +154,7 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
         ),
         *(_sample(each, of=report.title_of(each)) for each in report.reports),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
+        facts(("cost", _spent([each.cost for each in report.reports]))),
         set_files(found),
         section("About this set", set_facts(found)),
         *(
@@ -220,7 +222,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         section("Keys of rows that fail", failing, of_rows=True),
         *rows,
         section("Publications", publications_table(report.publications), long=True),
-        facts(("cost", _spent(report.cost) if report.cost.chunks else None)),
+        facts(("cost", _spent([report.cost]))),
         section("Plan", Items(items=tuple(map(stage_words, report.plan)), numbered=True), folded=True),
         section("Who and when", table(["when", "who", "what", ""], moments, whole=["when"]), folded=True),
         section("Time and origin", _origin(report), folded=True),
@@ -463,9 +465,14 @@ def _origin(report: RunReport) -> Facts:
     )
 
 
-def _spent(cost: CostDocument) -> str:
-    expected = "" if cost.expected is None else f" ({cost_words(cost.expected)} were expected)"
-    return f"{cost_words(cost.spent)} to compute and to measure{expected}"
+def _spent(costs: Iterable[CostDocument]) -> str | None:
+    """What the runs of which something was computed have cost together; None where nothing was."""
+    computed = [cost for cost in costs if cost.chunks]
+    if not computed:
+        return None
+    expected = [cost.expected for cost in computed if cost.expected is not None]
+    of_all = f" ({cost_words(sum_of(expected))} were expected)" if len(expected) == len(computed) else ""
+    return f"{cost_words(sum_of([cost.spent for cost in computed]))} to compute and to measure{of_all}"
 
 
 def _computed(cost: CostDocument) -> Iterable[tuple[str, Value]]:

@@ -449,7 +449,12 @@ def test_a_report_says_on_a_terminal_what_a_run_has_cost_and_what_was_expected_i
     show(console, run_page(run))
     said = "3 core seconds to compute and to measure (3,210 core seconds were expected)"
     assert said in console.file.getvalue()  # type: ignore[attr-defined]
-    assert "core seconds" not in markdown_page(run_page(replace(run, cost=replace(run.cost, chunks=0))))
+    unstaged = replace(run, cost=replace(run.cost, chunks=0))
+    assert "core seconds" not in markdown_page(run_page(unstaged))
+    of_set = SetReport(set=restatement(SetState.PENDING), level=Level.GOOD, tables=(), reports=(run, run, unstaged))
+    show(console, set_page(of_set))
+    said = "6 core seconds to compute and to measure (6,420 core seconds were expected)"
+    assert said in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_the_next_step_of_a_long_report_is_also_its_last_line_on_the_terminal() -> None:
