@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from itertools import zip_longest
@@ -15,9 +16,9 @@ from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest import lineage as lineage_of
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import Grain, count_of, days_named, partition_text, partitions_over
 from backfill_assets.planning.reasons import Reason
-from backfill_assets.report.errors import NotGiven, NotOfKey, WordWithoutValue
+from backfill_assets.report.errors import Malformed, NotGiven, NotOfKey, WordWithoutValue
 from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind
 from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
@@ -104,14 +105,23 @@ def key_columns(ws: Workspace, table: str) -> tuple[str, ...]:
     return tuple(name for name in declared.key if name != declared.partition.column)
 
 
-def chosen_key(ws: Workspace, table: str, key: Mapping[str, str]) -> Mapping[str, str]:
+def chosen_key(ws: Workspace, table: str, partition: date, key: Mapping[str, str]) -> Mapping[str, str]:
     """A complete key of a row within its partition, from what a reader has typed.
 
     Raises:
-        Refused: A column is not of the key, or one of the key is not given.
+        Refused: A column is not of the key, one of the key is not given, or that of the partition names another one.
     """
     declared, wanted = ws.domain.table(table), key_columns(ws, table)
-    given = {name: value for name, value in key.items() if name != declared.partition.column}
+    column, grain = declared.partition.column, declared.partition.grain
+    if column in key and not _names(grain, partition, key[column]):
+        named = partition_text(grain, partition)
+        raise Malformed(
+            what=column,
+            value=key[column][:_QUOTED],
+            form=f"the partition {named}",
+            example=f"{column}={named}, or leave it out",
+        )
+    given = {name: value for name, value in key.items() if name != column}
     if strange := [name for name in given if name not in wanted]:
         raise NotOfKey(table=declared.name, column=strange[0][:_QUOTED], key=wanted)
     if lacking := [name for name in wanted if name not in given]:
@@ -120,6 +130,13 @@ def chosen_key(ws: Workspace, table: str, key: Mapping[str, str]) -> Mapping[str
             add=" ".join(f"{name}=VALUE" for name in lacking),
         )
     return {name: given[name] for name in wanted}
+
+
+def _names(grain: Grain, partition: date, text: str) -> bool:
+    """Whether a text names a partition, or days of it."""
+    with suppress(InvalidRange):
+        return partitions_over(grain, days_named(text)) == (partition,)
+    return False
 
 
 def word_without_value(ws: Workspace, table: str, day: date, word: str) -> WordWithoutValue:
@@ -155,10 +172,10 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
         UnknownName: There is no such table.
         MissingInput: The partition has never had a version.
         InvalidRange: A value is not of its column's type.
-        Refused: A column of the key is missing, or was named that is none.
+        Refused: As of `chosen_key`.
     """
     history = partition_history(ws, table, day)
-    chosen = chosen_key(ws, history.table, key)
+    chosen = chosen_key(ws, history.table, history.partition, key)
     with ws.ledger.read() as tx:
         versions = tx.versions.history(history.table, history.partition)
         behind = LandedBehind(ws=ws, tx=tx)

@@ -200,12 +200,12 @@ def trace_of(
 
     Raises:
         MissingInput: Readers saw no such row at that time.
-        Refused: A column of the key is missing, or was named that is none.
+        Refused: As of `chosen_key`.
     """
     declared = ws.domain.table(table)
     partition, grain = partition_of(declared.partition.grain, day), declared.partition.grain
     described = partition_text(grain, partition)
-    given = chosen_key(ws, declared.name, key)
+    given = chosen_key(ws, declared.name, partition, key)
     with ws.ledger.read() as tx:
         periods = tx.publications.periods(declared.name, partition)
         if not periods:

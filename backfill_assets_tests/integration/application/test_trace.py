@@ -154,6 +154,21 @@ def test_a_key_that_is_none_or_is_not_there_is_refused_with_the_columns(month: S
         traced(month, RECENT, CARNIVAL, {"shop": "nobody"})
 
 
+@pytest.mark.parametrize("named", ["2026-02-17", "2026-02", "garbage", ""])
+def test_a_key_that_names_another_partition_than_the_one_asked_for_is_refused(month: Shop, named: str) -> None:
+    key = {"day": named, **SHOP}
+    for asked in (lambda: traced(month, RECENT, CARNIVAL, key), lambda: look.row(month.ws, RECENT, CARNIVAL, key)):
+        with pytest.raises(Refused, match=f"day '{named}' is not the partition 2026-02-16") as refused:
+            asked()
+        assert advised(refused.value) == "write it like day=2026-02-16, or leave it out"
+
+
+def test_a_key_may_name_the_partition_asked_for(month: Shop) -> None:
+    assert traced(month, RECENT, CARNIVAL, {"day": str(CARNIVAL), **SHOP}).key == SHOP
+    for named in ("2026-02", "2026-02-01"):
+        assert traced(month, TOTALS, FEBRUARY.start, {"month": named}).key == {}
+
+
 def test_a_day_without_a_version_is_refused_with_the_first_and_the_last_that_there_is(month: Shop) -> None:
     with pytest.raises(MissingInput, match="never been published for 2030-01-01") as traced_so:
         traced(month, RECENT, date(2030, 1, 1), SHOP)
