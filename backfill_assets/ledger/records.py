@@ -330,6 +330,11 @@ class PublicationHeader:
     delta_version: int | None
     note: str = ""
 
+    @property
+    def at(self) -> datetime:
+        """Its time wherever it is shown: that of its outcome, which readers saw from then on; before, its intent's."""
+        return self.finished_at or self.started_at
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationRecord:

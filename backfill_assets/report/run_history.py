@@ -44,7 +44,7 @@ def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationHe
     found = [moment for event in events if (moment := _moment(event)) is not None]
     found += [
         Moment(
-            at=header.finished_at or header.started_at,
+            at=header.at,
             by=header.by,
             what=act_words(header),
             note=header.reason,

@@ -81,7 +81,7 @@ def _withdrawn(tx: ReadTransaction, run: RunRecord) -> WithdrawnApproval | None:
     return WithdrawnApproval(
         approved_by=approvers[-1],
         by=rollback.by,
-        at=rollback.finished_at or rollback.started_at,
+        at=rollback.at,
         reason=rollback.reason,
     )
 

@@ -55,8 +55,8 @@ def timeline_page(publications: Sequence[PublicationDocument], linked: Linked, o
 
 
 def _timeline(publications: Sequence[PublicationDocument], linked: Linked) -> Chart:
-    """From left to right by when they began, one lane per table."""
-    begun = [each.header.started_at for each in publications]
+    """From left to right by their times, one lane per table."""
+    times = [each.header.at for each in publications]
     plot = Plot(
         title="Publications by table and time",
         form=Form.POINTS,
@@ -65,7 +65,7 @@ def _timeline(publications: Sequence[PublicationDocument], linked: Linked) -> Ch
             for each in sorted(publications, key=lambda each: (each.header.table, each.header.sequence))
         ),
         x="time, UTC",
-        seconds=(max(begun) - min(begun)).total_seconds(),
+        seconds=(max(times) - min(times)).total_seconds(),
     )
     return Chart(plots=(plot,), legend=(("publish", "\u25b2 publication"), ("rollback", "\u25bc rollback")))
 
@@ -74,10 +74,10 @@ def _point(publication: PublicationDocument, linked: Linked) -> Mark:
     each = publication.header
     return Mark(
         style="rollback" if each.action is Action.ROLLBACK else "publish",
-        title=f"{text_of(each.started_at)}: {act_words(each)} by {each.by}, "
+        title=f"{text_of(each.at)}: {act_words(each)} by {each.by}, "
         f"{_count(publication)} swapped"
         f"{', undone later' if each.state is PublicationState.ROLLED_BACK else ''}",
-        at=f"{each.started_at:%Y-%m-%dT%H:%M:%S}Z",
+        at=f"{each.at:%Y-%m-%dT%H:%M:%S}Z",
         row=each.table,
         address=linked(run_ref(each.run_id)),
     )
@@ -92,7 +92,7 @@ def publications_table(publications: Sequence[PublicationDocument]) -> Table:
     """Publications, one a line."""
     rows = [
         (
-            each.header.started_at,
+            each.header.at,
             _action(each),
             each.header.table,
             # Below each other, so that neither is broken.

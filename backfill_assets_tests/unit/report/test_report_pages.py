@@ -329,6 +329,16 @@ def test_the_course_of_a_run_says_what_was_done_when_and_not_what_became_of_it()
     assert ">table version<" in drawn
 
 
+def test_a_publication_has_the_time_at_which_readers_saw_it_wherever_it_is_shown() -> None:
+    made = an_act(Action.PUBLISH, PublicationState.PUBLISHED, 1)
+    begun = replace(made, state=PublicationState.PUBLISHING, finished_at=None)
+    document = PublicationDocument(header=made, extent=Extent(first=FIRST, last=FIRST), grain=Grain.MONTHLY)
+    for header, time in ((made, "13:01:00"), (begun, "13:00:00")):
+        drawn = html_file(timeline_page([replace(document, header=header)], lambda _ref: None, None))
+        assert set(re.findall(r"13:0\d:00", drawn)) == {time}
+        assert [f"{moment.at:%H:%M:%S}" for moment in timeline((), [header])] == [time]
+
+
 def test_a_verification_is_no_swap() -> None:
     made = an_act(Action.PUBLISH, PublicationState.PUBLISHED, 1)
     extent = Extent(first=FIRST, last=FIRST, verified_count=1)
