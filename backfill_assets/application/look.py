@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from backfill_assets.ledger.publications import PublicationFilter
 from backfill_assets.planning.partitions import DayRange, partition_text, partitions_over
-from backfill_assets.report.errors import Malformed, WordWithoutValue
+from backfill_assets.report.errors import Malformed, NotYet, WordWithoutValue
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -223,8 +223,26 @@ def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHist
     return row_history(ws, table, day, key)
 
 
+def seen_at(ws: Workspace, at: datetime | None) -> datetime | None:
+    """The instant at which somebody asks what readers saw; a whole second, as pages show times, counts to its end.
+
+    Raises:
+        NotYet: It is in the future.
+    """
+    if at is None:
+        return None
+    if at > ws.clock():
+        raise NotYet(at=at)
+    return at if at.microsecond else at + timedelta(seconds=1, microseconds=-1)
+
+
 def shown(ws: Workspace, table: str, at: datetime | None) -> str:
-    """The table that the readers of a name see, now or at a time: another version of it, once they are cut over."""
+    """The table that the readers of a name see, now or at a time: another version of it, once they are cut over.
+
+    Raises:
+        NotYet: The time is in the future.
+    """
+    at = seen_at(ws, at)
     with ws.ledger.read() as tx:
         return tx.acts.shown(ws.domain.table(table).name, at)
 
@@ -242,13 +260,14 @@ def trace(
 
     Raises:
         Malformed: The days are those of several partitions, or there are too many rows to follow.
+        NotYet: The time is in the future.
     """
     from backfill_assets.report.trace import MOST_ROWS, trace_of
 
     if most is not None and not 0 < most <= MOST_FOLLOWED:
         raise Malformed(what="the number of rows", value=str(most), form=f"1 to {MOST_FOLLOWED}", example="100")
     day = _of_one_partition(ws, table, days) if isinstance(days, DayRange) else days
-    return trace_of(ws, table, day, key, at, most=most or MOST_ROWS)
+    return trace_of(ws, table, day, key, seen_at(ws, at), most=most or MOST_ROWS)
 
 
 def word_without_value(ws: Workspace, table: str, days: DayRange, word: str) -> WordWithoutValue:

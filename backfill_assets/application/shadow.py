@@ -6,11 +6,12 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, time, timedelta
 
+from backfill_assets.application.look import seen_at
 from backfill_assets.application.plan import plan
 from backfill_assets.candidates.compare_versions import compare_with_shown
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.comparisons import ComparedDay
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, days_named, days_of
+from backfill_assets.planning.partitions import DayRange, days_named, days_of, instant_named
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.errors import NothingReadersSee, OfOtherTable
@@ -19,7 +20,7 @@ from backfill_assets.report.table_acts import ActDocument, described_act
 from backfill_assets.report.versions import ResolvedTable, ShadowStatus, shadow_status
 from backfill_assets.workspace import Workspace
 
-_DAY_OR_TIME = re.compile(r"\d{4}(-\d{2}){0,2}(T.*)?")
+_DAY_OR_TIME = re.compile(r"\d{4}(-\d{2}){0,2}([T ].*)?")
 
 
 def resolve(ws: Workspace, table: str, as_of: str = "") -> ResolvedTable:
@@ -33,6 +34,7 @@ def resolve(ws: Workspace, table: str, as_of: str = "") -> ResolvedTable:
 
     Raises:
         UnknownName: There is no such table or run.
+        InvalidRange: It is no time, or one in the future.
         Refused: The run is of another table, or nothing was published by then.
     """
     declared = ws.domain.table(table)
@@ -44,7 +46,7 @@ def resolve(ws: Workspace, table: str, as_of: str = "") -> ResolvedTable:
             made = tx.publications.headers(run_id=as_of)
             found = next((each for each in made[::-1] if each.delta_version is not None), None)
         else:
-            at = _instant(as_of) if as_of else None
+            at = _seen_at(ws, as_of) if as_of else None
             of = tx.acts.shown(declared.name, at)
             found = tx.publications.last_landed(of, at)
     if found is None or found.delta_version is None:
@@ -61,12 +63,13 @@ def resolve(ws: Workspace, table: str, as_of: str = "") -> ResolvedTable:
     )
 
 
-def _instant(text: str) -> datetime:
+def _seen_at(ws: Workspace, text: str) -> datetime | None:
     """The time that a person names; of a day, its end."""
-    if "T" in text:
-        named = datetime.fromisoformat(text)
-        return named.replace(tzinfo=UTC) if named.tzinfo is None else named
-    return datetime.combine(days_named(text).last + ONE_DAY, time(), tzinfo=UTC) - timedelta(microseconds=1)
+    if ":" in text:
+        return seen_at(ws, instant_named(text))
+    days = days_named(text)
+    seen_at(ws, datetime.combine(days.start, time(), tzinfo=UTC))
+    return datetime.combine(days.end, time(), tzinfo=UTC) - timedelta(microseconds=1)
 
 
 def start(ws: Workspace, table: str, *, by: str, reason: str) -> Plan | None:

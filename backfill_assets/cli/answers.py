@@ -7,9 +7,9 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -19,7 +19,7 @@ from backfill_assets import __version__
 from backfill_assets.cli.groups import CommandGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange, Problem, Refused
 from backfill_assets.core.wording import fault_of, visible
-from backfill_assets.planning.partitions import DayRange, days_named
+from backfill_assets.planning.partitions import DayRange, days_named, instant_named
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
@@ -115,12 +115,10 @@ def columns_and_values(given: list[str], option: str) -> Mapping[str, str]:
 
 def instant(text: str | datetime) -> datetime:
     """The instant in UTC that a person names; of a day, its beginning."""
-    if isinstance(text, datetime):
-        return text
-    for form in ("%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d"):
-        with suppress(ValueError):
-            return datetime.strptime(text, form).replace(tzinfo=UTC)
-    raise typer.BadParameter(f"{text[:100]!r} is not a time in UTC: write it like 2026-03-10T08:00, or as a day")
+    try:
+        return text if isinstance(text, datetime) else instant_named(text)
+    except InvalidRange as error:
+        raise typer.BadParameter(f"{error.message} next: write it like 2026-03-10T08:00, or as a day") from None
 
 
 def whole_number(unit: str, *, least: int = 1, most: int | None = None) -> Callable[[str | int], int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime
+from datetime import date
 from enum import StrEnum
 from threading import Lock
 from typing import TypeVar
@@ -21,7 +21,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.desk.frame import OF_A_REPORT, Field, address_of, form, row_address, shown
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.partitions import days_named
+from backfill_assets.planning.partitions import days_named, instant_named
 from backfill_assets.report.errors import Malformed, NotOneOf
 from backfill_assets.report.event_counts import EventCounts
 from backfill_assets.report.page import Note, Place, Ref, page
@@ -163,7 +163,7 @@ class Pages:
             return self.rows(request)
         table, partition, key = given["table"], _day(given["partition"]), _key(request)
         at, most = given.get("at", "").strip(), _number(given.get("rows"))
-        found = look.trace(self.ws, table, partition, key, _instant(at) if at else None, most=most)
+        found = look.trace(self.ws, table, partition, key, instant_named(at) if at else None, most=most)
         fields = (
             Field(name="table", value=table),
             Field(name="partition", value=str(partition)),
@@ -220,14 +220,6 @@ class Pages:
 def _key(request: Request) -> Mapping[str, str]:
     """The columns of a key and their values."""
     return {name.removeprefix(_KEY): value for name, value in request.query_params.items() if name.startswith(_KEY)}
-
-
-def _instant(text: str) -> datetime:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        raise Malformed(what="the time", value=text[:100], form="a time in UTC", example="2025-03-10T08:00") from None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _filter(

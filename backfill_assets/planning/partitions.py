@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 
@@ -108,6 +108,22 @@ def days_named(text: str) -> DayRange:
         why = "is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006"
         why = "is not in the calendar" if found else why
         raise MalformedDays(why=f"{text[:100]!r} {why}", example="2006-07-01") from None
+
+
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z| ?UTC|[+-]\d{2}:\d{2})?)?")
+
+
+def instant_named(text: str) -> datetime:
+    """The instant in UTC of a time as pages and JSON have it, or without its seconds; of a day, its beginning.
+
+    Raises:
+        InvalidRange: It has another form, or is not in the calendar.
+    """
+    try:
+        named = datetime.fromisoformat(text.removesuffix("UTC").rstrip() if _INSTANT.fullmatch(text) else "")
+        return (named if named.tzinfo else named.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise MalformedDays(why=f"{text[:100]!r} is not a time in UTC", example="2026-03-10T08:00") from None
 
 
 def days_between(text: str) -> DayRange:

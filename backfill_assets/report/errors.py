@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from backfill_assets.core.errors import Interrupted, MissingInput, Refused, UnknownName, sentence
+from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, UnknownName, sentence
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.requests import NextStep
@@ -116,6 +116,13 @@ class NothingThen(MissingInput):
     @property
     def when(self) -> str:
         return f" at {self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at else ""
+
+
+@sentence
+class NotYet(InvalidRange):
+    """{at:%Y-%m-%d %H:%M:%S} UTC is in the future: nobody knows yet what readers see then."""
+
+    at: datetime
 
 
 @sentence

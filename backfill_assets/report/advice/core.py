@@ -76,6 +76,8 @@ def _of_edge(error: BackfillError) -> Advice | None:
             return f"choose {error.instead}"
         case errors.NothingThen():
             return step(do(Act.HISTORY, error.table, partition=error.partition), " lists what readers saw")
+        case errors.NotYet():
+            return "name a time that has passed, or leave it out for now"
         case PackageMissing():
             return f"pip install 'backfill-assets[{error.extra}]'"
         case errors.NotAsPlanned():

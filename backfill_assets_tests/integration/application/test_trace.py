@@ -10,13 +10,14 @@ from rich.console import Console
 
 from backfill_assets.application import look
 from backfill_assets.cli.terminal import show
-from backfill_assets.core.errors import MissingInput, Refused
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.core.errors import InvalidRange, MissingInput, Refused
+from backfill_assets.planning.partitions import DayRange, instant_named
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.screens.rows import row_page
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import MOST_ROWS, Trace
+from backfill_assets.report.values import text_of
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.by_hand import JANUARY, Hand
@@ -141,6 +142,26 @@ def test_what_readers_saw_at_a_time_is_told_also_of_a_version_that_was_restored(
     assert now.values == before.values
     with pytest.raises(MissingInput, match="readers see no version"):
         look.trace(late.ws, TOTALS, FEBRUARY.start, {}, now.periods[0].since - timedelta(seconds=1))
+
+
+def test_a_time_as_pages_show_it_is_one_at_which_readers_saw_what_began_then(month: Shop) -> None:
+    since = traced(month, RECENT, CARNIVAL, SHOP).seen.since
+    for at in (since, instant_named(text_of(since)), instant_named(since.isoformat())):
+        assert look.trace(month.ws, RECENT, CARNIVAL, SHOP, at).seen.since == since
+        assert look.shown(month.ws, RECENT, at) == RECENT
+    with pytest.raises(MissingInput, match="readers see no version"):
+        look.trace(month.ws, RECENT, CARNIVAL, SHOP, since - timedelta(seconds=1))
+    assert look.seen_at(month.ws, since) == since + timedelta(microseconds=999_999), "as pages leave fractions out"
+    fraction = since + timedelta(microseconds=5)
+    assert look.seen_at(month.ws, fraction) == fraction
+
+
+def test_a_time_in_the_future_is_refused_where_it_is_asked_what_readers_saw(month: Shop) -> None:
+    ahead = month.ws.clock() + timedelta(hours=1)
+    for asked in (look.shown, lambda ws, table, at: look.trace(ws, table, CARNIVAL, SHOP, at)):
+        with pytest.raises(InvalidRange, match="is in the future: nobody knows yet what readers see then") as refused:
+            asked(month.ws, RECENT, ahead)
+        assert advised(refused.value) == "name a time that has passed, or leave it out for now"
 
 
 def test_a_key_that_is_none_or_is_not_there_is_refused_with_the_columns(month: Shop) -> None:

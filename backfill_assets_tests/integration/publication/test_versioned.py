@@ -21,6 +21,7 @@ from backfill_assets.core.errors import (
     IllegalTransition,
     InputsMovedOn,
     InvalidDeclaration,
+    InvalidRange,
     MissingInput,
     NotApproved,
     Refused,
@@ -228,6 +229,13 @@ def test_what_readers_saw_on_a_day_is_resolved_and_what_was_not_there_is_refused
     now = shop.ws.clock()
     assert shadow.resolve(shop.ws, RECENT, f"{now:%Y-%m-%dT%H:%M:%S}").table == V2
     assert shadow.resolve(shop.ws, RECENT, f"{now - 2 * ONE_HOUR:%Y-%m-%dT%H:%M:%S}").table == RECENT
+    assert shadow.resolve(shop.ws, RECENT, f"{now:%Y-%m-%d %H:%M:%S} UTC").table == V2, "as pages show it"
+    assert shadow.resolve(shop.ws, RECENT, f"{now:%Y-%m-%d}").table == V2, "a day that has begun"
+    for ahead in (f"{now + ONE_HOUR:%Y-%m-%dT%H:%M:%SZ}", f"{now + ONE_DAY:%Y-%m-%d}"):
+        with pytest.raises(InvalidRange, match="UTC is in the future: nobody knows yet what readers see then"):
+            shadow.resolve(shop.ws, RECENT, ahead)
+    with pytest.raises(InvalidRange, match="'2026-01-01T99:00' is not a time in UTC"):
+        shadow.resolve(shop.ws, RECENT, "2026-01-01T99:00")
     with pytest.raises(UnknownName, match=r"is no version of bronze\.sales"):
         shadow.resolve(shop.ws, SALES, shop_run(shop))
     with pytest.raises(UnknownName, match=r"gold\.sales_monthly is no version of a table, and has none"):

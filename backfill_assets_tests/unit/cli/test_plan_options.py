@@ -117,7 +117,7 @@ def test_a_mistyped_time_is_wrong_usage_and_shown_as_it_is_written(words: tuple[
     result = typed(*words, "tomorrow")
     assert result.exit_code == 1
     said = " ".join(result.output.split())
-    assert "'tomorrow' is not a time in UTC: write it like 2026-03-10T08:00, or as a day" in said
+    assert "'tomorrow' is not a time in UTC. next: write it like 2026-03-10T08:00, or as a day" in said
 
 
 @pytest.mark.parametrize("day", ["2006-2-1", "01.02.2006", "2006-02-30", "soon"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -20,6 +20,7 @@ from backfill_assets.planning.partitions import (
     days_named,
     days_of,
     describe,
+    instant_named,
     next_partition,
     partition_of,
     partitions_over,
@@ -42,6 +43,36 @@ GRAINS = st.sampled_from(Grain)
 )
 def test_a_month_and_a_year_name_all_their_days(text: str, first: date, last: date) -> None:
     assert days_named(text) == DayRange.inclusive(first, last)
+
+
+@pytest.mark.parametrize(
+    ("text", "second"),
+    [
+        ("2026-11-27T20:22", 0),
+        ("2026-11-27T20:22:05", 5),
+        ("2026-11-27T20:22:05Z", 5),
+        ("2026-11-27 20:22:05", 5),
+        ("2026-11-27 20:22:05 UTC", 5),
+        ("2026-11-27T20:22:05+00:00", 5),
+        ("2026-11-27T22:22:05+02:00", 5),
+    ],
+)
+def test_an_instant_is_named_as_pages_and_json_have_it(text: str, second: int) -> None:
+    assert instant_named(text) == datetime(2026, 11, 27, 20, 22, second, tzinfo=UTC)
+    assert instant_named("2026-11-27") == datetime(2026, 11, 27, tzinfo=UTC)
+
+
+def test_an_instant_has_the_fraction_that_json_has() -> None:
+    assert instant_named("2026-11-27T20:22:05.250000+00:00").microsecond == 250_000
+
+
+@pytest.mark.parametrize(
+    "text", ["", "UTC", "tomorrow", "2026-11", "20261127", "2026-11-27T25:00", "2026-02-30", "0001-01-01T00:00+09:00"]
+)
+def test_what_is_no_instant_is_refused_with_its_form(text: str) -> None:
+    with pytest.raises(InvalidRange, match=re.escape(f"{text!r} is not a time in UTC")) as refused:
+        instant_named(text)
+    assert advised(refused.value) == "write it like 2026-03-10T08:00"
 
 
 def test_a_range_does_not_end_before_it_starts() -> None:
