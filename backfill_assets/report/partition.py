@@ -20,6 +20,7 @@ from backfill_assets.report.documents import INLINE
 from backfill_assets.report.kept_rows import KeptRows, kept_rows
 from backfill_assets.report.report import RunVersions, last_approval, run_versions
 from backfill_assets.report.requests import NextStep
+from backfill_assets.report.run_history import ran_by
 from backfill_assets.report.what_next import how_to_undo, published_together
 from backfill_assets.workspace import Workspace
 
@@ -50,6 +51,8 @@ class VersionHistory:
         manifest: The manifest of the run that computed it.
         declared_empty_by: Who declared that nothing happened in it, or null.
         approved_by: Who approved it last, even if a rollback has withdrawn the approval; null without one.
+        ran_by: Who computed its run last.
+        published_by: Who published it.
         kept: Whose rows its run kept, where it changes only some; null otherwise.
         versions: What its run was planned and staged with.
         imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
@@ -66,6 +69,8 @@ class VersionHistory:
     manifest: Manifest = field(metadata=INLINE)
     declared_empty_by: str | None
     approved_by: str | None
+    ran_by: str | None
+    published_by: str
     kept: KeptRows | None
     versions: RunVersions
     imports: tuple[ImportOnDay, ...]
@@ -123,14 +128,16 @@ def never_published(tx: ReadTransaction, table: Table, partition: date) -> Never
 def _version_history(
     tx: ReadTransaction, version: PartitionVersion, run: RunRecord, periods: Sequence[Period]
 ) -> VersionHistory:
-    manifest = run.manifest
+    manifest, events = run.manifest, tuple(tx.events.entries(entity_id=run.run_id))
     return VersionHistory(
         claim=version,
         manifest=manifest,
         declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
         approved_by=approver_of(tx, run),
+        ran_by=ran_by(events),
+        published_by=tx.publications.header(version.publication_id).by,
         kept=kept_rows(tx, manifest, version.partition),
-        versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
+        versions=run_versions(run, events),
         imports=_imports(tx, version),
         checks=_checks(tx, version),
         verified_by=tx.publications.verifying(version.table, version.partition, version.version),

@@ -13,6 +13,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
+from backfill_assets.report.run_history import ran_by
 from backfill_assets.report.what_next import next_step
 from backfill_assets.workspace import Workspace
 
@@ -43,12 +44,14 @@ class RunSummary:
         next_step: What a person can do next, by what publication would ask for now: an approval that is not valid any
             more needs a further one. Of a run of a set that has passed, what moves the set on. Null when there is
             nothing.
+        ran_by: Who computed it last; null before it is staged.
         withdrawn: The approval that its last rollback withdrew, if it is not approved again; a run that is staged again
             after a rollback has a state that no longer shows it.
     """
 
     record: RunRecord = field(metadata=INLINE)
     next_step: NextStep | None
+    ran_by: str | None = None
     withdrawn: WithdrawnApproval | None = None
 
     @property
@@ -64,7 +67,12 @@ def run_document(ws: Workspace, run_id: str) -> RunSummary:
 
 def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummary:
     """The same, inside an open transaction."""
-    return RunSummary(record=run, next_step=next_step(ws, tx, run), withdrawn=_withdrawn(tx, run))
+    return RunSummary(
+        record=run,
+        next_step=next_step(ws, tx, run),
+        ran_by=ran_by(tx.events.entries(entity_id=run.run_id, actions=["moved"])),
+        withdrawn=_withdrawn(tx, run),
+    )
 
 
 def _withdrawn(tx: ReadTransaction, run: RunRecord) -> WithdrawnApproval | None:

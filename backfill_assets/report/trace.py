@@ -23,6 +23,7 @@ from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.partition import approver_of, never_published
 from backfill_assets.report.row_history import chosen_key, key_columns
+from backfill_assets.report.run_history import ran_by
 from backfill_assets.workspace import Workspace
 
 MOST_ROWS = 20
@@ -47,6 +48,7 @@ class TracedPublication:
         reason: Why the run was planned, or rolled back.
         requested_by: Who asked for it.
         approved_by: Who approved it, or null.
+        ran_by: Who computed the run; null of a rollback.
         follows: The publications that it follows, those of the same set whose rows it was computed from, or those whose
             versions a rollback brought back.
     """
@@ -61,6 +63,7 @@ class TracedPublication:
     reason: str
     requested_by: str
     approved_by: str | None
+    ran_by: str | None
     follows: tuple[str, ...]
 
 
@@ -282,6 +285,7 @@ def _publications(tx: ReadTransaction, version: PartitionVersion, computed_by: s
             reason=header.reason if is_undone else manifest.reason,
             requested_by=header.by if is_undone else manifest.requested_by,
             approved_by=None if is_undone else approver_of(tx, run),
+            ran_by=None if is_undone else ran_by(tx.events.entries(entity_id=run.run_id, actions=["moved"])),
             follows=follows,
         )
 

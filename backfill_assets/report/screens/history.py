@@ -54,6 +54,7 @@ def _version(version: VersionHistory) -> Facts:
         ("why", f"{manifest.kind}: {manifest.reason}"),
         ("no events", f"declared by {version.declared_empty_by}" if version.declared_empty_by else None),
         ("asked, agreed", f"{manifest.requested_by}, {version.approved_by}"),
+        ("ran, published", f"{version.ran_by}, {version.published_by}"),
         ("equal again in", ", ".join(found.run_id for found in version.verified_by)),
         ("undone", undone_text(version.undone)),
         ("run", run_ref(version.claim.run_id)),

@@ -137,6 +137,8 @@ def _behind(row: RowHistory) -> Table:
         "reason": lambda row: row.version.manifest.reason,
         "requested by": lambda row: row.version.manifest.requested_by,
         "approved by": lambda row: row.version.approved_by,
+        "run by": lambda row: row.version.ran_by,
+        "published by": lambda row: row.version.published_by,
         "release": lambda row: _release(row.version),
         "references": lambda row: joined(f"{each.name} {each.version}" for each in row.version.manifest.references),
         "landed files": _landed,

@@ -95,6 +95,7 @@ def run_facts(
         ("no events", _declared_empty(run)),
         ("references", references_described(run.manifest.references)),
         ("kind", f"{run.record.kind}: {run.manifest.reason} (asked by {run.manifest.requested_by})"),
+        ("run by", run.ran_by),
         ("mode", mode_text(run.record.mode)),
         ("policy", policy),
         ("set", set_ref(run.manifest.member_of) if run.manifest.member_of else None),

@@ -69,11 +69,12 @@ def _publications(found: Trace) -> Table:
             _released(each),
             each.requested_by,
             each.approved_by,
+            each.ran_by,
             each.reason,
         )
         for each in found.publications
     ]
-    heads = ["publication", "table", "at", "run", "release", "asked by", "approved by", "reason"]
+    heads = ["publication", "table", "at", "run", "release", "asked by", "approved by", "run by", "reason"]
     return table(heads, rows, whole=["publication", "run"])
 
 

@@ -9,6 +9,7 @@ from datetime import date
 import pytest
 from rich.console import Console
 
+from backfill_assets.application import look
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import Run
 from backfill_assets.cli.terminal import show
@@ -27,10 +28,13 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
+from backfill_assets.report.page import Page
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report
+from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens.history import partition_page
 from backfill_assets.report.screens.run_report import run_page
+from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
@@ -73,11 +77,32 @@ def test_a_restatement_leaves_other_partitions_untouched_byte_for_byte(shop: Sho
     story = partition_history(shop.ws, RECENT, FIFTH)
     assert [version.manifest.supersedes for version in story.versions] == [(first,), ()]
     assert story.versions[0].versions == run_report(shop.ws, run_id).versions
-    shown = io.StringIO()
-    show(Console(file=shown, width=200), partition_page(story))
-    words = " ".join(shown.getvalue().split())
+    words = worded(partition_page(story))
     assert "replaced version 1" in words
     assert "supersedes" not in words, "it names the runs of all partitions, also those that this one never had"
+
+
+def test_pages_say_who_asked_who_approved_who_ran_and_who_published(shop: Shop) -> None:
+    run_id = shop.planned()
+    assert "run by" not in worded(run_summary_page(run_document(shop.ws, run_id)))
+    operations.approve(shop.ws, run_id, by="ben")
+    operations.stage(shop.ws, run_id, actor="ops")
+    operations.gate(shop.ws, run_id, actor="gatekeeper")
+    operations.publish(shop.ws, run_id, by="eva")
+    for page in (run_summary_page(run_document(shop.ws, run_id)), run_page(run_report(shop.ws, run_id))):
+        words = worded(page)
+        assert "(asked by ana) run by ops" in words and "APPROVED by ben" in words
+    story = worded(partition_page(partition_history(shop.ws, RECENT, FIFTH)))
+    assert "asked, agreed ana, ben ran, published ops, eva" in story
+    (traced,) = look.trace(shop.ws, RECENT, FIFTH, {"shop": "only"}, None).publications
+    assert (traced.requested_by, traced.approved_by, traced.ran_by) == ("ana", "ben", "ops")
+
+
+def worded(page: Page) -> str:
+    """A page as the terminal shows it, in one line."""
+    shown = io.StringIO()
+    show(Console(file=shown, width=200), page)
+    return " ".join(shown.getvalue().split())
 
 
 def test_a_rollback_brings_back_exactly_the_files_from_before(shop: Shop) -> None:
