@@ -75,6 +75,7 @@ class MemberSuperseded(errors.IllegalTransition):
     run_id: str
     table: str
     state: RunState
+    undone_with: str | None
 
 
 @sentence

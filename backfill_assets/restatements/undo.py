@@ -103,8 +103,13 @@ def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: It
     """
     for run in members:
         if run.state is RunState.SUPERSEDED and _has_changed(tx, run):
+            later = tx.versions.replaced_by(run.run_id)
             raise errors.MemberSuperseded(
-                set_id=record.set_id, run_id=run.run_id, table=run.manifest.table, state=run.state
+                set_id=record.set_id,
+                run_id=run.run_id,
+                table=run.manifest.table,
+                state=run.state,
+                undone_with=tx.sets.whole_of(later) if later else None,
             )
         if run.state is RunState.PUBLISHING:
             raise BeingPublished(run_id=run.run_id, whole=f"set {record.set_id}")

@@ -36,6 +36,8 @@ def of_restatements(error: BackfillError, following: Following) -> Advice | None
             return step("publish that first: ", do(Act.PUBLISH, error.set_id, by=NAME))
         case errors.PhaseHeld():
             return step("publish it then: ", do(Act.PUBLISH, error.set_id, by=NAME))
+        case errors.MemberSuperseded(undone_with=str() as whole):
+            return step("undo the later publication first: ", undo(whole))
         case errors.MemberSuperseded():
             return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
         case errors.OnlyUndoneWithSet():

@@ -13,12 +13,14 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
 from backfill_assets.application.subjects import subject_of
+from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.month import CARNIVAL, TOTALS, open_month, planned_set, ready_set, total
 from backfill_assets_tests.support.shop import RECENT, Shop, WorkIn, sale
@@ -122,6 +124,18 @@ def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_pub
     assert seen() == published
     assert operations.recover(moved.ws, by="ops") == ()
     assert audit(moved.ws).problems == ()
+
+
+def test_the_rollback_of_a_set_that_a_later_one_replaced_names_the_later_one(shop: Shop) -> None:
+    made = []
+    for amount in (5, 7):
+        shop.land(f"late-{amount}.jsonl", [sale(CARNIVAL, amount=amount, sale_id=f"late-{amount}")])
+        made.append(ready_set(shop, planned_set(shop)))
+        operations.publish_set(shop.ws, made[-1], by="ben")
+    first, later = made
+    with pytest.raises(IllegalTransition, match=f"of set {first} is SUPERSEDED") as refused:
+        operations.rollback_set(shop.ws, first, by="ben", reason="was right before")
+    assert advised(refused.value).startswith(f"undo the later publication first: backfill rollback {later} ")
 
 
 @pytest.mark.long
