@@ -71,9 +71,15 @@ class Tariff:
         while unlike is not None and unlike != cost and f"{cost:.{digits}f}" == f"{unlike:.{digits}f}":
             digits += 1
         if self.price is None:
-            return f"{cost:,.{digits}f} core seconds"
+            return core_seconds(cost, digits=digits)
         of = f" {self.currency}" if self.currency else ""
         return f"{cost:,.{digits}f}{of} (at {self.price}{of} per core hour)"
+
+
+def core_seconds(cost: Decimal | float, *, digits: int = 0) -> str:
+    """Such as `3,600 core seconds`."""
+    number = f"{cost:,.{digits}f}"
+    return f"{number} core second{'' if number == '1' else 's'}"
 
 
 def digits_of(cost: Decimal, least: int) -> int:

@@ -6,7 +6,7 @@ from datetime import date, datetime
 from decimal import Decimal, localcontext
 from typing import assert_never
 
-from backfill_assets.core.tariff import Cost, digits_of
+from backfill_assets.core.tariff import Cost, core_seconds, digits_of
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.command_line import words_of
@@ -81,7 +81,7 @@ def cost_words(cost: Cost) -> str:
     if cost.amount is not None:
         digits = digits_of(Decimal(str(cost.amount)), 2)
         money = f", {cost.amount:,.{digits}f} {cost.currency}".rstrip()
-    return f"{cost.core_seconds:,.0f} core seconds{money}"
+    return f"{core_seconds(cost.core_seconds)}{money}"
 
 
 def mebibytes(size_bytes: int) -> str:

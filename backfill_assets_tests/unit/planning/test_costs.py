@@ -51,8 +51,9 @@ def test_a_cost_has_the_digits_that_tell_it_from_the_limit_and_from_nothing(most
     expected, tariff = {"silver.a": of_seconds(1_800)}, Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
     with pytest.raises(Refused, match=says):
         require_affordable(expected, Decimal(most), tariff)
-    assert cost_words(tariff.spent(0.5)) == "1 core seconds, 0.00014 EUR"
+    assert cost_words(tariff.spent(0.5)) == "1 core second, 0.00014 EUR"
     assert TWO_CORES.text(Decimal("0.4")) == "0.40 core seconds"
+    assert (TWO_CORES.text(Decimal(1)), TWO_CORES.text(Decimal(2))) == ("1 core second", "2 core seconds")
 
 
 def test_what_was_spent_is_said_in_core_seconds_and_in_money() -> None:
