@@ -23,7 +23,7 @@ from backfill_assets.planning.partitions import DayRange, days_named, instant_na
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
-from backfill_assets.report.errors import Malformed
+from backfill_assets.report.errors import Malformed, NotGiven
 from backfill_assets.report.requests import Act, NextStep, do, step
 
 if TYPE_CHECKING:
@@ -76,6 +76,17 @@ def _days_typed(text: str) -> DayRange:
         return days_named(text)
     except InvalidRange as error:
         raise typer.BadParameter(f"{error.message} next: write it as YYYY-MM-DD, such as 2006-07-01") from None
+
+
+def range_given(first: date | None, last: date | None) -> DayRange | None:
+    """The days of `--from` and `--to`; None without them.
+
+    Raises:
+        Refused: Only one of the two is given.
+    """
+    if (first is None) != (last is None):
+        raise NotGiven(why="only one end of the range was given", add="the other: both --from DAY and --to DAY")
+    return DayRange.inclusive(first, last) if first and last else None
 
 
 def one_line(value: str | None) -> str | None:

@@ -20,6 +20,7 @@ from backfill_assets.cli.answers import (
     columns_and_values,
     lines,
     one_line,
+    range_given,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.partitions import days_between
@@ -203,9 +204,10 @@ def load(
     as_json: Json = False,
 ) -> None:
     """Build bronze days from what has landed; with --empty, days without events on your word."""
-    if (first is None) is not (last is None) or missing is (first is not None):
-        raise typer.BadParameter("give both --from and --to, or --missing")
     with answering(as_json) as console:
+        days = range_given(first, last)
+        if missing is (days is not None):
+            raise typer.BadParameter("give both --from and --to, or --missing")
         from backfill_assets.application.land import load as load_days
         from backfill_assets.application.land import load_missing
         from backfill_assets.application.propose import step_after_landing
@@ -215,10 +217,10 @@ def load(
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
             report: RunReport | NothingToLoad
-            if first is None or last is None:
+            if days is None:
                 report = load_missing(session.ws, source, acting, empty=empty, reason=reason)
             else:
-                report = load_days(session.ws, source, first, last, acting, empty=empty, reason=reason)
+                report = load_days(session.ws, source, days.start, days.last, acting, empty=empty, reason=reason)
             following = step_after_landing(session.ws)
         if isinstance(report, NothingToLoad):
             answer(console, report, as_json=as_json, following=following)

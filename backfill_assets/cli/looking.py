@@ -29,6 +29,7 @@ from backfill_assets.cli.answers import (
     lines,
     one_line,
     print_json,
+    range_given,
     whole_number,
 )
 from backfill_assets.cli.session import acting_name, opened
@@ -99,12 +100,10 @@ def stale(
     as_json: Json = False,
 ) -> None:
     """Which partitions no longer follow from their inputs, code, configuration and references, and why."""
-    if (first is None) != (last is None):
-        raise typer.BadParameter("give both --from and --to, or neither")
     with answering(as_json) as console:
         from backfill_assets.application import look
 
-        days = None if first is None or last is None else DayRange.inclusive(first, last)
+        days = range_given(first, last)
         with opened(conditions=False) as session:
             document = look.stale(session.ws, table, days)
         answer(console, document, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,6 +20,7 @@ from backfill_assets.cli.answers import (
     cost,
     lines,
     one_line,
+    range_given,
     whole_number,
 )
 from backfill_assets.cli.session import given_reason, opened, person
@@ -195,7 +195,7 @@ def plan(
             pause_s=pause,
             priority=priority,
         )
-        days = _days(first, last)
+        days = range_given(first, last)
         no_days = (NO_DAYS,) if days is None and not because and not stale and not expire else ()
         reason = given_reason(reason, by, lacks=no_days)
         truth = _truth(references, reference)
@@ -338,12 +338,6 @@ def _refuse_name(name: str | None) -> None:
             leave="--name",
             instead="plan a set: add --with-dependents",
         )
-
-
-def _days(first: date | None, last: date | None) -> DayRange | None:
-    if (first is None) != (last is None):
-        raise NotGiven(why="only one end of the range was given", add="the other: both --from DAY and --to DAY")
-    return DayRange.inclusive(first, last) if first and last else None
 
 
 def _required_days(days: DayRange | None) -> DayRange:

@@ -6,9 +6,19 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, MaybeFrom, MaybeTo, answer, answering, app, one_line, whole_number
+from backfill_assets.cli.answers import (
+    By,
+    Json,
+    MaybeFrom,
+    MaybeTo,
+    answer,
+    answering,
+    app,
+    one_line,
+    range_given,
+    whole_number,
+)
 from backfill_assets.cli.session import given_reason, opened, person
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 CLOSE = "close"
@@ -57,10 +67,7 @@ def replay(
             raise NotTogether(why=f"{replay_id!r} follows {subject!r}", leave="the second word", instead="write close")
         if not into:
             raise NotGiven(why="it is not stated where the records go", add="--into TOPIC or STREAM")
-        if (first is None) != (last is None):
-            raise NotGiven(why="only one end of the days is stated", add="--from DAY and --to DAY")
-        days = None if first is None or last is None else DayRange.inclusive(first, last)
-        asked = replays.ReplayAsked(subject=subject, into=into, days=days)
+        asked = replays.ReplayAsked(subject=subject, into=into, days=range_given(first, last))
         with opened(quiet=as_json, conditions=False) as session:
             if dry_run:
                 answer(console, replays.plan_replay(session.ws, asked), as_json=as_json)

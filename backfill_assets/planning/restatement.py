@@ -155,7 +155,7 @@ def parse_because(text: str) -> tuple[str, DayRange]:
     if not (table and colon and days):
         raise MalformedDays(
             why=f"{text!r} does not name the days of a table that have changed",
-            example="bronze.case_events:2006-03-15..2006-03-20",
+            example="TABLE:2006-03-15..2006-03-20",
             option="because",
         )
     return table, days_between(days)

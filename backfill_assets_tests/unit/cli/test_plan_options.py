@@ -11,6 +11,7 @@ from backfill_assets.core.errors import InvalidRange
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import parse_because
+from backfill_assets_tests.support.advice import advised
 
 WHY = ("--reason", "why", "--by", "ana")
 DAYS = ("--from", "2006-02-01", "--to", "2006-02-03")
@@ -69,8 +70,22 @@ def test_a_month_is_all_its_days(text: str, first: date, last: date) -> None:
 
 
 def test_days_without_a_table_are_refused() -> None:
-    with pytest.raises(InvalidRange, match="does not name the days of a table"):
+    with pytest.raises(InvalidRange, match="does not name the days of a table") as refused:
         parse_because("2006-02-03")
+    assert advised(refused.value) == "write it like --because TABLE:2006-03-15..2006-03-20", (
+        "of no domain in particular"
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("plan", "silver.x", *WHY), ("stale",), ("replay", "x", "--into", "topic", *WHY), ("load", "x", *WHY)]
+)
+@pytest.mark.parametrize("end", [DAYS[:2], DAYS[2:]], ids=["from", "to"])
+def test_one_end_of_a_range_alone_is_refused_with_what_to_add(words: tuple[str, ...], end: tuple[str, ...]) -> None:
+    result = typed(*words, *end)
+    assert result.exit_code == 1
+    said = " ".join(result.output.split())
+    assert "refused: only one end of the range was given. next: add the other: both --from DAY and --to DAY" in said
 
 
 @pytest.mark.parametrize(
