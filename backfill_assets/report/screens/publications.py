@@ -32,9 +32,9 @@ from backfill_assets.report.values import text_of
 
 def published_page(document: PublicationDocument) -> Page:
     """What a command that publishes answers."""
-    equal = document.extent.changes_nothing
-    title = "Nothing to publish: its rows equal the accepted ones" if equal else "Published"
-    return page(title, section("Publications", publications_table([document])))
+    equal = Note(text="Nothing was to publish: its rows equal the accepted ones.")
+    listed = section("Publications", publications_table([document]))
+    return page("Published", equal if document.extent.changes_nothing else None, listed)
 
 
 def rolled_back_page(document: RollbackDocument) -> Page:
