@@ -48,6 +48,7 @@ BY_MONTH = replace(
     open_cases,
     partition=monthly("as_of_date"),
     since=None,
+    keep=None,
     gates=tuple(
         gate for gate in open_cases.gates if not (isinstance(gate, RowExpression) and "as_of_date" in gate.condition)
     ),
