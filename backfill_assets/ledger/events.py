@@ -271,6 +271,18 @@ class EventReads(Queries):
             return run.state
         return RunState(self._moves(run)[-1].from_state)
 
+    def ran_by(self, run_ids: Iterable[str]) -> Mapping[str, str]:
+        """Who computed runs last, by run; those that were never staged are absent.
+
+        Cost: one index range per run.
+        """
+        staged = (
+            select(events.c.entity_id, events.c.actor)
+            .where(events.c.action == "moved", events.c.to_state == RunState.STAGED)
+            .order_by(events.c.sequence)
+        )
+        return {row.entity_id: row.actor for row in self._rows_with(staged, events.c.entity_id, run_ids)}
+
     def _moves(self, run: RunHeader) -> Sequence[EventRecord]:
         return list(self.entries(entity_id=run.run_id, actions=["moved"]))
 

@@ -20,7 +20,6 @@ from backfill_assets.report.documents import INLINE
 from backfill_assets.report.kept_rows import KeptRows, kept_rows
 from backfill_assets.report.report import RunVersions, last_approval, run_versions
 from backfill_assets.report.requests import NextStep
-from backfill_assets.report.run_history import ran_by
 from backfill_assets.report.what_next import how_to_undo, published_together
 from backfill_assets.workspace import Workspace
 
@@ -134,7 +133,7 @@ def _version_history(
         manifest=manifest,
         declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
         approved_by=approver_of(tx, run),
-        ran_by=ran_by(events),
+        ran_by=tx.events.ran_by([run.run_id]).get(run.run_id),
         published_by=tx.publications.header(version.publication_id).by,
         kept=kept_rows(tx, manifest, version.partition),
         versions=run_versions(run, events),

@@ -54,12 +54,6 @@ def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationHe
     return tuple(sorted(found, key=lambda moment: moment.at))
 
 
-def ran_by(events: Iterable[EventRecord]) -> str | None:
-    """Who computed a run last, by its events; None before it is staged."""
-    staged = [each.actor for each in events if each.action == "moved" and each.to_state == RunState.STAGED]
-    return staged[-1] if staged else None
-
-
 def act_words(publication: PublicationHeader) -> str:
     """What a publication or a rollback did when it was made, whatever became of it later."""
     match publication.state:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,7 +14,6 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
-from backfill_assets.report.run_history import ran_by
 from backfill_assets.report.what_next import next_step
 from backfill_assets.workspace import Workspace
 
@@ -67,11 +67,21 @@ def run_document(ws: Workspace, run_id: str) -> RunSummary:
 
 def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummary:
     """The same, inside an open transaction."""
-    return RunSummary(
-        record=run,
-        next_step=next_step(ws, tx, run),
-        ran_by=ran_by(tx.events.entries(entity_id=run.run_id, actions=["moved"])),
-        withdrawn=_withdrawn(tx, run),
+    (summary,) = run_summaries(ws, tx, [run])
+    return summary
+
+
+def run_summaries(ws: Workspace, tx: ReadTransaction, runs: Sequence[RunRecord]) -> tuple[RunSummary, ...]:
+    """Where runs stand."""
+    ran_by = tx.events.ran_by(run.run_id for run in runs)
+    return tuple(
+        RunSummary(
+            record=run,
+            next_step=next_step(ws, tx, run),
+            ran_by=ran_by.get(run.run_id),
+            withdrawn=_withdrawn(tx, run),
+        )
+        for run in runs
     )
 
 

@@ -19,7 +19,7 @@ from backfill_assets.report.follow import WaitingPublication, waiting_publicatio
 from backfill_assets.report.frozen import FreezeDocument, freezes
 from backfill_assets.report.proposed import OpenProposal, open_proposals
 from backfill_assets.report.replayed import OpenReplay, open_replays
-from backfill_assets.report.runs import RunSummary, run_summary
+from backfill_assets.report.runs import RunSummary, run_summaries
 from backfill_assets.report.server import ServerDocument, server_document
 from backfill_assets.report.sets import SetDocument, described_set
 from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document
@@ -91,7 +91,7 @@ def status(ws: Workspace) -> StatusDocument:
     with ws.ledger.read() as tx:
         published = tx.versions.tables()
         tables = tuple(table_status(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published)))
-        runs = tuple(run_summary(ws, tx, run) for run in _runs(tx, problems))
+        runs = run_summaries(ws, tx, _runs(tx, problems))
         imports = tx.imports.records(limit=_NEWEST)
         captured = captured_sources(tx, ws.domain.sources, as_of=ws.clock())
         replays = open_replays(tx)

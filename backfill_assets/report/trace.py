@@ -23,7 +23,6 @@ from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.partition import approver_of, never_published
 from backfill_assets.report.row_history import chosen_key, key_columns
-from backfill_assets.report.run_history import ran_by
 from backfill_assets.workspace import Workspace
 
 MOST_ROWS = 20
@@ -285,7 +284,7 @@ def _publications(tx: ReadTransaction, version: PartitionVersion, computed_by: s
             reason=header.reason if is_undone else manifest.reason,
             requested_by=header.by if is_undone else manifest.requested_by,
             approved_by=None if is_undone else approver_of(tx, run),
-            ran_by=None if is_undone else ran_by(tx.events.entries(entity_id=run.run_id, actions=["moved"])),
+            ran_by=None if is_undone else tx.events.ran_by([run.run_id]).get(run.run_id),
             follows=follows,
         )
 
