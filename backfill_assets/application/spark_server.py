@@ -28,25 +28,12 @@ def up(settings: Settings, *, clock: Clock, listener: Listener) -> ServerUp:
     found = found_server(settings)
     is_there = found is not None and found.fit is not None
     if not is_there:
-        listener(
-            Progress(
-                step="start",
-                done=0,
-                total=2,
-                line="starting a Spark server for the commands that follow",
-            )
-        )
+        listener(Progress(step="start", done=0, total=2, line="starting a Spark server for the commands that follow"))
     server, is_new = start(settings, spark_conf(settings), clock=clock)
     started = time.monotonic()
     if is_new:
-        listener(
-            Progress(
-                step="start",
-                done=1,
-                total=2,
-                line="warming it up for the first command; commands may be given already",
-            )
-        )
+        line = "warming it up for the first command; commands may be given already"
+        listener(Progress(step="start", done=1, total=2, line=line))
         try:
             session = open_spark(settings)
             require_meaning(session)

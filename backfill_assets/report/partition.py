@@ -127,7 +127,7 @@ def never_published(tx: ReadTransaction, table: Table, partition: date) -> Never
 def _version_history(
     tx: ReadTransaction, version: PartitionVersion, run: RunRecord, periods: Sequence[Period]
 ) -> VersionHistory:
-    manifest, events = run.manifest, tuple(tx.events.entries(entity_id=run.run_id))
+    manifest = run.manifest
     return VersionHistory(
         claim=version,
         manifest=manifest,
@@ -136,7 +136,7 @@ def _version_history(
         ran_by=tx.events.ran_by([run.run_id]).get(run.run_id),
         published_by=tx.publications.header(version.publication_id).by,
         kept=kept_rows(tx, manifest, version.partition),
-        versions=run_versions(run, events),
+        versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
         imports=_imports(tx, version),
         checks=_checks(tx, version),
         verified_by=tx.publications.verifying(version.table, version.partition, version.version),
