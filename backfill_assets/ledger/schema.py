@@ -1,8 +1,9 @@
 """Schema of the ledger: its tables, and the constraints that the database enforces.
 
-The Alembic revisions under `migrations/` build exactly this and the `partial_indexes`; a test compares them on both
-databases. Instants come back aware and in UTC, documents as canonical JSON text, file sets with every file in them.
-`table_name` and `partition_date` are called so because `table` and `partition` are words of SQL.
+A new ledger is created from it (`creation`, with partial indexes, triggers and views); an earlier one is brought to it
+by the Alembic revisions under `migrations/`. Instants come back aware and in UTC, documents as canonical JSON text,
+file sets with every file in them. `table_name` and `partition_date` are called so because `table` and `partition` are
+words of SQL.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from sqlalchemy import (
     and_,
 )
 
-from backfill_assets.ledger.append_only import make_append_only
 from backfill_assets.ledger.column_types import CanonicalJson, FileSetText, UtcDateTime
 from backfill_assets.ledger.findings import SampleKind
 from backfill_assets.ledger.records import Action, TableAct
@@ -562,8 +562,6 @@ import_days = Table(
     Column("restored", BigInteger, nullable=False),
     Index("import_days_by_date", "event_date"),
 )
-
-make_append_only(metadata)
 
 IS_FOUND_EQUAL = and_(
     partition_versions.c.table_name == publications.c.table_name,

@@ -1,4 +1,4 @@
-"""Upgrade: brings the ledger's database to the present schema."""
+"""Upgrade: creates a ledger in an empty database, and brings an earlier one to the present schema."""
 
 from __future__ import annotations
 
@@ -24,8 +24,14 @@ def upgrade(engine: Engine) -> None:
     with transaction(engine, UPGRADE) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADE_LOCK})
-        _migrate(connection)
-        _require_references(connection)
+        if present_revision(connection) is None:
+            # Only loaded for a new ledger, and Alembic only for an earlier one: a command needs neither to start.
+            from backfill_assets.ledger.creation import create
+
+            create(connection)
+        else:
+            _migrate(connection)
+            _require_references(connection)
     # What an upgrade removes from a table must not stay in SQLite's log.
     compact_log(engine)
 
@@ -46,7 +52,6 @@ def _require_references(connection: Connection) -> None:
 
 
 def _migrate(connection: Connection) -> None:
-    # Alembic is only loaded when there is something to do: it would double the time that a command needs to start.
     from alembic import command
     from alembic.config import Config
     from alembic.util import CommandError

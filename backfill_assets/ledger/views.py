@@ -9,11 +9,10 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import BigInteger, Column, Connection, Date, Integer, MetaData, Table, Text, event, or_, select
+from sqlalchemy import BigInteger, Column, Connection, Date, Integer, MetaData, Table, Text, or_, select
 
 from backfill_assets.ledger.column_types import UtcDateTime
 from backfill_assets.ledger.queries import Queries
-from backfill_assets.ledger.schema import metadata
 
 _metadata = MetaData()
 
@@ -94,19 +93,6 @@ def create_views(connection: Connection) -> None:
         "(SELECT count(*) FROM verifications v WHERE v.publication_id = p.publication_id) AS partitions_verified, "
         "p.note FROM publications p"
     )
-
-
-def _with_the_tables(_metadata: MetaData, connection: Connection, **_options: object) -> None:
-    create_views(connection)
-
-
-def _before_the_tables(_metadata: MetaData, connection: Connection, **_options: object) -> None:
-    for view in _TABLES.values():
-        connection.exec_driver_sql(f"DROP VIEW IF EXISTS {view.name}")
-
-
-event.listen(metadata, "after_create", _with_the_tables)
-event.listen(metadata, "before_drop", _before_the_tables)
 
 
 def columns_of(view: View) -> Mapping[str, type]:

@@ -2,8 +2,5 @@
 
 from alembic import context
 
-from backfill_assets.ledger import partial_indexes  # noqa: F401 - the indexes belong to the schema
-from backfill_assets.ledger.schema import metadata
-
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.configure(connection=context.config.attributes["connection"])
 context.run_migrations()
