@@ -110,7 +110,7 @@ def cancel(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Cancel a run or a set that is not published, permanently; its process stops at its next step."""
+    """Cancel what is not published of a run or a set, permanently; its process stops at its next step."""
     with answering(as_json) as console:
         why = given_reason(reason, by)
         with opened() as session:

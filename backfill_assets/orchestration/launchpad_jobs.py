@@ -440,7 +440,7 @@ DECISIONS = {
         act=_roll_back,
     ),
     "cancel": Entry(
-        description="Cancel a run or a set that is not published, permanently.",
+        description="Cancel what is not published of a run or a set, permanently.",
         config={"id": RUN_OR_SET, "by": _name("who cancels"), "reason": REASON},
         act=_cancel,
     ),

@@ -186,9 +186,9 @@ def fix_and_plan_again(run_id: str, member_of: str | None, stopped_by: StoppedBy
         return step(read, "plan again with a larger limit, or give it up: ", give_up)
     if member_of is None:
         return step(read, "fix the cause and plan again, or give it up: ", give_up)
-    # Nothing is proposed for the partitions of a set before it is cancelled.
+    # Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
     then = ("; then plan it again; what was proposed is planned again by ", do(Act.PROPOSE))
-    return step(read, "fix the cause and cancel the set: ", give_up, *then)
+    return step(read, "fix the cause and cancel what is not published of the set: ", give_up, *then)
 
 
 def once_read(following: NextStep) -> NextStep:

@@ -199,7 +199,7 @@ def _of_cancellation(error: errors.NotCancellable) -> Advice:
             return step(do(Act.RECOVER), ", which completes or reverses it; or ", undo(error.name))
         case RunState.PUBLISHING:
             return WAIT_OR_RECOVER
-        case RunState.PUBLISHED | SetState.PUBLISHED | SetState.PARTLY_PUBLISHED:
+        case RunState.PUBLISHED | SetState.PUBLISHED:
             return undo(error.name)
         case _:
             return do(Act.STATUS, error.name)

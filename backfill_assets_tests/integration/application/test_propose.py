@@ -91,7 +91,8 @@ def blocked(shop: Shop, set_id: str) -> None:
     with shop.ws.ledger.write() as writer:
         writer.runs.take(first, RunState.GATING, actor="ana", attempt="a1")
         writer.runs.move(first, RunState.BLOCKED, actor="ana", attempt="a1")
-    cancel = f"fix the cause and cancel the set: backfill cancel {set_id} --by NAME --reason WHY; then plan it again"
+    first_of_all = "fix the cause and cancel what is not published of the set"
+    cancel = f"{first_of_all}: backfill cancel {set_id} --by NAME --reason WHY; then plan it again"
     for found in (set_document(shop.ws, set_id), run_document(shop.ws, first)):
         assert found.next_step and cancel in words_of(found.next_step)
 

@@ -150,6 +150,19 @@ def test_a_phase_that_fails_stops_those_after_it_and_leaves_those_before_it(hand
     assert rows(hand) == [11, 12, 10]
 
 
+def test_the_advice_for_a_blocked_phase_of_a_partly_published_set_can_be_followed(hand: Hand) -> None:
+    set_id = approved_set(hand)
+    publish(hand, set_id)
+    blocked = runs_of(hand, set_id)[1]
+    with hand.ws.ledger.write() as tx:
+        tx.runs.take(blocked, RunState.GATING, actor="ana", attempt="a1")
+        tx.runs.move(blocked, RunState.BLOCKED, actor="ana", attempt="a1")
+    cancels = f"cancel what is not published of the set: backfill cancel {set_id} --by NAME --reason WHY; then plan it"
+    assert cancels in worded(set_document(hand.ws, set_id).next_step)
+    operations.cancel(hand.ws, set_id, by="ana", reason="fixed, and planned again")
+    assert (state(hand, set_id), rows(hand)) == (SetState.PUBLISHED, [11, 10, 10])
+
+
 def test_what_is_left_of_a_set_can_be_cancelled_and_what_readers_see_of_it_stays_and_can_be_undone(hand: Hand) -> None:
     set_id = approved_set(hand)
     publish(hand, set_id)
