@@ -69,13 +69,15 @@ def _versions(history: PartitionHistory) -> Section | None:
             _release(each),
             each.manifest.requested_by,
             each.approved_by,
+            each.ran_by,
+            each.published_by,
             words(each.manifest.reason, Toned(value=words(" undone ", undone_text(each.undone)), tone=Tone.SOFT))
             if each.undone
             else each.manifest.reason,
         )
         for each in history.versions
     ]
-    people = ("asked by", "approved by")
+    people = ("asked by", "approved by", "run by", "published by")
     heads = ["version", "state", "rows", "readers saw it", "run", "release", *people, "reason"]
     return section("Versions", table(heads, rows, numbers=["version", "rows"], whole=["state", "run"]))
 
