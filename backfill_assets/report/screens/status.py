@@ -21,7 +21,7 @@ from backfill_assets.report.page import (
     table,
     table_ref,
 )
-from backfill_assets.report.requests import NextStep
+from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import captured_table, imports_table
@@ -33,6 +33,10 @@ from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
 
+_STALENESS = Note(
+    text=step("which of them are stale is not looked at here; to list them: ", do(Act.STALE)), tone=Tone.SOFT
+)
+
 
 def status_page(status: StatusDocument) -> Page:
     """What there is, what waits, and for whom."""
@@ -43,7 +47,11 @@ def status_page(status: StatusDocument) -> Page:
             ("home", status.home),
             ("Spark server", server_line(status.spark_server) if status.spark_server else None),
         ),
-        section("Tables", table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"])),
+        section(
+            "Tables",
+            table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"]),
+            _STALENESS if any(each.accepted for each in status.tables) else None,
+        ),
         section("Runs, newest first", _runs(status.runs)),
         section("Restatement sets, newest first", _sets(status.sets)),
         frozen_section(status.frozen),

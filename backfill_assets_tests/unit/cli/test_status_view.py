@@ -24,7 +24,7 @@ from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.runs import run_summary_page, set_facts
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.sets import SetMember
-from backfill_assets.report.status import StatusDocument
+from backfill_assets.report.status import StatusDocument, TableStatus
 from backfill_assets.report.table_acts import ActDocument, next_step_of_act
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 from backfill_assets_tests.support.report_examples import restatement
@@ -85,6 +85,16 @@ A_CUT_OVER = ActRecord(
     policy=USUAL_POLICY,
     waits=True,
 )
+
+
+@pytest.mark.parametrize(("rows", "is_said"), [(0, False), (7, True)])
+def test_a_status_with_accepted_partitions_says_that_it_does_not_look_at_what_is_stale(
+    rows: int, is_said: bool
+) -> None:
+    accepted = Partitions(Grain.DAILY, (NOON.date(),) if rows else ())
+    found = TableStatus(table="silver.case_sla_daily", accepted=accepted, accepted_rows=rows, path="there")
+    said = "which of them are stale is not looked at here; to list them: backfill stale"
+    assert (said in lines(replace(STATUS, tables=(found,)), 120)) is is_said
 
 
 @pytest.mark.parametrize("width", [120, 160])
