@@ -17,10 +17,9 @@ import typer
 
 from backfill_assets import __version__
 from backfill_assets.cli.groups import CommandGroup
-from backfill_assets.core.errors import BackfillError, InvalidRange, Problem, Refused
-from backfill_assets.core.wording import fault_of, visible
+from backfill_assets.core.errors import BackfillError, InvalidRange, Problem
+from backfill_assets.core.wording import fault_of
 from backfill_assets.planning.partitions import DayRange, days_named, instant_named
-from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.errors import Malformed, NotGiven
@@ -248,22 +247,9 @@ def _answer(error: BackfillError, *, as_json: bool) -> None:
     if as_json:
         print_json(ErrorDocument(error=error))
     else:
+        from backfill_assets.cli.terminal import print_error
+
         print_error(error)
-
-
-def print_error(error: BackfillError) -> None:
-    """The sentence on standard error, and below it the next step."""
-    from rich.text import Text
-
-    from backfill_assets.cli.console import terminal
-
-    outcome = "refused" if issubclass(error.category, Refused) else "stopped"
-    console = terminal(sys.stderr)
-    console.print(Text(f"{outcome}: ", style="bold red") + Text(visible(error.message)), highlight=False)
-    if advised := next_step_of(error):
-        from backfill_assets.cli.terminal import show
-
-        show(console, step("next: ", advised))
 
 
 def answer(console: Console, document: object, *, as_json: bool, following: NextStep | None = None) -> None:

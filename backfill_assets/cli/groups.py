@@ -10,6 +10,7 @@ import typer
 
 from backfill_assets.cli.plain_values import PlainGroup
 from backfill_assets.core.errors import Refused
+from backfill_assets.report.errors import WrongUsage
 from backfill_assets.report.requests import Act
 
 GROUPS: Mapping[str, Mapping[Act, str]] = {
@@ -20,7 +21,7 @@ GROUPS: Mapping[str, Mapping[Act, str]] = {
         Act.APPROVE: "agree to exactly this manifest, as another person",
         Act.PUBLISH: "make a run or set visible to readers, in one commit per table",
         Act.ROLLBACK: "bring back the files that a publication replaced",
-        Act.CANCEL: "cancel a run or set that is not published, permanently",
+        Act.CANCEL: "cancel what is not published of a run or set, permanently",
         Act.FREEZE: "let automatic work on some days of a table wait",
         Act.UNFREEZE: "end a freeze before its time",
         Act.SHADOW: "run a version of a table beside it, and cut readers over",
@@ -69,12 +70,12 @@ class CommandGroup(PlainGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Parses the options of the program."""
-        with _refused():
+        with _refused(ctx):
             return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Runs the command."""
-        with _refused():
+        with _refused(ctx):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the signature is Typer's
@@ -85,11 +86,26 @@ class CommandGroup(PlainGroup):
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
-    """Wrong usage has the exit code of every refusal, and is said without the prefix of the library that found it."""
+def _refused(ctx: Any) -> Iterator[None]:
+    """Wrong usage is refused as everything else is: a sentence, a next step, and the exit code of a refusal."""
     try:
         yield
     except typer.TyperException as error:
-        error.exit_code = Refused.exit_code
-        error.message = error.message.removeprefix("Value error, ")
-        raise
+        found_in = getattr(error, "ctx", None)
+        if found_in is not None and error.message == found_in.get_help():
+            # Nothing was typed after the name of the program.
+            error.exit_code = Refused.exit_code
+            raise
+        from backfill_assets.cli.terminal import print_error
+
+        command = found_in.command_path if found_in else f"{ctx.command_path} {ctx.invoked_subcommand or ''}".rstrip()
+        print_error(_wrong_usage(command, error.format_message()))
+        raise typer.Exit(Refused.exit_code) from None
+
+
+def _wrong_usage(command: str, message: str) -> WrongUsage:
+    """The mistake that the library found, whose message may end with what to do."""
+    line = " ".join(message.split())
+    why, _, instead = line.removeprefix("Invalid value: ").replace("Value error, ", "", 1).partition(" next: ")
+    why = why.removesuffix(".")
+    return WrongUsage(command=command, why=why[:1].lower() + why[1:], instead=instead or f"see {command} -h")

@@ -7,6 +7,7 @@ they can still be copied, and a table that finds no room is its rows, one below 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import assert_never
@@ -17,7 +18,10 @@ from rich.measure import Measurement
 from rich.table import Table as Grid
 from rich.text import Text
 
+from backfill_assets.cli.console import terminal
+from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.core.wording import visible
+from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.page import (
     Block,
@@ -35,7 +39,7 @@ from backfill_assets.report.page import (
     Value,
     Words,
 )
-from backfill_assets.report.requests import Invocation, NextStep
+from backfill_assets.report.requests import Invocation, NextStep, step
 from backfill_assets.report.values import text_of
 
 _STYLES = {
@@ -72,6 +76,15 @@ def show(console: Console, *parts: Page | Value) -> None:
         # What holds a command is never cut, and broken only so that it can be copied.
         shown = view(part) if isinstance(part, Page) else _Line(part)
         console.print(shown, highlight=False, markup=False, crop=False)
+
+
+def print_error(error: BackfillError) -> None:
+    """The sentence on standard error, and below it the next step."""
+    outcome = "refused" if issubclass(error.category, Refused) else "stopped"
+    console = terminal(sys.stderr)
+    console.print(Text(f"{outcome}: ", style="bold red") + Text(visible(error.message)), highlight=False)
+    if advised := next_step_of(error):
+        show(console, step("next: ", advised))
 
 
 def view(page: Page) -> RenderableType:

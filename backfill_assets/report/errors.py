@@ -68,6 +68,15 @@ class NotDoneWith(Refused):
 
 
 @sentence
+class WrongUsage(Refused):
+    """{command}: {why}."""
+
+    command: str
+    why: str
+    instead: str
+
+
+@sentence
 class Malformed(Refused):
     """{what} {value!r} is not {form}."""
 

@@ -56,6 +56,8 @@ def _of_edge(error: BackfillError) -> Advice | None:
     match error:
         case errors.NotGiven():
             return f"add {error.add}"
+        case errors.WrongUsage():
+            return error.instead
         case errors.NotOfKey():
             near = get_close_matches(error.column, error.key, n=1)
             if near or not error.key:

@@ -102,14 +102,36 @@ def test_the_version_is_that_of_the_package() -> None:
     ],
 )
 def test_a_number_that_is_none_is_refused_with_what_it_counts_and_from_where(words: list[str], sentence: str) -> None:
-    assert f"Invalid value for '{words[0]}': {sentence}" in said("plan", "silver.x", *words, code=1, columns=200)
+    shown = " ".join(said("plan", "silver.x", *words, code=1, columns=200).split())
+    assert f"refused: backfill plan: invalid value for '{words[0]}': {sentence}" in shown
 
 
 def test_a_number_that_is_too_large_is_refused_with_the_largest() -> None:
     asked = ["trace", "gold.x", "2025-01", "--rows", "501"]
-    assert "'501' is not a whole number of rows from 1 to 500." in said(*asked, code=1)
+    assert "'501' is not a whole number of rows from 1 to 500." in " ".join(said(*asked, code=1).split())
 
 
-@pytest.mark.parametrize("words", [["--nope"], ["nope"], ["run"], ["shadow", "nope"], ["status", "--nope"]])
-def test_wrong_usage_ends_with_the_exit_code_of_a_refusal(words: list[str]) -> None:
-    assert "Error: " in said(*words, code=1)
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        ("--nope", "backfill: no such option: --nope. next: see backfill -h"),
+        ("nope", "backfill: no such command 'nope'. next: see backfill -h"),
+        ("run", "backfill run: missing argument 'RUN'. next: see backfill run -h"),
+        ("history x y", "backfill history: got unexpected extra argument(s) (y). next: see backfill history -h"),
+        ("history x --partition", "backfill history: option '--partition' requires an argument. next: see backfill"),
+        ("shadow nope", "backfill shadow: invalid value for 'DEED': 'nope' is not one of 'start', 'status', "),
+        ("shadow", "backfill shadow: missing argument 'DEED'. Choose from: start, status, cut-over, stop. next: see"),
+        ("status --watch --json", "backfill status: give either --watch or --json. next: see backfill status -h"),
+        (
+            "history x --partition 2025-13",
+            "backfill history: invalid value for '--partition': '2025-13' is not in the calendar. "
+            "next: write it as YYYY-MM-DD, such as 2006-07-01",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_refusal_that_says_where_what_and_what_to_do(words: str, refusal: str) -> None:
+    assert " ".join(said(*words.split(), code=1).split()).startswith(f"refused: {refusal}")
+
+
+def test_the_program_without_a_command_shows_its_help() -> None:
+    assert said(code=1).startswith("Usage: ")
