@@ -12,7 +12,6 @@ from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.identity import FileSet, sha256_text
 from backfill_assets.core.people import require_person
-from backfill_assets.core.tariff import Cost
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.ledger.recorded_text import one_line
@@ -37,7 +36,14 @@ from backfill_assets.publication.authority import demand_of
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over
-from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, plan_document, set_plan_document
+from backfill_assets.report.planned import (
+    NothingPlanned,
+    PlanDocument,
+    SetPlan,
+    expected_cost,
+    plan_document,
+    set_plan_document,
+)
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.restatements.references import Chooser
@@ -240,7 +246,7 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         frozen = freezes_over(ws, tx, [planned.manifest])
         instead = () if planned.manifest.expires else alternatives(ws, tx, planned, brings)
         inside = _rows_in_scope(ws, tx, [planned.manifest])
-    cost = _expected_cost(ws, [planned])
+    cost = expected_cost([planned], ws.settings.tariff)
     return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, inside, instead)
 
 
@@ -285,13 +291,8 @@ def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) ->
         brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)]
         manifests = [plan.manifest for plan in planned.plans]
         frozen, inside = freezes_over(ws, tx, manifests), _rows_in_scope(ws, tx, manifests)
-    return set_plan_document(planned, brings, _expected_cost(ws, planned.plans), frozen, inside)
-
-
-def _expected_cost(ws: Workspace, plans: Sequence[Plan]) -> Cost | None:
-    """What runs are expected to cost together; None where nothing is known of one of them."""
-    known = [plan.estimate.seconds for plan in plans if plan.estimate.seconds is not None]
-    return ws.settings.tariff.spent(sum(known)) if len(known) == len(plans) else None
+    cost = expected_cost(planned.plans, ws.settings.tariff)
+    return set_plan_document(planned, brings, cost, frozen, inside)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

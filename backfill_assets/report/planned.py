@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from backfill_assets.core.tariff import Cost
+from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet
 from backfill_assets.planning.stages import Stage
@@ -152,3 +152,15 @@ def set_plan_document(
 def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ...]:
     """What a plan does not build."""
     return tuple(LeftOutDocument(some=each, include=how_to_include(each)) for each in left_out)
+
+
+def expected_cost(plans: Sequence[Plan], tariff: Tariff) -> Cost | None:
+    """What runs are expected to cost together; None where nothing is known of one of them."""
+    known = [plan.estimate.seconds for plan in plans if plan.estimate.seconds is not None]
+    return tariff.spent(sum(known)) if len(known) == len(plans) else None
+
+
+def unmeasured_tables(plans: Iterable[Plan]) -> tuple[str, ...]:
+    """The tables of runs of which nothing is known, because no run of them has ended its gates."""
+    unknown = (plan.manifest for plan in plans if plan.estimate.seconds is None)
+    return tuple(dict.fromkeys(manifest.table for manifest in unknown if manifest.computed))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
 
+from backfill_assets.core.tariff import Cost
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.impact import TablePartitions
@@ -16,7 +17,7 @@ from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.planned import LeftOutDocument, left_out_documents
+from backfill_assets.report.planned import LeftOutDocument, expected_cost, left_out_documents, unmeasured_tables
 from backfill_assets.report.proposed import ChangingFile, OpenProposal, changing_file, open_proposal
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
@@ -37,6 +38,8 @@ class NewProposal:
         rebuilds: What it builds again, inputs before dependents.
         left_out: What depends on the changed days and is not built; none in a dry run.
         brings: The newer releases and the other references that its runs bring, as for `plan`; none in a dry run.
+        cost: What its runs are expected to cost together, as for `plan`; null in a dry run.
+        unmeasured: The tables for which the cost is not known, because no run of them has ended its gates.
         next_step: What a person does with it; in a dry run, what plans it.
     """
 
@@ -47,6 +50,8 @@ class NewProposal:
     rebuilds: tuple[TablePartitions, ...]
     left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
+    cost: Cost | None
+    unmeasured: tuple[str, ...]
     next_step: NextStep
 
 
@@ -184,6 +189,8 @@ def _new(
         ),
         left_out=left_out_documents(each for each in planned.left_out if each.is_asked) if planned else (),
         brings=brings,
+        cost=expected_cost(planned.plans, ws.settings.tariff) if planned else None,
+        unmeasured=unmeasured_tables(planned.plans) if planned else (),
         next_step=joined(reviewed),
     )
 

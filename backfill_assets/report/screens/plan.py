@@ -32,7 +32,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan
+from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan, unmeasured_tables
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, read_first, step
 from backfill_assets.report.screens.frozen import frozen_section
@@ -79,7 +79,7 @@ def plan_page(plan: PlanDocument) -> Page:
             *several("changed since", changed_words(manifest)),
             ("supersedes", run_ids(manifest.supersedes)),
             ("expected", _expected(run.estimate)),
-            ("cost", _cost(plan.cost, [run])),
+            ("cost", cost_line(plan.cost, unmeasured_tables([run]))),
             ("references", references_described(manifest.references)),
             ("limits", _limits(manifest.limits)),
             ("code", ", ".join(manifest.code_modules)),
@@ -122,7 +122,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             *several("changed since", changed_by_table(run.manifest for run in planned.plans)),
             ("references", _each(references_described(run.manifest.references) for run in planned.plans)),
             ("policies", _each(f"{run.manifest.table}: {policy_words(run.manifest.policy)}" for run in planned.plans)),
-            ("cost", _cost(plan.cost, planned.plans)),
+            ("cost", cost_line(plan.cost, unmeasured_tables(planned.plans))),
             ("limits of each run", _each(_limits(run.manifest.limits) for run in planned.plans)),
             ("manifest", _draft(manifest.digest)),
         ),
@@ -231,13 +231,11 @@ def _expected(expected: Estimate) -> str:
     return f"about {count_of(expected.total_rows, 'row')}{size}{time} (from {basis_words(expected)})"
 
 
-def _cost(cost: Cost | None, plans: Sequence[Plan]) -> str:
+def cost_line(cost: Cost | None, unmeasured: Sequence[str]) -> str:
     """What runs are expected to cost; nothing of those that compute nothing."""
     if cost is not None:
         return f"about {cost_words(cost)}"
-    unknown = (plan.manifest for plan in plans if plan.estimate.seconds is None)
-    tables = dict.fromkeys(manifest.table for manifest in unknown if manifest.computed)
-    return f"not known, because no run of {', '.join(tables)} has ended its gates" if tables else ""
+    return f"not known, because no run of {', '.join(unmeasured)} has ended its gates" if unmeasured else ""
 
 
 def _duration(seconds: float) -> str:

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from backfill_assets.report.page import Items, Page, Value, page, words
 from backfill_assets.report.proposals import DaysNotProposed, NewProposal, ProposeReport, WhyNotProposed
-from backfill_assets.report.screens.plan import left_out_line
+from backfill_assets.report.screens.plan import cost_line, left_out_line
 from backfill_assets.report.words.plans import brought_along_words
 from backfill_assets.report.words.waiting import open_proposal_words
 
@@ -43,6 +43,8 @@ def _new(new: NewProposal) -> Iterator[Value]:
         yield words("  left out: ", left_out_line(left))
     for each in new.brings:
         yield f"  {brought_along_words(each)}"
+    if cost := cost_line(new.cost, new.unmeasured):
+        yield f"  cost: {cost}"
     yield words("  next: ", new.next_step)
 
 

@@ -18,6 +18,7 @@ from backfill_assets.application import propose as application
 from backfill_assets.application import statements
 from backfill_assets.application.follow import follow
 from backfill_assets.application.look import status
+from backfill_assets.application.plan import described_set_plan
 from backfill_assets.application.propose import step_after_landing
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.cli.terminal import show
@@ -37,6 +38,7 @@ from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.proposals import NewProposal, ProposeReport, WhyNotProposed
 from backfill_assets.report.runs import run_document
+from backfill_assets.report.screens.plan import cost_line
 from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.screens.run_report import set_page
 from backfill_assets.report.set_report import set_report
@@ -135,6 +137,15 @@ def test_a_late_sale_is_proposed_once_with_the_reason_in_words(shop: Shop) -> No
     shown = status(shop.ws, None)
     assert isinstance(shown, StatusDocument)
     assert [(each.set_id, each.approved) for each in shown.proposals] == [(found.proposed.set_id, False)]
+
+
+@pytest.mark.long
+def test_a_proposal_says_what_it_is_expected_to_cost_as_the_plan_of_a_set_does(shop: Shop) -> None:
+    found = propose(shop)
+    planned = described_set_plan(shop.ws, planned_set(shop))
+    assert found.proposed is not None and found.proposed.cost is not None
+    assert found.proposed.cost == planned.cost
+    assert f"  cost: {cost_line(planned.cost, ())}" in list(map(text_of, propose_lines(found)))
 
 
 @pytest.mark.long
