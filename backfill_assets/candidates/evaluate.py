@@ -59,9 +59,7 @@ from backfill_assets.ledger.findings import (
     GateResult,
     PartitionCells,
     RowChanges,
-    Sample,
     SampledRow,
-    SampleKind,
 )
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
@@ -356,11 +354,7 @@ def _record(work: Gating, *, actor: str) -> None:
     )
     ws.reached(Point.GATE_APPENDED)
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
-    changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=evaluated.sample)
-    failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
-    cells = Sample(kind=SampleKind.BREAKDOWN, rows=tuple(work.found.cells))
-    changes = Sample(kind=SampleKind.ROW_CHANGES, rows=work.found.changes)
-    by_partition = Sample(kind=SampleKind.PARTITION_CELLS, rows=_partition_cells(work))
+    found, by_partition = work.found, _partition_cells(work)
     work.took_ms[ALL_GATES] = round((time.monotonic() - work.began) * 1000)
     with ws.ledger.write() as tx:
         tx.candidates.record_gates(
@@ -369,7 +363,7 @@ def _record(work: Gating, *, actor: str) -> None:
             evaluated.results,
             actor=actor,
             attempt=work.attempt,
-            samples=(changed, failing, cells, by_partition, changes),
+            samples=(evaluated.sample, evaluated.failing, found.cells, by_partition, found.changes),
             took_ms=work.took_ms,
         )
         tx.runs.move(

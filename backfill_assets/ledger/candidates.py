@@ -25,7 +25,7 @@ from backfill_assets.ledger.events import (
     Step,
     seconds_of_gates,
 )
-from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, Sample
+from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, SampleRow
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import first_few
@@ -346,7 +346,7 @@ class CandidateWrites(CandidateReads):
         *,
         actor: str,
         attempt: str,
-        samples: Iterable[Sample] = (),
+        samples: Iterable[Sequence[SampleRow]] = (),
         took_ms: Mapping[str, int] | None = None,
     ) -> None:
         """What the gates measured; it takes the place of the run's earlier results.
@@ -358,7 +358,7 @@ class CandidateWrites(CandidateReads):
             candidates: Staged partitions with what measuring adds: checksum, and compared version, digest and checksum.
             results: One per partition and gate.
             attempt: Names the process that has the run.
-            samples: Values of rows that reviewers are shown: the only place for them, because it can be erased.
+            samples: By kind, values of rows for reviewers: the only place for them, because it can be erased.
             took_ms: How long the stages of gating took, by name, for the report.
         """
         self._runs.require_holder(run_id, attempt)
@@ -369,7 +369,7 @@ class CandidateWrites(CandidateReads):
         self._update_measured(run_id, measured)
         self._log.write(delete(gate_results).where(gate_results.c.run_id == run_id), of=[run_id])
         if found:
-            self._log.write(insert(gate_results), [rows.gate_row(result) for result in found], of=[run_id])
+            self._log.write(insert(gate_results), [rows.row_of(result) for result in found], of=[run_id])
         payload = {
             "partitions": len(measured),
             "results": len(found),

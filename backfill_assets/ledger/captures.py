@@ -17,7 +17,7 @@ from backfill_assets.core.identity import plain
 from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
-from backfill_assets.ledger.rows import read_as, row_of
+from backfill_assets.ledger.rows import COLUMNS, read_as, row_of
 from backfill_assets.ledger.schema import captured_files, captures
 from backfill_assets.planning.policy import Policy
 
@@ -123,7 +123,9 @@ def reached_by(files: Iterable[CapturedFile]) -> set[tuple[str, str, str]]:
 
 
 _capture = read_as(CaptureRecord)
-_file = read_as(CapturedFile, partition="stream_partition")
+_FILE = {**COLUMNS, "partition": "stream_partition"}
+"""A partition of a stream is no day."""
+_file = read_as(CapturedFile, **_FILE)
 
 
 class CaptureReads(Queries):
@@ -254,9 +256,7 @@ class CaptureWrites(CaptureReads):
             compression=file.compression,
             captured_at=self._log.now,
         )
-        row = row_of(found)
-        row["stream_partition"] = row.pop("partition_date")  # a partition of a stream is no day
-        self._log.write(insert(captured_files).values(row), of=[(capture_id, number)])
+        self._log.write(insert(captured_files).values(row_of(found, _FILE)), of=[(capture_id, number)])
         payload = {name: value for name, value in asdict(found).items() if not isinstance(value, datetime)}
         self._log.append(Event("capture", capture_id, "range_captured", actor=by, payload=payload))
         return found

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 Values = Mapping[str, str | None]
 """Columns of a row as text."""
@@ -31,11 +31,6 @@ class SampledRow:
     before: Values | None
     after: Values | None
 
-    @staticmethod
-    def parse(document: Mapping[str, Any]) -> SampledRow:
-        """The row that the ledger kept; `parse(plain(row)) == row`."""
-        return SampledRow(**{**document, "partition": date.fromisoformat(document["partition"])})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailingKey:
@@ -50,11 +45,6 @@ class FailingKey:
     gate: str
     partition: date
     key: Values
-
-    @staticmethod
-    def parse(document: Mapping[str, Any]) -> FailingKey:
-        """The key that the ledger kept; `parse(plain(found)) == found`."""
-        return FailingKey(**{**document, "partition": date.fromisoformat(document["partition"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +67,6 @@ class BreakdownCell:
     after: Mapping[str, str]
     differs: bool
 
-    @staticmethod
-    def parse(document: Mapping[str, Any]) -> BreakdownCell:
-        """The cell that the ledger kept; `parse(plain(cell)) == cell`."""
-        return BreakdownCell(**{**document, "month": date.fromisoformat(document["month"])})
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChanges:
@@ -99,11 +84,6 @@ class RowChanges:
     measure: str
     by: Values
     amount: str
-
-    @staticmethod
-    def parse(document: Mapping[str, Any]) -> RowChanges:
-        """The changes that the ledger kept; `parse(plain(found)) == found`."""
-        return RowChanges(**{**document, "month": date.fromisoformat(document["month"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +190,7 @@ class GateResult:
         blocking: Whether its failure blocks.
         passed: Whether it passed.
         digest: The file set digest of exactly the files that were measured.
-        observed: Counts, as canonical values for people and machines; never values of rows, which are a `Sample`.
+        observed: Counts, as canonical values for people and machines; never values of rows, which are samples.
         finding: What it found; with the counts in `observed` it is the verdict.
     """
 
@@ -242,15 +222,22 @@ class SampleKind(StrEnum):
     ROW_CHANGES = "ROW_CHANGES"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sample:
-    """Values of some rows. They are kept where they can be erased, and nowhere else in the ledger."""
+ShownRow: TypeAlias = SampledRow | FailingKey | BreakdownCell | RowChanges
+SampleRow: TypeAlias = ShownRow | PartitionCells
+"""Values of rows. They are kept where they can be erased, and nowhere else in the ledger."""
 
-    kind: SampleKind
-    rows: (
-        tuple[SampledRow, ...]
-        | tuple[FailingKey, ...]
-        | tuple[BreakdownCell, ...]
-        | tuple[PartitionCells, ...]
-        | tuple[RowChanges, ...]
-    )
+SAMPLE_KINDS: Mapping[type[object], SampleKind] = {
+    SampledRow: SampleKind.CHANGED_ROWS,
+    FailingKey: SampleKind.FAILING_KEYS,
+    BreakdownCell: SampleKind.BREAKDOWN,
+    PartitionCells: SampleKind.PARTITION_CELLS,
+    RowChanges: SampleKind.ROW_CHANGES,
+}
+
+Shown = TypeVar("Shown", bound=ShownRow)
+
+
+def shown_row(kind: type[Shown], document: Mapping[str, Any]) -> Shown:
+    """Values that the ledger kept; `shown_row(type(row), plain(row)) == row`."""
+    days = {name: date.fromisoformat(document[name]) for name in ("partition", "month") if name in document}
+    return kind(**{**document, **days})

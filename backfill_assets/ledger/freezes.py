@@ -15,10 +15,12 @@ from sqlalchemy import insert, select, update
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors
 from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.ledger.schema import freezes, manifests, publications, runs, set_members
-from backfill_assets.ledger.states import FINISHED, PublicationState
+from backfill_assets.ledger.rows import COLUMNS, read_as, row_of
+from backfill_assets.ledger.schema import freezes, manifests, runs, set_members
+from backfill_assets.ledger.states import FINISHED
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_over
@@ -72,6 +74,17 @@ class Freeze:
         if self.only is not None:
             return self.only not in (manifest.run_id, manifest.member_of)
         return manifest.cause.kind is not CauseKind.PERSON
+
+
+_COLUMNS = {
+    **COLUMNS,
+    "first": "first_partition",
+    "last": "last_partition",
+    "until": "until_at",
+    "only": "only_run",
+    "since": "begun_at",
+}
+_freeze = read_as(Freeze, **_COLUMNS)
 
 
 class FreezeReads(Queries):
@@ -129,25 +142,9 @@ class FreezeWrites(FreezeReads):
             raise errors.EndedBefore(until=freeze.until, now=self._log.now)
         if freeze.only:
             self._require_of_use(freeze, freeze.only)
-        held = publications
-        begun = select(held.c.publication_id, held.c.run_id, held.c.action).where(
-            held.c.table_name == freeze.table, held.c.state == PublicationState.PUBLISHING
-        )
-        if under_way := self._row(begun):
-            # Its swap may land at any moment, so that nobody could say what the freeze has kept.
-            raise errors.TableBusy(table=freeze.table, **under_way._mapping)
-        row = {
-            "freeze_id": freeze.freeze_id,
-            "table_name": freeze.table,
-            "grain": str(freeze.grain),
-            "first_partition": freeze.first,
-            "last_partition": freeze.last,
-            "until_at": freeze.until,
-            "only_run": freeze.only,
-            "asked_by": freeze.by,
-            "reason": reason,
-            "begun_at": self._log.now,
-        }
+        # A swap under way may land at any moment, so that nobody could say what the freeze has kept.
+        PublicationReads(self._connection).require_none_open(freeze.table)
+        row = row_of(freeze, _COLUMNS, reason=reason, begun_at=self._log.now)
         self._log.write(insert(freezes).values(row), of=[freeze.freeze_id])
         said = {
             "table": freeze.table,
@@ -194,28 +191,11 @@ class FreezeWrites(FreezeReads):
         """
         require_person("the one who ends the freeze", one_line("the one who ends the freeze", by))
         why = one_line("the reason", reason)
-        found = _freeze(
-            self._only_row(select(freezes).where(freezes.c.freeze_id == freeze_id), kind="freeze", name=freeze_id)
-        )
+        chosen = select(freezes).where(freezes.c.freeze_id == freeze_id)
+        found = _freeze(self._only_row(chosen, kind="freeze", name=freeze_id))
         holds = (freezes.c.freeze_id == freeze_id, freezes.c.ended_at.is_(None), freezes.c.until_at > self._log.now)
         ended = update(freezes).where(*holds).values(ended_at=self._log.now, ended_by=by)
         if self._log.write(ended, of=[freeze_id]).rowcount != 1:
             raise errors.Ended(kind="freeze", name=freeze_id, why="has ended already")
         self._log.append(Event("freeze", freeze_id, "unfrozen", actor=by, payload={"reason": why}))
         return found
-
-
-def _freeze(row: object) -> Freeze:
-    found = row._mapping  # type: ignore[attr-defined]
-    return Freeze(
-        freeze_id=found["freeze_id"],
-        table=found["table_name"],
-        grain=Grain(found["grain"]),
-        first=found["first_partition"],
-        last=found["last_partition"],
-        until=found["until_at"],
-        only=found["only_run"],
-        by=found["asked_by"],
-        reason=found["reason"],
-        since=found["begun_at"],
-    )

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.events import EventLog
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.records import Action, RunRecord, SetRecord
 from backfill_assets.ledger.runs import RunReads
-from backfill_assets.ledger.schema import restatement_sets
-from backfill_assets.ledger.sets import SetReads, members_of
+from backfill_assets.ledger.sets import SetReads, members_of, move_set
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 
 LANDED = (RunState.PUBLISHED, RunState.SUPERSEDED)
@@ -62,9 +61,4 @@ class PhaseSteps:
             to = SetState.ROLLED_BACK if was_begun else SetState.PENDING
         if record.state not in (SetState.PUBLISHING, SetState.PARTLY_PUBLISHED) or to is record.state:
             return
-        key = {"set_id": record.set_id}
-        self._log.change(
-            Step(table=restatement_sets, key=key, name=f"set {record.set_id}", begins=record.state, ends=to),
-            Event("set", record.set_id, "set_moved", actor=actor, payload={"note": note} if note else {}),
-            also={"note": note, "updated_at": self._log.now},
-        )
+        move_set(self._log, record, to, actor=actor, note=note)

@@ -11,6 +11,7 @@ from sqlalchemy import Row, ScalarSelect, Select, Table, and_, case, func, or_, 
 
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.ledger import rows
+from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.records import (
     Action,
@@ -120,6 +121,19 @@ class PublicationReads(Queries):
     def _named(self, publication_id: str) -> Row[Any]:
         chosen = select(publications).where(publications.c.publication_id == publication_id)
         return self._only_row(chosen, kind="publication", name=publication_id)
+
+    def require_none_open(self, table: str) -> None:
+        """Refuses what cannot be while a swap of a table has begun and its outcome is not recorded.
+
+        Cost: one index lookup.
+
+        Raises:
+            IllegalTransition: There is such a swap.
+        """
+        held = publications
+        is_open = (held.c.table_name == table) & (held.c.state == PublicationState.PUBLISHING)
+        if found := self._row(select(held.c.publication_id, held.c.run_id, held.c.action).where(is_open)):
+            raise TableBusy(table=table, **found._mapping)
 
     def headers(self, **chosen: Unpack[PublicationFilter]) -> tuple[PublicationHeader, ...]:
         """Publications without the partitions that they change, the last begun first.

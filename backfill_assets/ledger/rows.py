@@ -36,6 +36,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.sets import SetManifest
 
@@ -83,8 +84,9 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "spans": _resolved_spans,
     "parts": _replay_parts,
     "policy": Policy.parse,
+    "grain": Grain,
 }
-_WRITTEN: Mapping[str, Callable[[Any], object]] = {"provenance": document_of, "observed": dict}
+_WRITTEN: Mapping[str, Callable[[Any], object]] = {"provenance": document_of, "observed": dict, "grain": str}
 
 
 def read_as(kind: type[Read], **columns: str) -> Callable[..., Read]:
@@ -115,17 +117,20 @@ def read_as(kind: type[Read], **columns: str) -> Callable[..., Read]:
     return read
 
 
-def row_of(record: object, **more: object) -> dict[str, object]:
-    """The row of a record, with what only the row has."""
+def row_of(record: object, columns: Mapping[str, str] = COLUMNS, /, **more: object) -> dict[str, object]:
+    """The row of a record, with what only the row has.
+
+    Args:
+        columns: The columns whose name differs from that of the field.
+    """
     values = ((each.name, getattr(record, each.name)) for each in fields(record))  # type: ignore[arg-type]
-    found = {COLUMNS.get(name, name): _WRITTEN[name](value) if name in _WRITTEN else value for name, value in values}
+    found = {columns.get(name, name): _WRITTEN[name](value) if name in _WRITTEN else value for name, value in values}
     return found | more
 
 
 chunk_record = read_as(ChunkRecord)
 candidate = read_as(CandidatePartition)
 gate_result = read_as(GateResult)
-gate_row = row_of
 partition_version = read_as(PartitionVersion)
 change = read_as(PartitionChange)
 publication_header = read_as(PublicationHeader, sequence="begun_sequence")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select
@@ -17,15 +17,7 @@ from backfill_assets.core.identity import canonical_json, plain
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import NoSamples
 from backfill_assets.ledger.events import Event, EventLog
-from backfill_assets.ledger.findings import (
-    BreakdownCell,
-    FailingKey,
-    PartitionCells,
-    RowChanges,
-    Sample,
-    SampledRow,
-    SampleKind,
-)
+from backfill_assets.ledger.findings import SAMPLE_KINDS, PartitionCells, SampleKind, SampleRow, Shown, shown_row
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord
@@ -42,33 +34,19 @@ SALT_BYTES = 32
 class SampleReads(Queries):
     """The samples of runs."""
 
-    def changed_rows(self, run_id: str) -> tuple[SampledRow, ...]:
-        """Rows of a run that differ from the accepted ones; none where none did, or they were erased.
+    def latest(self, run_id: str, kind: type[Shown]) -> tuple[Shown, ...]:
+        """What the latest gating of a run has kept of a kind; nothing where it found none, or they were erased.
 
         Cost: the events of the run, by index, and one row.
         """
-        return tuple(map(SampledRow.parse, self._latest(run_id, SampleKind.CHANGED_ROWS)))
-
-    def failing_keys(self, run_id: str) -> tuple[FailingKey, ...]:
-        """Keys of rows of a run that fail a gate; none where none did, or they were erased.
-
-        Cost: the events of the run, by index, and one row.
-        """
-        return tuple(map(FailingKey.parse, self._latest(run_id, SampleKind.FAILING_KEYS)))
-
-    def breakdown(self, run_id: str) -> tuple[BreakdownCell, ...]:
-        """The measures of a run by business dimensions; none where its table declares none, or they were erased.
-
-        Cost: the events of the run, by index, and one row.
-        """
-        return tuple(map(BreakdownCell.parse, self._latest(run_id, SampleKind.BREAKDOWN)))
-
-    def row_changes(self, run_id: str) -> tuple[RowChanges, ...]:
-        """How much of a tolerated measure a run changes; none where its table tolerates nothing, or they were erased.
-
-        Cost: the events of the run, by index, and one row.
-        """
-        return tuple(map(RowChanges.parse, self._latest(run_id, SampleKind.ROW_CHANGES)))
+        body = self._row(
+            select(samples.c.body).where(
+                samples.c.run_id == run_id,
+                samples.c.kind == SAMPLE_KINDS[kind],
+                samples.c.sequence >= self._measured_at(run_id),
+            )
+        )
+        return () if body is None else tuple(shown_row(kind, each) for each in json.loads(body.body))
 
     def partition_cells(self, run_ids: Iterable[str]) -> tuple[PartitionCells, ...]:
         """The measures of each partition of runs; none where a table declares none, or they were erased.
@@ -80,15 +58,6 @@ class SampleReads(Queries):
         kept = select(samples.c.body).where(samples.c.kind == SampleKind.PARTITION_CELLS)
         found = self._rows_with(kept, samples.c.run_id, sorted(set(run_ids)))
         return tuple(PartitionCells.parse(each) for row in found for each in json.loads(row.body))
-
-    def _latest(self, run_id: str, kind: SampleKind) -> Iterable[Mapping[str, Any]]:
-        body = self._row(
-            select(samples.c.body).where(
-                samples.c.run_id == run_id, samples.c.kind == kind, samples.c.sequence >= self._measured_at(run_id)
-            )
-        )
-        found: list[Mapping[str, Any]] = [] if body is None else json.loads(body.body)
-        return found
 
     def erased(self, run_id: str) -> EventRecord | None:
         """The event that erased what the latest gating had kept of a run's rows; None while nothing was erased.
@@ -142,24 +111,20 @@ class SampleWrites(SampleReads):
         return len(found)
 
 
-def append_with_samples(log: EventLog, event: Event, run_id: str, kept: Iterable[Sample]) -> int:
-    """Keeps samples and appends the event that recorded them; none of their values gets into it."""
-    held = [_held(sample, run_id) for sample in kept if sample.rows]
+def append_with_samples(log: EventLog, event: Event, run_id: str, kept: Iterable[Sequence[SampleRow]]) -> None:
+    """Keeps samples and appends the event that recorded them; none of their values gets into it.
+
+    Args:
+        kept: Of each kind its rows, or none.
+    """
+    held = [_held(some, run_id) for some in kept if some]
     if held:
         log.write(insert(samples), [{**each, "sequence": log.next_sequence} for each in held], of=[run_id])
-    return log.append(event)
+    log.append(event)
 
 
-def _kept(row: SampledRow | FailingKey | BreakdownCell | PartitionCells | RowChanges) -> Mapping[str, Any]:
+def _held(some: Sequence[SampleRow], run_id: str) -> Mapping[str, Any]:
     # There are as many cells as partitions, so these have a shorter form.
-    found: Mapping[str, Any] = row.document() if isinstance(row, PartitionCells) else plain(row)
-    return found
-
-
-def _held(sample: Sample, run_id: str) -> Mapping[str, Any]:
-    return {
-        "run_id": run_id,
-        "kind": sample.kind,
-        "salt": secrets.token_hex(SALT_BYTES),
-        "body": canonical_json([_kept(row) for row in sample.rows]),
-    }
+    kept = [row.document() if isinstance(row, PartitionCells) else plain(row) for row in some]
+    kind, salt = SAMPLE_KINDS[type(some[0])], secrets.token_hex(SALT_BYTES)
+    return {"run_id": run_id, "kind": kind, "salt": salt, "body": canonical_json(kept)}

@@ -119,6 +119,19 @@ def versions_of(publications: PublicationReads, record: SetRecord) -> Mapping[st
     return found
 
 
+def move_set(
+    log: EventLog, found: SetRecord, to: SetState, *, actor: str, note: str, grounds: ApprovalGrounds | None = None
+) -> None:
+    """A set goes from the state in which it was found to another one."""
+    set_id = found.set_id
+    payload = {**({"note": note} if note else {}), **(plain(grounds) if grounds else {})}
+    log.change(
+        Step(table=restatement_sets, key={"set_id": set_id}, name=f"set {set_id}", begins=found.state, ends=to),
+        Event("set", set_id, "set_moved", actor=actor, payload=payload),
+        also={"note": storable_text("the note", note), "updated_at": log.now},
+    )
+
+
 class SetWrites(SetReads):
     """Sets: added, approved, moved on and cancelled."""
 
@@ -237,13 +250,7 @@ class SetWrites(SetReads):
 
         Cost: the manifest of the set is parsed; one row, and one event.
         """
-        found = self.get(set_id)
-        payload = {**({"note": note} if note else {}), **(plain(grounds) if grounds else {})}
-        self._log.change(
-            Step(table=restatement_sets, key={"set_id": set_id}, name=f"set {set_id}", begins=found.state, ends=to),
-            Event("set", set_id, "set_moved", actor=actor, payload=payload),
-            also={"note": storable_text("the note", note), "updated_at": self._log.now},
-        )
+        move_set(self._log, self.get(set_id), to, actor=actor, note=note, grounds=grounds)
 
     def replace_draft(self, set_id: str, *, actor: str, why: str) -> None:
         """Ends a proposal that was neither approved nor begun; a person is not needed for what none has agreed to.

@@ -9,18 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import plain
-from backfill_assets.ledger.errors import (
-    ActNotApproved,
-    AlreadyShown,
-    NotInLedger,
-    NotTheLast,
-    OtherTableShown,
-    Retired,
-)
+from backfill_assets.ledger.errors import ActNotApproved, AlreadyShown, NotTheLast, OtherTableShown, Retired
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text
@@ -100,10 +93,7 @@ class TableActReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        row = self._row(select(table_acts).where(table_acts.c.act_id == act_id))
-        if row is None:
-            raise NotInLedger(kind="act", name=act_id)
-        return _act(row)
+        return _act(self._only_row(select(table_acts).where(table_acts.c.act_id == act_id), kind="act", name=act_id))
 
     def columns(self, act_id: str) -> tuple[ColumnChange, ...]:
         """How the columns that readers see change with an act, as it was when it was asked for.
@@ -220,7 +210,7 @@ class TableActWrites(TableActReads):
         if act in (TableAct.CUT_OVER, TableAct.RETIRE) and shown == table:
             raise AlreadyShown(name=name, table=table, act=act)
         self.require_kept(table)
-        number = int(self._values(select(func.coalesce(func.max(table_acts.c.number), 0)))[0]) + 1
+        number = self._highest(table_acts.c.number) + 1
         record = ActRecord(
             act_id=f"act-{number:06d}",
             act=act,
@@ -234,12 +224,11 @@ class TableActWrites(TableActReads):
             policy=policy,
             waits=waits,
         )
-        self._log.write(
-            insert(table_acts).values(row_of(record, number=number, policy=plain(policy))), of=[record.act_id]
-        )
+        row = row_of(record, number=number, policy=plain(policy))
+        self._log.write(insert(table_acts).values(row), of=[record.act_id])
         payload = {"act": act, "name": name, "table": table, "from": record.from_table, "reason": reason}
         payload |= {"columns": plain(columns)} if columns else {}
-        self._log.append(Event(actor=by, entity=ENTITY, entity_id=record.act_id, action=_ASKED, payload=payload))
+        self._log.append(Event(ENTITY, record.act_id, _ASKED, actor=by, payload=payload))
         return record
 
     def carry_out(self, act_id: str, *, by: str, waits: bool = False) -> ActRecord:
@@ -314,7 +303,5 @@ class TableActWrites(TableActReads):
     ) -> None:
         begins = ActState.DONE if to is ActState.UNDONE else ActState.ASKED
         step = Step(table=table_acts, key={"act_id": found.act_id}, name=f"act {found.act_id}", begins=begins, ends=to)
-        event = Event(
-            actor=one_line("the actor", by), entity=ENTITY, entity_id=found.act_id, action=action, payload=payload
-        )
+        event = Event(ENTITY, found.act_id, action, actor=one_line("the actor", by), payload=payload)
         self._log.change(step, event, also=also)

@@ -87,13 +87,7 @@ class PublicationChecks(PublicationReads):
         held = publications
         if self._row(select(held.c.run_id).where(held.c.publication_id == intent.publication_id)):
             raise errors.AlreadyRecorded(kind="publication", name=intent.publication_id)
-        open_one = self._row(
-            select(held.c.publication_id, held.c.run_id, held.c.action).where(
-                held.c.table_name == intent.table, held.c.state == PublicationState.PUBLISHING
-            )
-        )
-        if open_one is not None:
-            raise errors.TableBusy(table=intent.table, **open_one._mapping)
+        self.require_none_open(intent.table)
 
     def _may_publish(self, intent: PublicationIntent, *, verifies: bool) -> None:
         found = self._runs.get(intent.run_id)

@@ -17,7 +17,7 @@ from backfill_assets.domain import DerivedTable, Reference, Table, Tolerance
 from backfill_assets.gates.judge import is_tolerated
 from backfill_assets.ledger.candidates import gates_of
 from backfill_assets.ledger.errors import NeedsAnother
-from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.findings import BreakdownCell, GateResult, RowChanges
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, RunState
@@ -217,8 +217,8 @@ def tolerance_met(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Toleran
     is_pilot = run.manifest.publish.scope is not None
     if tolerance is None or is_pilot or run.state is not RunState.PASSED or run.manifest.mode in NEVER_PUBLISHED:
         return None
-    cells = tx.samples.breakdown(run.run_id)
-    return tolerance if is_tolerated(tolerance, cells, tx.samples.row_changes(run.run_id)) else None
+    cells, changes = tx.samples.latest(run.run_id, BreakdownCell), tx.samples.latest(run.run_id, RowChanges)
+    return tolerance if is_tolerated(tolerance, cells, changes) else None
 
 
 def grounds_to_leave(

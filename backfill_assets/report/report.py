@@ -11,7 +11,7 @@ from typing import Any
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.session_settings import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.findings import FailingKey, Finding, GateResult, SampledRow
+from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult, SampledRow
 from backfill_assets.ledger.records import ApprovalGrounds, ChunkRecord, EventRecord, RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -218,7 +218,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     chunks = tx.candidates.chunks(run.run_id)
     partitions = partition_moves(results, staged)
     releases = replaced_releases(tx, run.manifest, staged)
-    cells = tx.samples.breakdown(run.run_id)
+    cells = tx.samples.latest(run.run_id, BreakdownCell)
     grain, gates = run.manifest.grain, gate_summaries(run.manifest, results)
     changed = swapped(run.manifest.kind, partitions) if partitions else run.manifest.partitions
     reached = reached_by(ws, run, changed)
@@ -248,8 +248,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         changed_columns=changed_columns(results),
         state_moves=state_moves(results, {part.partition for part in partitions if part.new}),
         gates=gates,
-        sample=tx.samples.changed_rows(run.run_id),
-        failing_keys=tx.samples.failing_keys(run.run_id),
+        sample=tx.samples.latest(run.run_id, SampledRow),
+        failing_keys=tx.samples.latest(run.run_id, FailingKey),
         samples_erased=SampleErasure(by=erased.actor, at=erased.at, reason=erased.payload["reason"])
         if erased
         else None,

@@ -15,7 +15,7 @@ from backfill_assets.capture.streams import Resolution, Resolved
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.findings import FailingKey, Finding, GateResult, Sample, SampledRow, SampleKind
+from backfill_assets.ledger.findings import FailingKey, Finding, GateResult, SampledRow
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import (
@@ -182,11 +182,10 @@ def show_rows(ledger: Ledger, run_id: str) -> None:
     before, after = {"state": "é"}, {"state": "late"}
     changed = SampledRow(partition=DAYS[0], key={"case_id": "case-1742"}, before=before, after=after)
     failing = FailingKey(partition=DAYS[1], gate="unique", key={"case_id": "case-1743"})
-    shown = Sample(kind=SampleKind.CHANGED_ROWS, rows=(changed,)), Sample(kind=SampleKind.FAILING_KEYS, rows=(failing,))
     with ledger.write() as writer:
         writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
         writer.candidates.record_gates(
-            run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1", samples=shown
+            run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1", samples=((changed,), (failing,))
         )
         writer.runs.move(run_id, RunState.BLOCKED, actor="runner", attempt="a1", note="blocked by unique")
 

@@ -53,12 +53,9 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "core/session_settings.py staged_versions",
     ),
     "sampled rows as the ledger keeps them, until they are parsed": (
-        "ledger/findings.py BreakdownCell.parse",
-        "ledger/findings.py FailingKey.parse",
         "ledger/findings.py PartitionCells.document",
         "ledger/findings.py PartitionCells.parse",
-        "ledger/findings.py RowChanges.parse",
-        "ledger/findings.py SampledRow.parse",
+        "ledger/findings.py shown_row",
     ),
     "values of columns, as an author writes them": (
         "domain/contracts.py Lift.defaults",

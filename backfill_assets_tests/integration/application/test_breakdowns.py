@@ -32,7 +32,7 @@ from backfill_assets.gates.judge import moved_verdict
 from backfill_assets.gates.measure import contents
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.sample import sample_rows
-from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, PartitionCells
+from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, PartitionCells, shown_row
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import GateTerm
@@ -220,7 +220,7 @@ def test_names_keep_the_order_of_the_declaration(spark: SparkSession) -> None:
     declared = Breakdown(by=("state", "id"), measures={"shared": "share", "counted": "count"})
     table = replace(TABLE, breakdown=declared)
     cells = break_down(frame(spark, [(FIRST, "k", "a", 1, 0.5)]), None, table, new=(FIRST,))
-    kept = tuple(BreakdownCell.parse(json.loads(canonical_json(plain(cell)))) for cell in cells)
+    kept = tuple(shown_row(BreakdownCell, json.loads(canonical_json(plain(cell)))) for cell in cells)
     assert kept == cells
     found = breakdown_document(kept, declared)
     assert found is not None

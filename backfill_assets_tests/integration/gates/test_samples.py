@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sqlalchemy import select
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.ledger.findings import Sample, SampledRow, SampleKind
+from backfill_assets.ledger.findings import FailingKey, SampledRow
 from backfill_assets.ledger.schema import samples
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
@@ -38,9 +38,9 @@ def shown(ledger: Ledger) -> Ledger:
 
 def test_an_event_names_a_sample_and_holds_none_of_its_values(shown: Ledger) -> None:
     with shown.read() as reader:
-        (row,) = reader.samples.changed_rows("shown")
+        (row,) = reader.samples.latest("shown", SampledRow)
         assert row.key == {"case_id": "case-1742"}
-        assert [failing.key for failing in reader.samples.failing_keys("shown")] == [{"case_id": "case-1743"}]
+        assert [failing.key for failing in reader.samples.latest("shown", FailingKey)] == [{"case_id": "case-1743"}]
         events = list(reader.events.entries())
         assert "case-17" not in str(events)
         assert [event.action for event in events if "samples" in event.digests] == ["gates_recorded"]
@@ -77,7 +77,7 @@ def test_erased_rows_are_gone_and_the_audit_accepts_it_with_its_record(shown: Le
         assert writer.samples.erase("shown", by="dora", reason="the person asked for it") == 2
     shown.compact_log()
     with shown.read() as reader:
-        assert reader.samples.changed_rows("shown") == ()
+        assert reader.samples.latest("shown", SampledRow) == ()
         erased = reader.samples.erased("shown")
         assert erased is not None
         assert (erased.actor, erased.payload["reason"]) == ("dora", "the person asked for it")
@@ -114,12 +114,12 @@ def test_what_an_earlier_gating_showed_is_not_shown_for_the_next(ledger: Ledger)
     row = SampledRow(partition=DAYS[0], key={"id": "a"}, before=None, after={})
     with ledger.write() as writer:
         writer.runs.take("bf-1", RunState.GATING, actor="runner", attempt="a1")
-        for shown in ((Sample(kind=SampleKind.CHANGED_ROWS, rows=(row,)),), ()):
+        for shown in (((row,),), ()):
             writer.candidates.record_gates(
                 "bf-1", staged("bf-1"), results_for("bf-1"), actor="runner", attempt="a1", samples=shown
             )
     with ledger.read() as reader:
-        assert reader.samples.changed_rows("bf-1") == ()
+        assert reader.samples.latest("bf-1", SampledRow) == ()
     assert violations(ledger) == []
 
 

@@ -267,7 +267,7 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
         assert result.observed["changed_columns"] == {"amount": 1}
     assert [day.day for day, result in found.items() if not result.passed] == sorted((end, meeting))
     with short.ledger.read() as reader:
-        named = reader.samples.failing_keys(run_id)
+        named = reader.samples.latest(run_id, FailingKey)
     assert sorted(named, key=lambda key: key.partition) == [
         FailingKey(gate="warm_up", partition=date(2026, 1, number), key={"day": f"2026-01-0{number}", "shop": "only"})
         for number in sorted((end, meeting))

@@ -14,6 +14,7 @@ from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import NotApproved, Refused
 from backfill_assets.domain import Breakdown, Domain, tolerance
+from backfill_assets.ledger.findings import BreakdownCell, RowChanges
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.next_steps import DECIDE
@@ -179,8 +180,8 @@ def test_what_is_more_in_one_row_does_not_make_up_for_what_is_less_in_another(sh
     (member,) = planned.manifest.members
     shop.staged(member.run_id)
     with shop.ws.ledger.read() as tx:
-        (cell,) = tx.samples.breakdown(member.run_id)
-        (changes,) = tx.samples.row_changes(member.run_id)
+        (cell,) = tx.samples.latest(member.run_id, BreakdownCell)
+        (changes,) = tx.samples.latest(member.run_id, RowChanges)
     # Of 240 in six days, 40 more in four of them and 40 less in two.
     assert (cell.before["sold"], cell.after["sold"], changes.amount) == ("240", "240", "80")
     assert run_report(shop.ws, member.run_id).instead == ()
