@@ -36,6 +36,7 @@ from backfill_assets.candidates.inputs import (
 )
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.progress import Listener, Progress, no_listener
@@ -384,9 +385,7 @@ def _source_rows(
         imports = tuple(tx.imports.get(import_id) for import_id in manifest.imports)
         days = tx.imports.days(import_ids=manifest.imports)
     arrival = {record.import_id: record.sha256 for record in imports}
-    touched: dict[date, list[tuple[str, str]]] = {}
-    for day in days:
-        touched.setdefault(day.event_date, []).append((day.import_id, arrival[day.import_id]))
+    touched = grouped((day.event_date, (day.import_id, arrival[day.import_id])) for day in days)
     frame = source_rows(ws, manifest, table, chunk.partitions, imports)
     session = manifest.session_digest
     provenance = {

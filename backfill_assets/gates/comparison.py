@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates import by_values
 from backfill_assets.gates.by_values import AMOUNT, SIDE, Shape
@@ -131,10 +132,7 @@ def side_columns(frame: DataFrame, shape: Shape) -> Sequence[str]:
 
 def by_key(found: Iterable[pa.Table], shape: Shape) -> Mapping[date, ByKey]:
     """The keys by partition, from the counts of `by_values`."""
-    rows: dict[date, list[Mapping[str, Any]]] = {}
-    for table in found:
-        for row in table.to_pylist():
-            rows.setdefault(row["partition"], []).append(row)
+    rows = grouped((row["partition"], row) for table in found for row in table.to_pylist())
     return {partition: _by_key(each, shape) for partition, each in rows.items()}
 
 

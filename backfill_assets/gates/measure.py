@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import (
     AcceptedValues,
     AddsOnly,
@@ -103,9 +104,7 @@ def contents(
     found = rows.groupBy(column, *names).agg(*sums).limit(MOST_DAILY_CELLS + 1).collect() if names else []
     if not names or len(found) > MOST_DAILY_CELLS:
         found = rows.groupBy(column).agg(*sums).collect()
-    partitions: dict[date, list[Mapping[str, Any]]] = {}
-    for row in found:
-        partitions.setdefault(row[column], []).append(row.asDict())
+    partitions = grouped((row[column], row.asDict()) for row in found)
     return {partition: _contents(partition, cells, flags, breakdown) for partition, cells in partitions.items()}
 
 

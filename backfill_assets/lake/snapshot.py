@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.lake.errors import PartitionUnreadable
@@ -59,9 +60,7 @@ def read_files(
         # Not `createDataFrame([])`: that starts Python workers to convert no rows.
         nothing = (F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)
         return spark.range(0).select(*nothing)
-    folders: dict[str, list[str]] = {}
-    for path in paths:
-        folders.setdefault(path.rpartition(f"/{partition_column}=")[0], []).append(path)
+    folders = grouped((path.rpartition(f"/{partition_column}=")[0], path) for path in paths)
     if len(folders) > MOST_FOLDERS:
         return _of_many_folders(spark, paths, schema, partition_column)
     frames = (

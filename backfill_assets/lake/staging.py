@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.core.places import for_spark
 from backfill_assets.files.admission import require_admitted
@@ -72,9 +73,7 @@ def write_staged(
     listed = [(match[1], each) for each in files.listed(relative) if (match := written.fullmatch(each.path))]
     with ThreadPoolExecutor(files.at_once) as readers:
         read = readers.map(lambda state: _data_file(files, state), (state for _, state in listed))
-    found: dict[str, list[DataFile]] = {}
-    for (value, _), file in zip(listed, read, strict=True):
-        found.setdefault(unquote(value), []).append(file)
+    found = grouped((unquote(value), file) for (value, _), file in zip(listed, read, strict=True))
     return {value: FileSet.of(files) for value, files in found.items()}
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from sqlalchemy import and_, select
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.ledger.errors import Edited, NotInLedger
 from backfill_assets.ledger.queries import PAGE, Queries, batches
@@ -316,10 +317,7 @@ class BasisReads(Queries):
 
 
 def _by_run(pairs: Iterable[tuple[date, str]]) -> StandsFor:
-    by_run: StandsFor = {}
-    for partition, run_id in pairs:
-        by_run.setdefault(run_id, []).append(partition)
-    return by_run
+    return grouped((run_id, partition) for partition, run_id in pairs)
 
 
 def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accepted]) -> tuple[Basis, list[Staged]]:

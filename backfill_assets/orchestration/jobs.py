@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dagster import AssetCheckKey, AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
 
 from backfill_assets.application.parts import Part
+from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import candidate_key, domain_assets, validation_key
@@ -43,9 +44,7 @@ def derived_jobs(domain: Domain) -> Sequence[AssetJob]:
 
     A launch chooses the assets that its run needs: those that stage and gate, the one that publishes, or all of them.
     """
-    by_job: dict[str, list[DerivedTable]] = {}
-    for table in domain.derived:
-        by_job.setdefault(job_name(table), []).append(table)
+    by_job = grouped((job_name(table), table) for table in domain.derived)
     return [
         made
         for _, tables in sorted(by_job.items())

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
 
@@ -67,9 +68,7 @@ class FollowUp:
 
 def follow_ups(wanted: Iterable[Wanted], graph: Graph) -> Iterator[FollowUp]:
     """The fewest runs that do everything that is asked for, table by table."""
-    by_table: dict[str, list[Wanted]] = {}
-    for each in wanted:
-        by_table.setdefault(each.table, []).append(each)
+    by_table = grouped((each.table, each) for each in wanted)
     for table, asking in by_table.items():
         for partitions in graph.table(table).in_a_row(p for each in asking for p in each.partitions):
             here = [each for each in asking if not set(partitions).isdisjoint(each.partitions)]

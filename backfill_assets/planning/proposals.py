@@ -15,6 +15,8 @@ from datetime import date
 from itertools import combinations
 from types import MappingProxyType
 
+from backfill_assets.core.grouped import grouped
+
 SourceDay = tuple[str, date]
 """A source table and one of its days."""
 
@@ -133,10 +135,7 @@ def decide(
 def _waiting(
     changed: AbstractSet[SourceDay], kept: Sequence[Kept], closure: Closure
 ) -> Mapping[SourceDay, tuple[str, ...]]:
-    found: dict[SourceDay, list[str]] = {}
-    for each in kept:
-        for day in _touching(changed, each.area, closure):
-            found.setdefault(day, []).append(each.name)
+    found = grouped((day, each.name) for each in kept for day in _touching(changed, each.area, closure))
     return {day: tuple(names) for day, names in found.items()}
 
 

@@ -8,6 +8,7 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, compress
 
@@ -85,9 +86,7 @@ def in_order(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
 
 def together(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """The reasons of several ranges of partitions, each once, with the days that it has in any of them."""
-    found: dict[Reason, list[tuple[DayRange, ...] | None]] = {}
-    for reason in reasons:
-        found.setdefault(replace(reason, days=None), []).append(reason.days)
+    found = grouped((replace(reason, days=None), reason.days) for reason in reasons)
     return in_order(replace(reason, days=_all_days(some)) for reason, some in found.items())
 
 

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import DerivedTable
 from backfill_assets.landing.imports import LIVE
@@ -157,10 +158,8 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
 
 def automatic_days(ws: Workspace, tx: ReadTransaction) -> Mapping[str, frozenset[date]]:
     """The changed days of sources whose restatement policy allows without a person, by source."""
-    found: dict[str, set[date]] = {}
-    for source, day in situation(ws, tx).decision.automatic:
-        found.setdefault(source, set()).add(day)
-    return {source: frozenset(days) for source, days in found.items()}
+    automatic = situation(ws, tx).decision.automatic
+    return {source: frozenset(days) for source, days in grouped(automatic).items()}
 
 
 def basis_of(tx: ReadTransaction, days: AbstractSet[SourceDay], area: Area) -> str:
@@ -192,12 +191,9 @@ def _rolled_back(
 
 
 def _accepted(tx: ReadTransaction, days: AbstractSet[SourceDay]) -> Mapping[SourceDay, str]:
-    by_source: dict[str, list[date]] = {}
-    for source, day in sorted(days):
-        by_source.setdefault(source, []).append(day)
     return {
         (source, day): claim.digest
-        for source, some in by_source.items()
+        for source, some in grouped(sorted(days)).items()
         for day, claim in tx.versions.claims(source, some).items()
     }
 
@@ -226,10 +222,7 @@ def _closure(ws: Workspace, tx: ReadTransaction) -> Closure:
     accepted = {name: tx.versions.claims(name).keys() for name in derived}
 
     def closure(days: AbstractSet[SourceDay]) -> Area:
-        changed: dict[str, set[date]] = {}
-        for source, day in days:
-            changed.setdefault(source, set()).add(day)
-        return {each.table: frozenset(each.partitions) for each in impact(ws.graph, changed, accepted)}
+        return {each.table: frozenset(each.partitions) for each in impact(ws.graph, grouped(days), accepted)}
 
     return closure
 
@@ -285,10 +278,9 @@ def days_held_by_moves(ws: Workspace, tx: ReadTransaction) -> Mapping[str, froze
     news = situation(ws, tx).news
     moving = {each.record for brought in news.values() for each in brought if each.day.displaced}
     sources = {record.import_id: record.source for record in moving}
-    found: dict[str, set[date]] = {}
-    for day in tx.imports.days(sorted(sources)) if sources else ():
-        found.setdefault(sources[day.import_id], set()).add(day.event_date)
-    return {source: frozenset(days) for source, days in found.items()}
+    days = tx.imports.days(sorted(sources)) if sources else ()
+    by_source = grouped((sources[each.import_id], each.event_date) for each in days)
+    return {source: frozenset(some) for source, some in by_source.items()}
 
 
 def _follows(ws: Workspace, name: str) -> bool:

@@ -8,6 +8,7 @@ from datetime import date
 from typing import NamedTuple, TypeAlias
 
 from backfill_assets.core.errors import Refused
+from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -82,10 +83,7 @@ class LandedBehind:
     def made(self, reads: Collection[Read]) -> Mapping[Read, Made]:
         """What some reads have read, as far as the ledger still has it."""
         unknown = set(reads) - self._found.keys()
-        by_version: dict[tuple[str, int], list[date]] = {}
-        for read in unknown:
-            if read.from_run is None:
-                by_version.setdefault((read.table, read.version), []).append(read.partition)
+        by_version = grouped(((read.table, read.version), read.partition) for read in unknown if read.from_run is None)
         for (table, version), partitions in by_version.items():
             for partition, found in self.tx.versions.pinned(table, [(p, version) for p in partitions]).items():
                 self._found[Read(table, partition, version, None)] = found

@@ -10,6 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import PostgresTable, SourceTable
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.captures import CapturedFile
@@ -111,9 +112,7 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
         by_id = {record.import_id: record for record in tx.imports.records(source.name)} if touching else {}
         partitions = tuple(_resting(ws, tx, source.name, frozenset(days)))
         captured = captured_in(tx, source, days)
-    by_import: dict[str, list[ImportDay]] = {}
-    for each in touching:
-        by_import.setdefault(each.import_id, []).append(each)
+    by_import = grouped((each.import_id, each) for each in touching)
     waiting = sorted({each.event_date for each in touching if by_id[each.import_id].state is ImportState.LANDED})
     ask = do(Act.CAPTURE, source.short_name, first=days.start, last=days.last, dry_run=True)
     return LocatedPeriod(

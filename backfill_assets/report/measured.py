@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import WarmUpProof
 from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
 from backfill_assets.gates.moves import StateMove as StateMove  # as `Moves` above
@@ -138,9 +139,7 @@ def state_moves(results: Iterable[GateResult], new: Collection[date]) -> tuple[S
 
 def gate_summaries(manifest: Manifest, results: Sequence[GateResult]) -> tuple[GateSummary, ...]:
     """Per gate of the manifest, in how many partitions it passed, and the first failure in words."""
-    by_gate: dict[str, list[GateResult]] = {}
-    for result in results:
-        by_gate.setdefault(result.gate, []).append(result)
+    by_gate = grouped((result.gate, result) for result in results)
     return tuple(_gate_summary(manifest.grain, term, by_gate.get(term.name, [])) for term in manifest.gates)
 
 

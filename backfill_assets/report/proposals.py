@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from enum import StrEnum
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.tariff import Cost
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState
@@ -196,10 +196,7 @@ def _new(
 
 
 def _by_source(days: Iterable[SourceDay]) -> Iterator[TablePartitions]:
-    by_source: dict[str, list[date]] = {}
-    for source, day in sorted(days):
-        by_source.setdefault(source, []).append(day)
-    for source, some in by_source.items():
+    for source, some in grouped(sorted(days)).items():
         yield TablePartitions(table=source, grain=Grain.DAILY, partitions=tuple(some))
 
 
@@ -215,9 +212,7 @@ def _automatic(found: Situation) -> Iterator[DaysNotProposed]:
 
 
 def _waiting(found: Situation) -> Iterator[DaysNotProposed]:
-    by_names: dict[tuple[bool, tuple[str, ...]], list[SourceDay]] = {}
-    for day, names in found.decision.waits.items():
-        by_names.setdefault((day in found.decision.together, names), []).append(day)
+    by_names = grouped(((day in found.decision.together, names), day) for day, names in found.decision.waits.items())
     for (_, names), some in by_names.items():
         for days in _by_source(some):
             yield _why_waiting(found, names, days)

@@ -10,6 +10,7 @@ from datetime import date
 from operator import itemgetter
 from typing import TypeAlias
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import RunState
@@ -277,10 +278,9 @@ def later_releases(version: str, accepted: Releases) -> Mapping[str, tuple[date,
         version: The release that would replace them.
         accepted: The releases that made the accepted rows.
     """
-    found: dict[str, list[date]] = {}
-    for partition, other in sorted(accepted):
-        if release_order(other) > release_order(version):
-            found.setdefault(other, []).append(partition)
+    found = grouped(
+        (other, partition) for partition, other in sorted(accepted) if release_order(other) > release_order(version)
+    )
     return {other: tuple(found[other]) for other in sorted(found, key=release_order, reverse=True)}
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from datetime import date
 from pathlib import Path
 
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.wording import visible
 from backfill_assets.lake.row_values import rows_by_import
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
@@ -145,12 +145,9 @@ def _news_in_short(found: Situation, days: AbstractSet[SourceDay]) -> str:
 
 def _because(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -> ProposedBecause:
     chosen = found.decision.proposed
-    by_source: dict[str, list[date]] = {}
-    for source, day in sorted(chosen):
-        by_source.setdefault(source, []).append(day)
     records = [each.record for each in files]
     return ProposedBecause(
-        days={source: tuple(days) for source, days in by_source.items()},
+        days={source: tuple(days) for source, days in grouped(sorted(chosen)).items()},
         imports=tuple(record.import_id for record in records),
         landed_by=tuple(dict.fromkeys(record.landed_by for record in records)),
         basis=basis_of(tx, chosen, found.closure(chosen)),
@@ -184,11 +181,8 @@ def deciding_news(
 
     Cost: one column of the accepted rows of these days is read, without Spark.
     """
-    by_source: dict[str, list[date]] = {}
-    for source, day in sorted(days):
-        by_source.setdefault(source, []).append(day)
     found: dict[SourceDay, tuple[LandedNews, ...]] = {}
-    for source, some in by_source.items():
+    for source, some in grouped(sorted(days)).items():
         accepted = tx.versions.accepted(source, some)
         for day in some:
             version = accepted.get(day)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import document_digest
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
@@ -297,10 +298,7 @@ def _without_files(node: TableNode, files: Mapping[date, frozenset[str]]) -> _Ma
 
 def _ranges(node: TableNode, graph: Graph, marks: Sequence[_Mark]) -> Iterator[StaleRange]:
     """The stale partitions in ranges of consecutive ones with the same reasons."""
-    found: dict[date, list[int]] = {}
-    for place, mark in enumerate(marks):
-        for partition in mark.partitions:
-            found.setdefault(partition, []).append(place)
+    found = grouped((partition, place) for place, mark in enumerate(marks) for partition in mark.partitions)
     reasons: dict[tuple[int, ...], frozenset[Reason]] = {}
     begun: list[date] = []
     key: frozenset[Reason] = frozenset()
@@ -321,13 +319,8 @@ def _ranges(node: TableNode, graph: Graph, marks: Sequence[_Mark]) -> Iterator[S
 def _range(
     node: TableNode, graph: Graph, partitions: Sequence[date], marks: Sequence[_Mark], found: Mapping[date, list[int]]
 ) -> StaleRange:
-    by_mark: dict[int, list[date]] = {}
-    for partition in partitions:
-        for place in found[partition]:
-            by_mark.setdefault(place, []).append(partition)
-    by_reason: dict[Reason, list[tuple[_Mark, list[date]]]] = {}
-    for place, some in by_mark.items():
-        by_reason.setdefault(marks[place].reason, []).append((marks[place], some))
+    by_mark = grouped((place, partition) for partition in partitions for place in found[partition])
+    by_reason = grouped((marks[place].reason, (marks[place], some)) for place, some in by_mark.items())
     reasons = [_reason_of(node, graph, reason, parts) for reason, parts in by_reason.items()]
     return StaleRange(grain=node.grain, partitions=tuple(partitions), reasons=in_order(reasons))
 

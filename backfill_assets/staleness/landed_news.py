@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord, KeyCounts
 from backfill_assets.ledger.states import ImportState
@@ -66,10 +67,7 @@ def _days_late(record: ImportRecord, day: date) -> int:
 
 def files_of(news: Mapping[SourceDay, Iterable[LandedNews]], days: Iterable[SourceDay]) -> tuple[FileNews, ...]:
     """What landed files brought to some days, file by file in the order of arrival."""
-    by_file: dict[str, list[LandedNews]] = {}
-    for day in sorted(days):
-        for each in news.get(day, ()):
-            by_file.setdefault(each.record.import_id, []).append(each)
+    by_file = grouped((each.record.import_id, each) for day in sorted(days) for each in news.get(day, ()))
     files = [FileNews(record=some[0].record, changed=_changed_by(some)) for some in by_file.values()]
     return tuple(sorted(files, key=lambda each: each.record.arrival))
 

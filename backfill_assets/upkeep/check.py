@@ -12,6 +12,7 @@ from datetime import date
 
 from backfill_assets.candidates.compute import cannot_compute
 from backfill_assets.core.errors import Problem, Problems
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet, contract_of
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import SourceTable, Table
@@ -156,11 +157,7 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
 
 
 def _built(accepted: Mapping[date, FileSet]) -> Mapping[int, Sequence[date]]:
-    found: dict[int, list[date]] = {}
-    for partition, files in accepted.items():
-        if files.files:
-            found.setdefault(contract_of(files), []).append(partition)
-    return found
+    return grouped((contract_of(files), partition) for partition, files in accepted.items() if files.files)
 
 
 def _lacked(ws: Workspace, table: Table, accepted: Mapping[date, FileSet]) -> Mapping[str, Sequence[date]]:

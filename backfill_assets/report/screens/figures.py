@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from datetime import date
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.gates.moves import Moves
 from backfill_assets.planning.partitions import Grain, count_of
 from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell, Number
@@ -34,9 +35,7 @@ def moves_by(length: int, partitions: Iterable[PartitionMoves]) -> Mapping[str, 
     Args:
         length: By how many letters of their dates: 7 for months.
     """
-    times: dict[str, list[PartitionMoves]] = {}
-    for part in partitions:
-        times.setdefault(str(part.partition)[:length], []).append(part)
+    times = grouped((str(part.partition)[:length], part) for part in partitions)
     return {time: moves for time, found in times.items() if (moves := total_moves(found))}
 
 
@@ -129,10 +128,7 @@ def gates_figure(grain: Grain, days: Sequence[date], gates: Iterable[GateSummary
 
 
 def _by_time(length: int, days: Iterable[date]) -> Mapping[str, Sequence[date]]:
-    found: dict[str, list[date]] = {}
-    for day in days:
-        found.setdefault(str(day)[:length], []).append(day)
-    return found
+    return grouped((str(day)[:length], day) for day in days)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
