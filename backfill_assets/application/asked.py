@@ -25,7 +25,7 @@ AskedDocument: TypeAlias = ActDocument | CaptureDocument | ReplayDocument
 
 
 def _never(deed: str) -> Callable[..., Any]:
-    """A request that is refused, until a kind has an answer of its own to it."""
+    """A request that is refused, whatever has the id."""
 
     def refuse(self: Asked, *_: Any, **__: Any) -> Any:
         raise NotDoneWith(name=self.name, deed=deed)
@@ -62,29 +62,29 @@ class Asked:
 
     report = _never("reported on")
     stage = _never("staged")
-    publish = _never("published")
-    rollback = _never("rolled back")
-    cancel = _never("cancelled")
     reproduce = _never("reproduced")
 
-
-class AskedAct(Asked):
-    """An act on a version of a table: readers are cut over to it, or it is given up."""
-
     def publish(self, acting: Acting) -> AskedDocument:
-        """Does what was asked for: readers are shown the other version from here on."""
+        """Does what an act asks for: readers are shown the other version from here on."""
+        self._require_act("published")
         table_acts.carry_out(self.ws, self.name, by=acting.by)
         return self.document()
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> AskedDocument:  # noqa: ARG002 - as of a run
-        """Shows readers the table again that they were shown before."""
+        """Shows readers the table again that they were shown before a cut-over."""
+        self._require_act("rolled back")
         table_acts.undo(self.ws, self.name, by=acting.by, reason=reason)
         return self.document()
 
     def cancel(self, *, by: str, reason: str, leave: bool = False) -> AskedDocument:
         """Gives up an act that is not done."""
+        self._require_act("cancelled")
         if leave:
             raise NotDoneWith(name=self.name, deed="declined for a difference that is accepted")
         with self.ws.ledger.write() as tx:
             tx.acts.cancel(self.name, by=by, reason=reason)
         return self.document()
+
+    def _require_act(self, deed: str) -> None:
+        if not self.name.startswith("act-"):
+            raise NotDoneWith(name=self.name, deed=deed)

@@ -323,9 +323,9 @@ def subject_of(ws: Workspace, name: str) -> Subject:
 def named(ws: Workspace, name: str) -> Subject | Asked:
     """What has that id; its first request checks that the ledger has it."""
     if name.startswith(("act-", "cap-", "rep-")):
-        from backfill_assets.application.asked import Asked, AskedAct
+        from backfill_assets.application.asked import Asked
 
-        return AskedAct(ws, name) if name.startswith("act-") else Asked(ws, name)
+        return Asked(ws, name)
     return subject_of(ws, name)
 
 

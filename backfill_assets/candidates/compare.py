@@ -17,7 +17,7 @@ from backfill_assets.candidates.rows import is_lifted, rows_of
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet
 from backfill_assets.domain import Table
 from backfill_assets.gates.by_values import Shape, opened
-from backfill_assets.gates.comparison import ByKey, Comparing, by_key, comparing, in_spark, shape_of
+from backfill_assets.gates.comparison import ByKey, Comparing, by_key, compare_frames, comparing, shape_of
 from backfill_assets.gates.sample import MOST_ROWS, sampling, shown, with_amount
 from backfill_assets.lake.snapshot import OpenedFiles, arrow_rows, opened_files
 from backfill_assets.ledger.findings import SampledRow
@@ -102,7 +102,7 @@ def sample_partitions(sides: Sides, *, most: int = MOST_ROWS) -> tuple[SampledRo
     # The measure is Spark's, so Spark reads these few partitions.
     most_bytes = min(GROUP_BYTES, sides.ws.settings.compare_in_spark_above)
     spread = sides.rows > GROUP_ROWS or sides.size_bytes > most_bytes
-    return shown(in_spark(staged, accepted, compare, shape, spread=spread), sides.table, most)
+    return shown(compare_frames(staged, accepted, compare, shape, spread=spread), sides.table, most)
 
 
 def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]:
@@ -161,4 +161,4 @@ def _compared(staged: object, accepted: object, compare: Comparing) -> pa.Table:
 
 
 def _by_spark(sides: Sides, shape: Shape, compare: Comparing) -> Sequence[pa.Table]:
-    return in_spark(*sides.frames(), compare, shape)
+    return compare_frames(*sides.frames(), compare, shape)

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import DerivedTable, PublishMode
-from backfill_assets.gates.comparison import ByKey, by_key, comparing, in_spark, shape_of
+from backfill_assets.gates.comparison import ByKey, by_key, compare_frames, comparing, shape_of
 from backfill_assets.ledger.comparisons import ComparedDay, ComparedPartition
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -131,7 +131,7 @@ def _by_key(
     # What the rows of a version are broken down by is for reviewers of its runs.
     plain = replace(shape_of(version, schema), listed=(), telling=(), is_ranked=False)
     spread = size_bytes > ws.settings.compare_in_spark_above
-    return by_key(in_spark(new, old, comparing(plain), plain, spread=spread), plain)
+    return by_key(compare_frames(new, old, comparing(plain), plain, spread=spread), plain)
 
 
 def _differing(found: ByKey) -> int:

@@ -99,10 +99,10 @@ def compare_keys(
     """
     shape = shape_of(table, schema)
     compare = comparing(shape, is_alone=accepted is None)
-    return by_key(in_spark(staged, accepted, compare, shape), shape)
+    return by_key(compare_frames(staged, accepted, compare, shape), shape)
 
 
-def in_spark(
+def compare_frames(
     staged: DataFrame, accepted: DataFrame | None, compare: Comparing, shape: Shape, *, spread: bool = True
 ) -> Sequence[pa.Table]:
     """Compares rows that Spark reads.

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates import by_values
 from backfill_assets.gates.by_values import AMOUNT, Shape
-from backfill_assets.gates.comparison import Comparing, in_spark, shape_of
+from backfill_assets.gates.comparison import Comparing, compare_frames, shape_of
 from backfill_assets.gates.measured import Measured
 from backfill_assets.lake.row_values import rows_of_arrow, texts
 from backfill_assets.ledger.findings import SampledRow
@@ -45,7 +45,7 @@ def sample_rows(
     """
     shape = shape_of(table, table.schema)
     new, old = (with_amount(frame, table) for frame in (staged, accepted))
-    return shown(in_spark(new, old, sampling(shape, most), shape), table, most)
+    return shown(compare_frames(new, old, sampling(shape, most), shape), table, most)
 
 
 def sampling(shape: Shape, most: int = MOST_ROWS) -> Comparing:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application import look, shadow
-from backfill_assets.application.asked import AskedAct
+from backfill_assets.application.asked import Asked
 from backfill_assets.application.freeze import freeze, unfreeze
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.application.recorder import Acting, Unrecorded
@@ -130,7 +130,7 @@ def test_a_version_that_lacks_days_is_stale_or_was_asked_for_before_another_cut_
     table_acts.carry_out(shop.ws, second_act, by="ben")
     with pytest.raises(TargetChanged, match=f"{first_act} was asked for while readers .* were shown {RECENT}"):
         table_acts.carry_out(shop.ws, first_act, by="ben")
-    AskedAct(shop.ws, first_act).cancel(by="ana", reason="not needed")
+    Asked(shop.ws, first_act).cancel(by="ana", reason="not needed")
     with pytest.raises(IllegalTransition, match=r"readers of silver\.recent_sales are shown it"):
         shadow.stop(shop.ws, V2, by="ana", reason="why not")
 
