@@ -232,15 +232,8 @@ def _estimated(tx: ReadTransaction) -> Metric:
 
 def _expected_seconds(tx: ReadTransaction, run: RunRecord) -> float | None:
     partitions = run.manifest.partitions
-    claims = tx.versions.claims(run.table, partitions)
-    expected = estimate(
-        partitions,
-        {partition: claim.rows for partition, claim in claims.items()},
-        accepted_bytes=sum(claim.size_bytes for claim in claims.values()),
-        own_rows=dict.fromkeys(partitions, 0),
-        pace=tx.candidates.pace(run.table),
-    )
-    return expected.seconds
+    accepted, pace = tx.versions.claims(run.table, partitions), tx.candidates.pace(run.table)
+    return estimate(partitions, accepted, own_rows=dict.fromkeys(partitions, 0), pace=pace).seconds
 
 
 def _audited(ws: Workspace, as_of: datetime) -> Iterator[Metric]:

@@ -14,7 +14,7 @@ from sqlalchemy import insert, select
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.capture.streams import SCAN, Captured, Resolution, Resolved, Written
 from backfill_assets.core.identity import plain
-from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.rows import COLUMNS, read_as, row_of
@@ -188,12 +188,8 @@ class CaptureReads(Queries):
         )
 
 
-class CaptureWrites(CaptureReads):
+class CaptureWrites(CaptureReads, Writes):
     """Captures, begun, and their files, one after the other."""
-
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(log.connection)
-        self._log = log
 
     def begin(
         self,

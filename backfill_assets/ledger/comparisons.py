@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 
 from sqlalchemy import and_, delete, func, insert, select
 
-from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.rows import read_as, row_of
 from backfill_assets.ledger.schema import compared_days, compared_partitions
@@ -127,12 +127,8 @@ class ComparisonReads(Queries):
         return count
 
 
-class ComparisonWrites(ComparisonReads):
+class ComparisonWrites(ComparisonReads, Writes):
     """Comparisons, as they are made."""
-
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(log.connection)
-        self._log = log
 
     def record(
         self, table: str, with_table: str, found: Iterable[ComparedPartition], *, gone: Collection[date], by: str

@@ -333,12 +333,16 @@ class EventReads(Queries):
         return self._values(select(events.c.hash).where(events.c.sequence == int(sequence))) == [digest]
 
 
-class EventWrites(EventReads):
-    """The event chain, with events that change no state."""
+class Writes(Queries):
+    """What one aggregate writes at one writer's turn, with the events of it."""
 
     def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
         self._log = log
+
+
+class EventWrites(EventReads, Writes):
+    """The event chain, with events that change no state."""
 
     def record(
         self, *, actor: str, entity: str, entity_id: str, action: str, payload: Mapping[str, Any] | None = None

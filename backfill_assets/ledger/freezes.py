@@ -14,7 +14,7 @@ from sqlalchemy import insert, select, update
 
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors
-from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
@@ -119,12 +119,8 @@ class FreezeReads(Queries):
         return {partition: found[partition] for partition in asked if partition in found}
 
 
-class FreezeWrites(FreezeReads):
+class FreezeWrites(FreezeReads, Writes):
     """Begins and ends freezes."""
-
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(log.connection)
-        self._log = log
 
     def begin(self, freeze: Freeze) -> None:
         """Writes a freeze down. Nothing that it stops is published from then on.

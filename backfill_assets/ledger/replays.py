@@ -14,7 +14,7 @@ from sqlalchemy import insert, select, update
 
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.errors import LostWork, TargetTaken
-from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.events import Event, Step, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import ReplayRecord
@@ -78,12 +78,8 @@ class ReplayReads(Queries):
         return self._values(select(replays.c.sender).where(replays.c.replay_id == replay_id)) == [sender]
 
 
-class ReplayWrites(ReplayReads):
+class ReplayWrites(ReplayReads, Writes):
     """Replays, step by step."""
-
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(log.connection)
-        self._log = log
 
     def begin(self, asked: ReplayRecord) -> ReplayRecord:
         """Records what is to be sent where, before anything is.

@@ -16,7 +16,7 @@ from sqlalchemy import delete, func, insert, select
 from backfill_assets.core.identity import canonical_json, plain
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import NoSamples
-from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.events import Event, EventLog, Writes
 from backfill_assets.ledger.findings import SAMPLE_KINDS, PartitionCells, SampleKind, SampleRow, Shown, shown_row
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
@@ -75,12 +75,8 @@ class SampleReads(Queries):
         return self._values(last)[0] or 0
 
 
-class SampleWrites(SampleReads):
+class SampleWrites(SampleReads, Writes):
     """The samples of runs, and their erasure."""
-
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(log.connection)
-        self._log, self._runs = log, RunReads(log.connection)
 
     def erase(self, *run_ids: str, by: str, reason: str) -> int:
         """Deletes every value of rows that the ledger holds of these runs, and records of each who did and why.
@@ -100,7 +96,7 @@ class SampleWrites(SampleReads):
         return erased
 
     def _erase_of(self, run_id: str, eraser: str, why: str) -> int:
-        self._runs.state(run_id)
+        RunReads(self._connection).state(run_id)
         of_run = samples.c.run_id == run_id
         found = self._rows(select(samples.c.sequence, samples.c.kind).where(of_run).order_by(samples.c.sequence))
         if not found:

@@ -14,7 +14,7 @@ from sqlalchemy import insert, select
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.errors import ActNotApproved, AlreadyShown, NotTheLast, OtherTableShown, Retired
-from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.events import Event, Step, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import TableAct
@@ -177,12 +177,8 @@ def _holds(act: ActRecord, at: datetime | None) -> bool:
     return act.done_at is not None and act.done_at <= at and (act.undone_at is None or act.undone_at > at)
 
 
-class TableActWrites(TableActReads):
+class TableActWrites(TableActReads, Writes):
     """Acts on versions of tables: asked for, approved, done and undone."""
-
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(log.connection)
-        self._log = log
 
     def ask(
         self,

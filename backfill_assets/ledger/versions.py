@@ -27,7 +27,7 @@ from sqlalchemy import (
 
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import Damaged, UnknownVersion
-from backfill_assets.ledger.events import EventLog
+from backfill_assets.ledger.events import Writes
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.records import PartitionVersion, PublicationIntent
 from backfill_assets.ledger.schema import (
@@ -296,12 +296,8 @@ class VersionReads(_VersionQueries):
         return tuple(self._values(select(partition_versions.c.table_name).distinct().order_by("table_name")))
 
 
-class VersionSteps(_VersionQueries):
+class VersionSteps(_VersionQueries, Writes):
     """What becomes of the versions that a publication names; not a part of a transaction's surface."""
-
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(log.connection)
-        self._log, self._now = log, log.now
 
     def supersede_expected(self, intent: PublicationIntent) -> list[str]:
         """The expected versions make way; returns the runs that made them or found them equal."""
@@ -331,7 +327,7 @@ class VersionSteps(_VersionQueries):
             "checksum": made.c.checksum,
             "replaces": made.c.expected_version,
             "delta_version": literal(delta_version),
-            "accepted_at": literal(self._now, partition_versions.c.accepted_at.type),
+            "accepted_at": literal(self._log.now, partition_versions.c.accepted_at.type),
             "provenance": made.c.provenance,
             "files_digest": made.c.files_digest,
             "file_count": made.c.file_count,
@@ -413,12 +409,8 @@ class VersionSteps(_VersionQueries):
         return [run_id for run_id in chosen if run_id not in seen]
 
 
-class VersionWrites(VersionReads):
+class VersionWrites(VersionReads, Writes):
     """Partition versions, and which of them have lost their files."""
-
-    def __init__(self, log: EventLog) -> None:
-        super().__init__(log.connection)
-        self._log, self._now = log, log.now
 
     def mark_removed(self, versions: Iterable[tuple[str, date, int]]) -> int:
         """Remembers that the files of these versions are removed now, and says how many these are.
@@ -446,7 +438,7 @@ class VersionWrites(VersionReads):
                 held.c.version == bindparam("of_version"),
                 held.c.removed_at.is_(None),
             )
-            .values(removed_at=self._now),
+            .values(removed_at=self._log.now),
             named,
             of=sorted(months),
         )

@@ -9,9 +9,13 @@ from decimal import Decimal
 from enum import StrEnum
 from itertools import combinations
 from statistics import median
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.planning.errors import CostUnknown, TooCostly
+
+if TYPE_CHECKING:
+    from backfill_assets.planning.state import Claim
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,21 +96,20 @@ class Estimate:
 
 def estimate(
     partitions: Sequence[date],
-    accepted_rows: Mapping[date, int],
+    accepted: Mapping[date, Claim],
     *,
-    accepted_bytes: int,
     own_rows: Mapping[date, int],
     pace: Pace | None,
 ) -> Estimate:
     """What a run over these partitions is expected to write.
 
     Args:
-        accepted_rows: Rows that readers see now, by partition; partitions that were never built are absent.
-        accepted_bytes: The size of those rows' files.
+        accepted: What readers see now, by partition; partitions that were never built are absent.
         own_rows: Rows that the inputs have on the days of each output partition, without its window, because windows of
             neighbouring partitions overlap.
         pace: How fast earlier runs were; None when there was none.
     """
+    accepted_rows = {partition: claim.rows for partition, claim in accepted.items()}
     usual: Mapping[date, int]
     if accepted_rows:
         usual = dict.fromkeys(partitions, int(median(accepted_rows.values())))
@@ -119,6 +122,7 @@ def estimate(
         based_on = Basis.INPUT_ROWS
     rows = {partition: accepted_rows.get(partition, usual[partition]) for partition in partitions}
     total, known = sum(rows.values()), sum(accepted_rows.values())
+    accepted_bytes = sum(claim.size_bytes for claim in accepted.values())
     return Estimate(
         rows=rows,
         size_bytes=total * accepted_bytes // known if known else None,

@@ -284,8 +284,7 @@ def propose(
         _require_nothing_accepted(node, partitions, present)
     expected = estimate(
         partitions,
-        {partition: claim.rows for partition, claim in present.items()},
-        accepted_bytes=sum(claim.size_bytes for claim in present.values()),
+        present,
         own_rows=_own_rows(node, partitions, reads),
         pace=state.pace(node.name),
     )
