@@ -308,7 +308,7 @@ def stage(history: History, manifest: Manifest, accepted: Accepted | None) -> tu
         seam_checksum="",
     )
     history.waiting[schema.candidate_partitions].append(rows.candidate_row(candidate) | {"chunk": 1})
-    history.waiting[schema.gate_results] += [rows.gate_row(result) for result in results]
+    history.waiting[schema.gate_results] += [rows.row_of(result) for result in results]
     return candidate, event("gates", run_id, "gates_recorded", {"partitions": 1, "results": len(results)})
 
 

@@ -10,7 +10,7 @@ from typing import overload
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.identity import FileSet, sha256_text
+from backfill_assets.core.identity import FileSet
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.agreed import gate_terms
@@ -19,20 +19,16 @@ from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.errors import NoPhases, NoPilot
-from backfill_assets.planning.estimates import require_affordable
 from backfill_assets.planning.expiry import plan_expiry as expiry_of
 from backfill_assets.planning.impact import Rebuild, complete_partitions, lacking
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.phases import AskedPhases, cut
-from backfill_assets.planning.policy import every
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
-from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs, within
+from backfill_assets.planning.request import Plan, PlanRequest, affordable, output_of, propose, require_inputs
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
-from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
-from backfill_assets.planning.stages import stages_of
-from backfill_assets.publication.authority import demand_of
+from backfill_assets.planning.sets import SetManifest, set_id_for
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over
@@ -45,7 +41,8 @@ from backfill_assets.report.planned import (
     set_plan_document,
 )
 from backfill_assets.report.releases import brought_along, goes_back
-from backfill_assets.restatements.plan import plan_set as write_set
+from backfill_assets.restatements.plan import members_of, write_set
+from backfill_assets.restatements.plan import plan_set as plan_restatement
 from backfill_assets.restatements.references import Chooser
 from backfill_assets.staleness.find import own_past, with_changes
 from backfill_assets.transforms.schemas import require_follows
@@ -67,9 +64,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     """
     _require_words(request)
     proposed = _proposed(ws, request, ws.clock())
-    table = proposed.manifest.table
-    most = require_affordable({table: proposed.estimate}, request.max_cost, ws.settings.tariff)
-    proposed = within(proposed, most[table])
+    (proposed,) = affordable([proposed], request.max_cost, ws.settings.tariff)
     with ws.ledger.write() as tx:
         tx.runs.add(proposed.manifest, actor=request.by, expected_seconds=proposed.estimate.seconds)
     return proposed
@@ -196,14 +191,10 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
         raise NoPhases(table=table.name, why=why)
     parts = cut(table.name, output_of(replace(request, table=table.name), ws.graph, as_of), asked.count)
     text = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
-    set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(text)[:8]}"
-    plans = []
-    for part in parts:
-        days = DayRange(part[0], days_of(node.grain, part[-1]).end)
-        plans.append(_proposed(ws, replace(request, days=days, member_of=set_id), as_of))
-    expected = {plan.manifest.run_id: plan.estimate for plan in plans}
-    most = require_affordable(expected, request.max_cost, ws.settings.tariff)
-    plans = [within(plan, most[plan.manifest.run_id]) for plan in plans]
+    set_id = set_id_for(text, as_of)
+    days = [DayRange(part[0], days_of(node.grain, part[-1]).end) for part in parts]
+    proposed = [_proposed(ws, replace(request, days=some, member_of=set_id), as_of) for some in days]
+    plans = affordable(proposed, request.max_cost, ws.settings.tariff)
     manifest = SetManifest(
         set_id=set_id,
         name=name or set_id,
@@ -211,32 +202,17 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
         requested_by=request.by,
         requested_at=as_of,
         because=f"{table.name}:{request.days} in {len(plans)} phases",
-        members=tuple(
-            SetMember(run_id=p.manifest.run_id, table=p.manifest.table, manifest_digest=p.manifest.digest)
-            for p in plans
-        ),
+        members=members_of(plans),
         phases=asked.terms,
     )
-    with ws.ledger.write() as tx:
-        for each in plans:
-            tx.runs.add(each.manifest, actor=request.by, expected_seconds=each.estimate.seconds)
-        tx.sets.add(manifest, actor=request.by)
-        demand = every(demand_of(ws, tx, tx.runs.get(each.manifest.run_id)) for each in plans)
-    manifests = [each.manifest for each in plans]
-    partitions = tuple(partition for each in manifests for partition in each.partitions)
-    return PlannedSet(
-        manifest=manifest,
-        rebuilds=(Rebuild(table=table.name, grain=node.grain, partitions=partitions),),
-        left_out=(),
-        plans=tuple(plans),
-        stages=stages_of(manifests, ws.graph, of=set_id, demand=demand, phases=asked.terms),
-    )
+    partitions = tuple(partition for each in plans for partition in each.manifest.partitions)
+    return write_set(ws, manifest, plans, (Rebuild(table=table.name, grain=node.grain, partitions=partitions),))
 
 
 def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
     """Plans the rebuild of everything that a change makes stale as one set; see `restatements.plan.plan_set`."""
     _require_words(request)
-    return write_set(ws, request, lambda name: present_terms(ws, name))
+    return plan_restatement(ws, request, lambda name: present_terms(ws, name))
 
 
 def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:

@@ -133,32 +133,32 @@ def estimate(
 
 
 def require_affordable(
-    expected: Mapping[str, Estimate], most: Decimal | None, tariff: Tariff
-) -> Mapping[str, Cost | None]:
+    expected: Sequence[tuple[str, Estimate]], most: Decimal | None, tariff: Tariff
+) -> Sequence[Cost | None]:
     """Refuses what is expected to cost more than the requester allows, and what nothing is known of.
 
     Args:
+        expected: What is expected of each run, with its table.
         most: What the requester allows; None for any cost.
         tariff: What computing costs.
 
     Returns:
-        What each may cost: what is expected of it, and as much of the rest as every other one. None for any cost.
+        What each may cost, in order: what is expected of it, and as much of the rest as every other one. None for any
+        cost.
 
     Raises:
         Refused: Nothing has been planned.
     """
     affordable = None if most is None else tariff.seconds(most)
     if most is None or affordable is None:
-        return dict.fromkeys(expected)
-    seconds = {table: estimate.seconds for table, estimate in expected.items()}
-    unknown = sorted(table for table, each in seconds.items() if each is None)
-    if unknown:
+        return [None] * len(expected)
+    if unknown := sorted(table for table, each in expected if each.seconds is None):
         raise CostUnknown(table=unknown[0], most=tariff.text(most))
-    known = {table: each or 0.0 for table, each in seconds.items()}
-    total = sum(known.values())
+    known = [each.seconds or 0.0 for _, each in expected]
+    total = sum(known)
     cost = tariff.cost(total)
     if cost > most:
         raise TooCostly(cost=tariff.text(cost, unlike=most), most=tariff.text(most, unlike=cost))
     # Not in proportion: what is expected to write nothing would have to stop for the first row.
     more = (affordable - total) / len(known)
-    return {table: tariff.spent(each + more) for table, each in known.items()}
+    return [tariff.spent(each + more) for each in known]

@@ -15,11 +15,11 @@ from math import ceil
 
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import sha256_text
-from backfill_assets.core.tariff import Cost
+from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
-from backfill_assets.planning.estimates import Estimate, estimate
+from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
@@ -331,10 +331,17 @@ def propose(
     )
 
 
-def within(plan: Plan, most: Cost | None) -> Plan:
-    """The plan of a run that stops when it has cost more; as it is without a limit."""
-    limits = replace(plan.manifest.limits, max_cost=most)
-    return replace(plan, manifest=replace(plan.manifest, limits=limits))
+def affordable(plans: Sequence[Plan], most: Decimal | None, tariff: Tariff) -> tuple[Plan, ...]:
+    """The plans of runs that stop when they have cost more than each of them may; as they are without a limit.
+
+    Raises:
+        Refused: Together they are expected to cost more, or nothing is known of one of them.
+    """
+    allowed = require_affordable([(plan.manifest.table, plan.estimate) for plan in plans], most, tariff)
+    return tuple(
+        replace(plan, manifest=replace(plan.manifest, limits=replace(plan.manifest.limits, max_cost=cost)))
+        for plan, cost in zip(plans, allowed, strict=True)
+    )
 
 
 def output_of(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date, ...]:

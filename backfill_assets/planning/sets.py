@@ -24,6 +24,11 @@ SET_PREFIX = "set."
 """The prefix of set ids. A run's id begins with its table's name, so that it cannot have this prefix."""
 
 
+def set_id_for(asked: str, as_of: datetime) -> str:
+    """The id of a set: the day, and a digest of who asked for what and when."""
+    return f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(asked)[:8]}"
+
+
 def is_set(name: str) -> bool:
     """Whether an id is a set's and not a run's."""
     return name.startswith(SET_PREFIX)

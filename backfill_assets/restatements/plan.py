@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from backfill_assets.core.identity import sha256_text
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.planning.chosen_references import require_used
-from backfill_assets.planning.estimates import require_affordable
 from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact
 from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.policy import every
@@ -23,12 +21,12 @@ from backfill_assets.planning.request import (
     PlanRequest,
     Staged,
     Terms,
+    affordable,
     propose,
     require_inputs,
-    within,
 )
-from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
-from backfill_assets.planning.sets import SET_PREFIX, ProposedBecause, SetManifest, SetMember
+from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.planning.sets import ProposedBecause, SetManifest, SetMember, set_id_for
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.restatements.errors import NoChangeNamed, StaleNeedsPresent
@@ -99,11 +97,10 @@ def plan_set(
         require_follows(ws.lake, ws.domain.derived_table(rebuild.table))
     used = {rebuild.table: ws.domain.derived_table(rebuild.table).references for rebuild in rebuilds}
     require_used(request.references, used)
-    set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"
-    plans = _plans(ws, request, rebuilds, set_id, terms_of, as_of, chooser)
-    expected = {plan.manifest.table: plan.estimate for plan in plans}
-    most = require_affordable(expected, request.max_cost, ws.settings.tariff)
-    plans = tuple(within(plan, most[plan.manifest.table]) for plan in plans)
+    set_id = set_id_for(f"{as_of.isoformat()}|{request.cause}|{request.by}", as_of)
+    plans = affordable(
+        _plans(ws, request, rebuilds, set_id, terms_of, as_of, chooser), request.max_cost, ws.settings.tariff
+    )
     manifest = SetManifest(
         set_id=set_id,
         name=request.name or set_id,
@@ -111,26 +108,43 @@ def plan_set(
         requested_by=request.by,
         requested_at=as_of,
         because=request.called or request.cause,
-        members=tuple(
-            SetMember(run_id=p.manifest.run_id, table=p.manifest.table, manifest_digest=p.manifest.digest)
-            for p in plans
-        ),
+        members=members_of(plans),
         proposed=proposal.proposed if proposal else None,
     )
-    actor = proposal.actor if proposal else request.by
+    return write_set(ws, manifest, plans, rebuilds, left_out, proposal)
+
+
+def members_of(plans: Iterable[Plan]) -> tuple[SetMember, ...]:
+    """Planned runs as members of their set."""
+    return tuple(
+        SetMember(run_id=p.manifest.run_id, table=p.manifest.table, manifest_digest=p.manifest.digest) for p in plans
+    )
+
+
+def write_set(
+    ws: Workspace,
+    manifest: SetManifest,
+    plans: tuple[Plan, ...],
+    rebuilds: tuple[Rebuild, ...],
+    left_out: tuple[LeftOut, ...] = (),
+    proposal: Proposal | None = None,
+) -> PlannedSet:
+    """Writes the manifests of planned runs and of their set in one transaction."""
+    actor = proposal.actor if proposal else manifest.requested_by
     with ws.ledger.write() as tx:
         if proposal:
-            proposal.first(tx, set_id)
+            proposal.first(tx, manifest.set_id)
         for plan in plans:
             tx.runs.add(plan.manifest, actor=actor, expected_seconds=plan.estimate.seconds)
         tx.sets.add(manifest, actor=actor)
         asked = every(demand_of(ws, tx, tx.runs.get(plan.manifest.run_id)) for plan in plans)
+    manifests, of = [plan.manifest for plan in plans], manifest.set_id
     return PlannedSet(
         manifest=manifest,
         rebuilds=rebuilds,
         left_out=left_out,
         plans=plans,
-        stages=stages_of([plan.manifest for plan in plans], ws.graph, of=set_id, demand=asked),
+        stages=stages_of(manifests, ws.graph, of=of, demand=asked, phases=manifest.phases),
     )
 
 

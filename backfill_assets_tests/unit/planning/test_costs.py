@@ -28,14 +28,14 @@ def pace(*runs: tuple[int, float]) -> Pace:
 
 
 def test_what_costs_more_core_seconds_than_allowed_is_refused() -> None:
-    expected = {"silver.a": of_seconds(30), "silver.b": of_seconds(21)}
+    expected = [("silver.a", of_seconds(30)), ("silver.a", of_seconds(21))]
     require_affordable(expected, Decimal(102), TWO_CORES)
     with pytest.raises(Refused, match=r"expected to cost 102 core seconds, .* and 101 core seconds at most is allowed"):
         require_affordable(expected, Decimal(101), TWO_CORES)
 
 
 def test_with_a_price_the_limit_is_money() -> None:
-    expected, tariff = {"silver.a": of_seconds(1_800)}, Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
+    expected, tariff = [("silver.a", of_seconds(1_800))], Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
     require_affordable(expected, Decimal("0.5"), tariff)
     with pytest.raises(Refused, match=r"expected to cost 0\.50 EUR \(at 0\.5 EUR per core hour\), .* and 0\.40 EUR"):
         require_affordable(expected, Decimal("0.4"), tariff)
@@ -49,7 +49,7 @@ def test_with_a_price_the_limit_is_money() -> None:
     ],
 )
 def test_a_cost_has_the_digits_that_tell_it_from_the_limit_and_from_nothing(most: str, says: str) -> None:
-    expected, tariff = {"silver.a": of_seconds(1_800)}, Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
+    expected, tariff = [("silver.a", of_seconds(1_800))], Tariff(cores=2, price=Decimal("0.5"), currency="EUR")
     with pytest.raises(Refused, match=says):
         require_affordable(expected, Decimal(most), tariff)
     assert cost_words(tariff.spent(0.5)) == "1 core second, 0.00014 EUR"
@@ -64,24 +64,21 @@ def test_what_was_spent_is_said_in_core_seconds_and_in_money() -> None:
 
 
 def test_each_run_may_take_what_is_expected_of_it_and_as_much_of_the_rest_as_the_others() -> None:
-    expected = {"silver.a": of_seconds(30), "silver.b": of_seconds(0)}
-    assert require_affordable(expected, Decimal(160), TWO_CORES) == {
-        "silver.a": TWO_CORES.spent(55),
-        "silver.b": TWO_CORES.spent(25),
-    }
+    expected = [("silver.a", of_seconds(30)), ("silver.b", of_seconds(0))]
+    assert require_affordable(expected, Decimal(160), TWO_CORES) == [TWO_CORES.spent(55), TWO_CORES.spent(25)]
 
 
 def test_a_limit_on_what_nothing_is_known_of_is_refused() -> None:
     with pytest.raises(Refused, match=r"no run of silver\.b has ended its gates, so whether it costs at most 5 core"):
-        require_affordable({"silver.a": of_seconds(1), "silver.b": of_seconds(None)}, Decimal(5), TWO_CORES)
+        require_affordable([("silver.a", of_seconds(1)), ("silver.b", of_seconds(None))], Decimal(5), TWO_CORES)
 
 
 @pytest.mark.parametrize(("most", "price"), [(None, None), (Decimal(1), Decimal(0))])
 def test_without_a_limit_and_where_cores_are_free_nothing_is_refused(
     most: Decimal | None, price: Decimal | None
 ) -> None:
-    found = require_affordable({"silver.a": of_seconds(None)}, most, Tariff(cores=2, price=price))
-    assert found == {"silver.a": None}
+    found = require_affordable([("silver.a", of_seconds(None))], most, Tariff(cores=2, price=price))
+    assert found == [None]
 
 
 def test_runs_of_one_size_tell_what_a_row_takes() -> None:
