@@ -347,7 +347,8 @@ def _parts(value: Value) -> Iterator[_Part]:
 
 def _folded(before: Text, parts: Sequence[_Part], room: int) -> Iterator[Text]:
     """Parts in lines of at most so many columns, broken at spaces; only a word that is longer than a line is broken."""
-    line, indent = before.copy(), " " * (before.cell_len if 0 < before.cell_len <= _INDENT + 1 else _INDENT)
+    is_mark = before.plain.strip() and before.cell_len <= _INDENT + 1
+    line, indent = before.copy(), " " * (before.cell_len if is_mark else _INDENT)
     is_new, is_apart = True, False
     for part, is_command in parts:
         words = [part] if is_command else list(part.split(" ", allow_blank=True))

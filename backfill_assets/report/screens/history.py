@@ -29,7 +29,7 @@ def history_page(history: TableHistory) -> Page:
             ("accepted", f"{found.accepted}; {count_of(found.accepted_rows, 'row')}"),
             ("not shown", count_of(earlier, "earlier publication") if earlier else None),
         ),
-        section("Publications", publications_table(history.publications)),
+        section("Publications", publications_table(history.publications, of_one_table=True)),
     )
 
 

@@ -88,22 +88,27 @@ def _count(publication: PublicationDocument) -> str:
     return "nothing" if extent.changes_nothing else count_of(extent.partition_count, publication.grain.noun)
 
 
-def publications_table(publications: Sequence[PublicationDocument]) -> Table:
-    """Publications, one a line."""
+def publications_table(publications: Sequence[PublicationDocument], *, of_one_table: bool = False) -> Table:
+    """Publications, one a line.
+
+    Args:
+        of_one_table: The page is about their table, so that no line names it.
+    """
     rows = [
         (
             each.header.at,
             _action(each),
-            each.header.table,
+            *(() if of_one_table else (each.header.table,)),
+            _swapped(each.extent, each.grain),
+            _why(each.header),
+            each.header.delta_version,
             # Below each other, so that neither is broken.
             words(publication_ref(each.header.publication_id), " ", run_ref(each.header.run_id)),
-            _swapped(each.extent, each.grain),
-            each.header.delta_version,
-            _why(each.header),
         )
         for each in publications
     ]
-    heads = ["at", "what", "table", "publication and run", "partitions", "table version", "by, and why"]
+    named = [] if of_one_table else ["table"]
+    heads = ["at", "what", *named, "partitions", "by, and why", "table version", "publication and run"]
     return table(heads, rows, numbers=["table version"], whole=["at"])
 
 

@@ -81,6 +81,16 @@ def test_a_table_whose_ids_find_no_room_is_its_rows_below_each_other() -> None:
     assert beside[0].split() == heads
 
 
+def test_a_value_of_a_row_that_goes_on_in_the_next_line_is_indented_more_than_the_next_value() -> None:
+    rows = [("2026-11-27 23:06:57 UTC", WHY, "x" * 50)]
+    assert lines(table(["at", "why", "run"], rows, whole=["at", "why", "run"]), width=60) == [
+        "at 2026-11-27 23:06:57 UTC",
+        "  why the provider's discounts were booked twice, and nobody",
+        "    had noticed it until the auditors asked",
+        f"  run {'x' * 50}",
+    ]
+
+
 @pytest.mark.parametrize("width", [80, 160])
 def test_no_name_of_a_column_and_no_value_is_cut_however_many_columns_there_are(width: int) -> None:
     names = [f"name_of_the_column_{number}" for number in range(14)]

@@ -23,6 +23,7 @@ from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
 from backfill_assets.report.documents import as_json
+from backfill_assets.report.history import TableHistory
 from backfill_assets.report.html import Html, html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.matrices import matrices, states_in_words
@@ -40,11 +41,13 @@ from backfill_assets.report.report import Level, level_of
 from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and_plan_again, step, undo
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.history import history_page
 from backfill_assets.report.screens.publications import published_page, timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import change_in_words, run_page, set_page
 from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.report.set_report import SetReport
+from backfill_assets.report.status import TableStatus
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING
 from backfill_assets_tests.support.desk_reader import with_dates
@@ -327,6 +330,25 @@ def test_the_course_of_a_run_says_what_was_done_when_and_not_what_became_of_it()
     drawn = html_file(timeline_page([longer], lambda _ref: None, None))
     assert '<span class="whole">2006-07..2006-09</span>, 3 months swapped, 1 row' in drawn, "a range is never broken"
     assert ">table version<" in drawn
+
+
+def test_the_history_of_a_table_has_what_a_reader_looks_for_first_and_names_the_table_once() -> None:
+    made = an_act(Action.PUBLISH, PublicationState.PUBLISHED, 1)
+    extent = Extent(first=FIRST, last=FIRST, partition_count=1, rows=1)
+    found = TableHistory(
+        table=TableStatus(table=made.table, accepted=Partitions(Grain.MONTHLY, ()), accepted_rows=1, path="there"),
+        publications=(PublicationDocument(header=made, extent=extent, grain=Grain.MONTHLY),),
+    )
+    console = Console(file=StringIO(), width=60)
+    show(console, history_page(found))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert shown.count(made.table) == 1
+    assert [line.strip() for line in shown.splitlines()][-4:] == [
+        "at 2026-01-03 13:01:00 UTC",
+        "what PUBLISH  partitions 2006-07, 1 month swapped, 1 row",
+        "by, and why ben:   table version 1",
+        "publication and run pub-1 bf-1",
+    ]
 
 
 def test_a_publication_has_the_time_at_which_readers_saw_it_wherever_it_is_shown() -> None:
