@@ -5,22 +5,21 @@ Follow-ups and drafts ask here, so that no day is restated by both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.core.grouped import grouped
-from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import DerivedTable
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import is_replaceable, members_of
 from backfill_assets.ledger.states import OPEN_SETS, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
+from backfill_assets.publication.drafts import closure_of, days_of_proposal, is_current
 from backfill_assets.staleness.find import SourceChanges, source_changes
 from backfill_assets.staleness.landed_news import (
     LandedNews,
@@ -63,12 +62,7 @@ class OpenWork:
     @property
     def days(self) -> frozenset[SourceDay]:
         """The changed days that it was proposed for; none for what a person planned."""
-        proposed = self.record.manifest.proposed if self.record else None
-        return (
-            frozenset((source, day) for source, days in proposed.days.items() for day in days)
-            if proposed
-            else frozenset()
-        )
+        return days_of_proposal(self.record)
 
     @property
     def is_replaceable(self) -> bool:
@@ -128,7 +122,7 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
         return Situation(changes=changes, closure=_nothing, decision=decide(changed, closure=_nothing))
     kept = {each.name: each for each in (*sets, *_open_runs(tx)) if each.name not in drafts}
     news = landed_news(ws.graph, tx, changes.dependents)
-    closure = _closure(ws, tx)
+    closure = closure_of(ws, tx)
     may_follow = _may_follow(ws, tx, changes)
     decision = decide(
         changed,
@@ -160,17 +154,6 @@ def automatic_days(ws: Workspace, tx: ReadTransaction) -> Mapping[str, frozenset
     """The changed days of sources whose restatement policy allows without a person, by source."""
     automatic = situation(ws, tx).decision.automatic
     return {source: frozenset(days) for source, days in grouped(automatic).items()}
-
-
-def basis_of(tx: ReadTransaction, days: AbstractSet[SourceDay], area: Area) -> str:
-    """A digest of what is accepted of changed days and of what is rebuilt for them: a draft over it stays current."""
-    wanted = {table: set(partitions) for table, partitions in area.items()}
-    for source, day in days:
-        wanted.setdefault(source, set()).add(day)
-    accepted = {table: tx.versions.claims(table, sorted(some)) for table, some in sorted(wanted.items())}
-    return document_digest(
-        {table: {str(day): claim.digest for day, claim in claims.items()} for table, claims in accepted.items()}
-    )
 
 
 def _rolled_back(
@@ -217,24 +200,10 @@ def _open_runs(tx: ReadTransaction) -> Iterator[OpenWork]:
             yield OpenWork(name=run.run_id, record=None, runs=(run,))
 
 
-def _closure(ws: Workspace, tx: ReadTransaction) -> Closure:
-    derived = [node.name for node in ws.graph.tables.values() if not node.is_source]
-    accepted = {name: tx.versions.claims(name).keys() for name in derived}
-
-    def closure(days: AbstractSet[SourceDay]) -> Area:
-        return {each.table: frozenset(each.partitions) for each in impact(ws.graph, grouped(days), accepted)}
-
-    return closure
-
-
-def _draft(tx: ReadTransaction, work: OpenWork, closure: Callable[[AbstractSet[SourceDay]], Area]) -> OpenDraft:
-    assert work.record is not None and work.record.manifest.proposed is not None
-    return OpenDraft(
-        set_id=work.name,
-        days=work.days,
-        area=work.area,
-        is_current=basis_of(tx, work.days, closure(work.days)) == work.record.manifest.proposed.basis,
-    )
+def _draft(tx: ReadTransaction, work: OpenWork, closure: Closure) -> OpenDraft:
+    assert work.record is not None
+    current = is_current(tx, work.record, closure)
+    return OpenDraft(set_id=work.name, days=work.days, area=work.area, is_current=current)
 
 
 def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> frozenset[SourceDay]:

@@ -10,11 +10,12 @@ from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.sets import is_replaceable, members_of
 from backfill_assets.ledger.states import UNPUBLISHED, VISIBLE, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed, open_comments
+from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import waits_for
 from backfill_assets.report.frozen import waiting_words
@@ -99,6 +100,8 @@ def next_step_of_set(
             return WAIT_OR_RECOVER
         case _:
             pass
+    if _is_obsolete(ws, tx, record, members):
+        return step("what it reads or replaces has changed since it was proposed: ", do(Act.PROPOSE))
     at_work = [member for member in members if member.lease is not None]
     if at_work:
         return wait_or_take_over(at_work[0].run_id)
@@ -126,6 +129,17 @@ def next_step_of_set(
     if until is not None and ws.clock() < until:
         following = step(f"its next phase is held until {until:%Y-%m-%d %H:%M:%S} UTC; then: ", following)
     return step(_TO_PUBLISH_AGAIN, following) if record.state is SetState.ROLLED_BACK else following
+
+
+def _is_obsolete(ws: Workspace, tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]) -> bool:
+    """Whether a set is a draft that the next proposal replaces, by the rule of the proposal."""
+    if not is_replaceable(record, members):
+        return False
+    try:
+        return not is_current(tx, record, closure_of(ws, tx))
+    except Refused:
+        # As for `outdated_partitions`.
+        return False
 
 
 def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> NextStep | None:

@@ -20,7 +20,8 @@ from backfill_assets.planning.partitions import DayRange, Grain, compress, descr
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import ProposedBecause
-from backfill_assets.publication.proposals import Situation, basis_of, open_sets, situation
+from backfill_assets.publication.drafts import basis_of
+from backfill_assets.publication.proposals import Situation, open_sets, situation
 from backfill_assets.restatements.errors import OpenKeepsChanging
 from backfill_assets.restatements.plan import Proposal, TermsOf, plan_set
 from backfill_assets.staleness.landed_news import FileNews, LandedNews, files_of

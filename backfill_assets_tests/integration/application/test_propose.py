@@ -149,6 +149,21 @@ def test_a_proposal_says_what_it_is_expected_to_cost_as_the_plan_of_a_set_does(s
 
 
 @pytest.mark.long
+def test_a_draft_whose_input_has_changed_is_not_what_a_status_recommends(shop: Shop) -> None:
+    def recommended() -> list[str]:
+        shown = status(shop.ws, None)
+        assert isinstance(shown, StatusDocument)
+        return [worded(each.next_step) for each in shown.sets if each.record.state is SetState.PENDING]
+
+    draft = proposed(shop)
+    assert recommended() == [f"backfill run {draft}"]
+    one_more(shop, "later", CARNIVAL)
+    assert recommended() == ["what it reads or replaces has changed since it was proposed: backfill propose"]
+    after = proposed(shop)
+    assert (recommended(), set_state(shop, draft)) == ([f"backfill run {after}"], SetState.CANCELLED)
+
+
+@pytest.mark.long
 def test_a_reason_names_no_file_that_was_restated_already(shop: Shop) -> None:
     """The run of February still stands for other days, and has read the sixteenth before the first late sale."""
     publish(shop, proposed(shop))
