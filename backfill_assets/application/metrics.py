@@ -12,6 +12,7 @@ from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.estimates import estimate
 from backfill_assets.report.captured_so_far import captured_sources
 from backfill_assets.report.event_counts import Durations, EventCounts
@@ -233,7 +234,8 @@ def _estimated(tx: ReadTransaction) -> Metric:
 def _expected_seconds(tx: ReadTransaction, run: RunRecord) -> float | None:
     partitions = run.manifest.partitions
     accepted, pace = tx.versions.claims(run.table, partitions), tx.candidates.pace(run.table)
-    return estimate(partitions, accepted, own_rows=dict.fromkeys(partitions, 0), pace=pace).seconds
+    chunks, own_rows = len(chunks_of(run.manifest)), dict.fromkeys(partitions, 0)
+    return estimate(partitions, accepted, own_rows=own_rows, pace=pace, chunks=lambda _rows: chunks).seconds
 
 
 def _audited(ws: Workspace, as_of: datetime) -> Iterator[Metric]:

@@ -67,7 +67,9 @@ class CandidateReads(Queries):
             EarlierRun(
                 rows=sum(chunk.output_rows or 0 for chunk in chunks),
                 partitions=sum(len(chunk.partitions) for chunk in chunks),
-                seconds=sum(chunk.seconds for chunk in chunks) + (gating[run_id].get(ALL_GATES) or 0.0),
+                chunks=len(chunks),
+                staging_seconds=sum(chunk.seconds for chunk in chunks),
+                gating_seconds=gating[run_id].get(ALL_GATES) or 0.0,
             )
             for run_id, chunks in found.items()
         )

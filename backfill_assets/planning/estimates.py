@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -23,21 +23,21 @@ class EarlierRun:
     """What a run of the table took. Grain: one per run whose gates have ended.
 
     Attributes:
-        seconds: How long its chunks and its gates took together, waiting between chunks left out.
+        chunks: In how many it was computed.
+        staging_seconds: How long these took together, waiting between them left out.
+        gating_seconds: How long its gates took.
     """
 
     rows: int
     partitions: int
-    seconds: float
+    chunks: int
+    staging_seconds: float
+    gating_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How long a run of so many rows takes: a part that every run has, and a part for each row.
-
-    It is a line through the earlier runs: the median of the slopes between each two of them (Theil and Sen), so that
-    one slow run does not move it. Runs of about one size tell only what a row takes.
-    """
+    """How long a run of so many rows in so many chunks takes, by a line for its chunks and another for its gates."""
 
     runs: tuple[EarlierRun, ...]
 
@@ -46,20 +46,30 @@ class Pace:
         """Rows of a partition."""
         return sum(run.rows for run in self.runs) // (sum(run.partitions for run in self.runs) or 1)
 
-    def seconds(self, rows: int) -> float | None:
+    def seconds(self, rows: int, chunks: int) -> float | None:
         """How long a run takes that writes so many rows; None where no earlier run has written any."""
         known = [run for run in self.runs if run.rows]
         if not known:
             return None
-        slopes = [
-            (b.seconds - a.seconds) / (b.rows - a.rows)
-            for a, b in combinations(sorted(known, key=lambda run: run.rows), 2)
-            if b.rows > 2 * a.rows
-        ]
-        if not slopes:
-            return rows * median(run.seconds / run.rows for run in known)
-        slope = max(median(slopes), 0.0)
-        return max(median(run.seconds - slope * run.rows for run in known), 0.0) + slope * rows
+        of_chunk = _line([(run.rows / run.chunks, run.staging_seconds / run.chunks) for run in known])
+        of_gates = _line([(run.rows, run.gating_seconds) for run in known])
+        return chunks * of_chunk(rows / chunks) + of_gates(rows)
+
+
+def _line(known: Sequence[tuple[float, float]]) -> Callable[[float], float]:
+    """How many seconds so many rows take: a part that there always is, and a part for each row.
+
+    It is a line through what is known: the median of the slopes between each two points (Theil and Sen), so that one
+    slow run does not move it. Points of about one size tell only what a row takes.
+    """
+    pairs = combinations(sorted(known), 2)
+    slopes = [(more_s - less_s) / (more - less) for (less, less_s), (more, more_s) in pairs if more > 2 * less]
+    if not slopes:
+        of_row = median(seconds / rows for rows, seconds in known)
+        return lambda rows: rows * of_row
+    slope = max(median(slopes), 0.0)
+    always = max(median(seconds - slope * rows for rows, seconds in known), 0.0)
+    return lambda rows: always + slope * rows
 
 
 class Basis(StrEnum):
@@ -100,6 +110,7 @@ def estimate(
     *,
     own_rows: Mapping[date, int],
     pace: Pace | None,
+    chunks: Callable[[Mapping[date, int]], int],
 ) -> Estimate:
     """What a run over these partitions is expected to write.
 
@@ -108,6 +119,7 @@ def estimate(
         own_rows: Rows that the inputs have on the days of each output partition, without its window, because windows of
             neighbouring partitions overlap.
         pace: How fast earlier runs were; None when there was none.
+        chunks: In how many chunks a run computes so many rows of each partition.
     """
     accepted_rows = {partition: claim.rows for partition, claim in accepted.items()}
     usual: Mapping[date, int]
@@ -126,7 +138,7 @@ def estimate(
     return Estimate(
         rows=rows,
         size_bytes=total * accepted_bytes // known if known else None,
-        seconds=pace.seconds(total) if pace else None,
+        seconds=pace.seconds(total, chunks(rows)) if pace else None,
         based_on=based_on,
         runs=len(pace.runs) if pace else 0,
     )

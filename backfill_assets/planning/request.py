@@ -282,18 +282,22 @@ def propose(
         _require_something_to_reconcile(node, partitions, present)
     if node.only_adds and request.mode not in NEVER_PUBLISHED:
         _require_nothing_accepted(node, partitions, present)
+    limits = request.limits.over(terms.limits)
+
+    def sizes(rows: Mapping[date, int]) -> Sequence[int]:
+        if node.keeps_state:
+            # Each snapshot is computed from the one before it.
+            return (1,) * len(partitions)
+        # Where keys move, one call has to see all changes of the run.
+        return (len(partitions),) if node.publish.keys_move else chunk_sizes(partitions, rows, limits)
+
     expected = estimate(
         partitions,
         present,
         own_rows=_own_rows(node, partitions, reads),
         pace=state.pace(node.name),
+        chunks=lambda rows: len(sizes(rows)),
     )
-    limits = request.limits.over(terms.limits)
-    # Where keys move, one call has to see all changes of the run.
-    chunks = (len(partitions),) if node.publish.keys_move else chunk_sizes(partitions, expected.rows, limits)
-    if node.keeps_state:
-        # Each snapshot is computed from the one before it.
-        chunks = (1,) * len(partitions)
     proof = None
     if terms.proof:
         proves = replace(terms.proof, partitions=len(partitions)) if node.publish.keys_move else terms.proof
@@ -312,7 +316,7 @@ def propose(
             for after, pin in [pins_of(present, (before, each))]
         ),
         cause=cause,
-        chunks=chunks,
+        chunks=tuple(sizes(expected.rows)),
         proof=proof,
     )
     return Plan(

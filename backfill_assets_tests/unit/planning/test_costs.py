@@ -24,7 +24,12 @@ def of_seconds(seconds: float | None) -> Estimate:
 
 
 def pace(*runs: tuple[int, float]) -> Pace:
-    return Pace(runs=tuple(EarlierRun(rows=rows, partitions=1, seconds=seconds) for rows, seconds in runs))
+    """Of runs in one chunk, by their rows and how long these took; gates take no time."""
+    return Pace(runs=tuple(earlier(rows, 1, seconds) for rows, seconds in runs))
+
+
+def earlier(rows: int, chunks: int, staging: float, gating: float = 0.0) -> EarlierRun:
+    return EarlierRun(rows=rows, partitions=1, chunks=chunks, staging_seconds=staging, gating_seconds=gating)
 
 
 def test_what_costs_more_core_seconds_than_allowed_is_refused() -> None:
@@ -83,12 +88,12 @@ def test_without_a_limit_and_where_cores_are_free_nothing_is_refused(
 
 def test_runs_of_one_size_tell_what_a_row_takes() -> None:
     accepted = {DAY: Claim(version=1, run_id="run", digest="", rows=200, file_count=1, size_bytes=1)}
-    found = estimate((DAY,), accepted, own_rows={DAY: 1}, pace=pace((100, 20.0), (100, 30.0)))
+    found = estimate((DAY,), accepted, own_rows={DAY: 1}, pace=pace((100, 20.0), (100, 30.0)), chunks=len)
     assert found.seconds == 50.0
 
 
 def test_runs_that_wrote_nothing_tell_nothing() -> None:
-    assert pace((0, 3.0)).seconds(10) is None
+    assert pace((0, 3.0)).seconds(10, 1) is None
 
 
 @given(st.floats(0, 100), st.floats(0.0001, 0.1), st.integers(1, 1_000), st.integers(1, 10**7))
@@ -96,11 +101,21 @@ def test_what_every_run_takes_and_what_a_row_takes_are_told_apart(
     fixed: float, a_row: float, smallest: int, rows: int
 ) -> None:
     runs = [(size, fixed + a_row * size) for size in (smallest, 3 * smallest, 9 * smallest)]
-    assert pace(*runs).seconds(rows) == pytest.approx(fixed + a_row * rows, abs=1e-6)
+    assert pace(*runs).seconds(rows, 1) == pytest.approx(fixed + a_row * rows, abs=1e-6)
 
 
 def test_a_slow_run_among_five_moves_the_estimate_by_less_than_a_third() -> None:
     runs = [(rows, 4.0 + rows / 100_000) for rows in (10_000, 50_000, 250_000, 700_000, 2_500_000)]
     runs[2] = (250_000, 60.0)
     for rows in (10_000, 100_000, 1_000_000, 5_000_000):
-        assert pace(*runs).seconds(rows) == pytest.approx(4.0 + rows / 100_000, rel=0.3)
+        assert pace(*runs).seconds(rows, 1) == pytest.approx(4.0 + rows / 100_000, rel=0.3)
+
+
+@given(st.floats(0, 100), st.floats(0.0001, 0.1), st.floats(0, 100), st.integers(1, 50), st.integers(1, 10**7))
+def test_what_every_chunk_takes_is_expected_of_each_and_what_gates_take_once(
+    a_chunk: float, a_row: float, gates: float, chunks: int, rows: int
+) -> None:
+    sizes = ((10, 1), (3_000, 3), (400_000, 40))
+    runs = tuple(earlier(size, many, many * a_chunk + a_row * size, gates) for size, many in sizes)
+    expected = chunks * a_chunk + a_row * rows + gates
+    assert Pace(runs=runs).seconds(rows, chunks) == pytest.approx(expected, rel=1e-6, abs=1e-6)

@@ -170,7 +170,8 @@ def test_accepted_rows_tell_more_than_earlier_runs_and_these_more_than_a_guess()
     days = DayRange(date(2020, 1, 1), date(2020, 1, 5))
     partitions = partitions_over(Grain.DAILY, days)
     graph, limits = graph_of(Window(days_back=9)), Limits(chunk_partitions=10)
-    pace = Pace(runs=(EarlierRun(rows=14, partitions=2, seconds=7.0), EarlierRun(rows=14, partitions=2, seconds=7.0)))
+    earlier = EarlierRun(rows=14, partitions=2, chunks=1, staging_seconds=5.0, gating_seconds=2.0)
+    pace = Pace(runs=(earlier, earlier))
     accepted = Accepted(rows_a_day=1_000, others={MIDDLE: {partitions[0]: 5, partitions[1]: 9}}, paces={MIDDLE: pace})
     known = plan_of(graph, accepted, days, limits=limits).estimate
     assert [known.rows[p] for p in partitions] == [5, 9, 7, 7]
@@ -180,6 +181,25 @@ def test_accepted_rows_tell_more_than_earlier_runs_and_these_more_than_a_guess()
     guessed = plan_of(graph, Accepted(rows_a_day=1_000), days, limits=limits).estimate
     assert set(guessed.rows.values()) == {1_000}
     assert (guessed.size_bytes, guessed.seconds) == (None, None)
+
+
+def test_a_plan_of_more_chunks_is_expected_to_take_longer() -> None:
+    """A chunk takes 3 s and a row 1 s, as runs of one and of four chunks have; their gates take nothing."""
+    days = DayRange(date(2020, 1, 1), date(2020, 1, 5))
+    sizes = ((10, 1), (100, 4))
+    pace = Pace(
+        runs=tuple(
+            EarlierRun(rows=rows, partitions=4, chunks=many, staging_seconds=3.0 * many + rows, gating_seconds=0.0)
+            for rows, many in sizes
+        )
+    )
+    others = {MIDDLE: dict.fromkeys(partitions_over(Grain.DAILY, days), 10)}
+    accepted = Accepted(rows_a_day=10, others=others, paces={MIDDLE: pace})
+    took = [
+        plan_of(graph_of(Window()), accepted, days, limits=Limits(chunk_partitions=most)).estimate.seconds
+        for most in (4, 2, 1)
+    ]
+    assert took == pytest.approx([43.0, 46.0, 52.0])
 
 
 @pytest.mark.parametrize("built_before", [False, True])
