@@ -319,26 +319,14 @@ class CandidateWrites(CandidateReads):
         if state in VISIBLE:
             raise UnfitState(name=run_id, state=state, why="its candidates are its evidence and are kept")
         kept = tuple(sorted(keep))
-        of_run = chunk_runs.c.run_id == run_id
-        staying = self._values(select(chunk_runs.c.partitions).where(of_run, chunk_runs.c.number.in_(kept)))
         self._log.write(delete(gate_results).where(gate_results.c.run_id == run_id), of=[run_id])
-        self._forget_candidates(run_id, {day for partitions in staying for day in rows.dates_of(partitions)})
-        gone = of_run & chunk_runs.c.number.not_in(kept)
+        staged = (candidate_partitions.c.run_id == run_id) & candidate_partitions.c.chunk.not_in(kept)
+        self._log.write(delete(candidate_partitions).where(staged), of=self._chunks_of(staged))
+        gone = (chunk_runs.c.run_id == run_id) & chunk_runs.c.number.not_in(kept)
         numbers = self._values(select(chunk_runs.c.number).where(gone))
         self._log.write(delete(chunk_runs).where(gone), of=[(run_id, number) for number in numbers])
         payload = {"kept_chunks": list(kept)} if kept else {}
         self._log.append(Event("candidates", run_id, "candidates_cleared", actor=SYSTEM, payload=payload))
-
-    def _forget_candidates(self, run_id: str, staying: set[date]) -> None:
-        held = candidate_partitions
-        of_run = held.c.run_id == run_id
-        if not staying:
-            self._log.write(delete(held).where(of_run), of=self._chunks_of(of_run))
-            return
-        staged = set(self._values(select(held.c.partition_date).where(of_run)))
-        for batch in batches(sorted(staged - staying)):
-            gone = of_run & held.c.partition_date.in_(batch)
-            self._log.write(delete(held).where(gone), of=self._chunks_of(gone))
 
     def record_gates(
         self,

@@ -225,12 +225,10 @@ class CaptureWrites(CaptureReads, Writes):
             policy=policy,
             waits=waits,
         )
-        spans = plain(resolution.spans)
-        self._log.write(
-            insert(captures).values(row_of(record, number=number, spans=spans, policy=plain(policy))), of=[capture_id]
-        )
-        begun = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned), "spans": spans}
-        self._log.append(Event("capture", capture_id, "capture_begun", actor=by, payload={**begun, "reason": reason}))
+        self._log.write(insert(captures).values(row_of(record, number=number)), of=[capture_id])
+        begun = {"source": source, "stream": resolution.stream, "pinned": dict(resolution.pinned)}
+        begun |= {"spans": plain(resolution.spans), "reason": reason}
+        self._log.append(Event("capture", capture_id, "capture_begun", actor=by, payload=begun))
         return record
 
     def add(self, capture_id: str, partition: str, file: LandedFile, written: Written, *, by: str) -> CapturedFile:

@@ -103,8 +103,7 @@ class ReplayWrites(ReplayReads, Writes):
             reason=required_text("the reason", asked.reason),
             asked_at=self._log.now,
         )
-        parts = plain(record.parts)
-        row = row_of(record, number=number, parts=parts, policy=plain(record.policy), ends={})
+        row = row_of(record, number=number, ends={})
         self._log.write(insert(replays).values(row), of=[record.replay_id])
         payload = {
             "subject": record.subject,
@@ -113,7 +112,7 @@ class ReplayWrites(ReplayReads, Writes):
             "target": record.target,
             "stream": record.stream,
             "is_live": record.is_live,
-            "parts": parts,
+            "parts": plain(record.parts),
             "reason": record.reason,
         }
         self._append(record.replay_id, "replay_asked", by=record.by, payload=payload, to_state=record.state)

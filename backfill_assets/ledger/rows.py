@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Row
 
 from backfill_assets.capture.streams import Resolved
-from backfill_assets.core.identity import EMPTY_FILE_SET, sha256_text
+from backfill_assets.core.identity import EMPTY_FILE_SET, plain, sha256_text
 from backfill_assets.core.lease import Lease
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.errors import Edited, Unreadable
@@ -86,7 +86,14 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "policy": Policy.parse,
     "grain": Grain,
 }
-_WRITTEN: Mapping[str, Callable[[Any], object]] = {"provenance": document_of, "observed": dict, "grain": str}
+_WRITTEN: Mapping[str, Callable[[Any], object]] = {
+    "provenance": document_of,
+    "observed": dict,
+    "grain": str,
+    "spans": plain,
+    "parts": plain,
+    "policy": plain,
+}
 
 
 def read_as(kind: type[Read], **columns: str) -> Callable[..., Read]:

@@ -220,7 +220,7 @@ class TableActWrites(TableActReads, Writes):
             policy=policy,
             waits=waits,
         )
-        row = row_of(record, number=number, policy=plain(policy))
+        row = row_of(record, number=number)
         self._log.write(insert(table_acts).values(row), of=[record.act_id])
         payload = {"act": act, "name": name, "table": table, "from": record.from_table, "reason": reason}
         payload |= {"columns": plain(columns)} if columns else {}
