@@ -168,14 +168,9 @@ def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple
         return ()
     moved: dict[str, set[date]] = {table: set(partitions)}
     for node in graph.tables.values():
-        for edge in node.inputs:
-            if edge.table in moved:
-                moved.setdefault(node.name, set()).update(graph.reached(edge, node, tuple(moved[edge.table])))
-    moved.pop(table)
-    return tuple(
-        TablePartitions(table=name, grain=graph.table(name).grain, partitions=tuple(sorted(found)))
-        for name, found in moved.items()
-    )
+        moved.setdefault(node.name, set()).update(_reached(graph, node, moved)[0])
+    del moved[table]
+    return _by_table(graph, moved)
 
 
 def _reached(

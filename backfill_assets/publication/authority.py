@@ -172,16 +172,10 @@ def _version(table: Table) -> str | None:
     return table.version if isinstance(table, DerivedTable) else None
 
 
-def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> ApprovalGrounds | None:
-    """Why a person may approve a run; None when any person but the requester may."""
-    loaded = _require_may_approve(ws, run, asked, approver)
-    return None if loaded is None else _grounds(ws, loaded, asked, approver)
-
-
-def _grounds(ws: Workspace, loaded: LoadedReference, asked: Demand, person: str) -> ApprovalGrounds:
+def _grounds(ws: Workspace, loaded: LoadedReference, groups: Groups, person: str) -> ApprovalGrounds:
     archive([loaded], ws.reference_archive)
     approvers = cast(Approvers, loaded.value)
-    named = [group for groups in asked.groups for group in groups]
+    named = [group for some in groups for group in some]
     own = sorted(group for group in approvers.groups_of(person) if _is_among(group, named))
     return ApprovalGrounds(groups=tuple(own), approvers_version=approvers.version, approvers_sha256=loaded.sha256)
 
@@ -203,10 +197,8 @@ def rollback_grounds(ws: Workspace, runs: Iterable[RunRecord], by: str) -> Appro
 def _rollback_grounds(ws: Workspace, run: RunRecord, by: str) -> ApprovalGrounds | None:
     declared = ws.domain.tables.get(run.manifest.table)
     counting = (run.manifest.policy, *((declared.policy,) if declared else ()))
-    asked = Demand(groups=tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers)))
-    if not asked.groups:
-        return None
-    return _grounds(ws, _require_member_of(ws, run, asked, by, MayNotRollBack), asked, by)
+    groups = tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers))
+    return _grounds(ws, _require_member_of(ws, run, groups, by, MayNotRollBack), groups, by) if groups else None
 
 
 def tolerance_met(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Tolerance | None:
@@ -246,8 +238,8 @@ def grounds_to_leave(
         ]:
             why = f"{moved[0]} was compared with rows that are not accepted any more"
             raise NotTolerated(run_id=run.run_id, table=table, why=why)
-        asked = Demand(groups=((tolerance.owner,),))
-        found[run.run_id] = _grounds(ws, _require_member_of(ws, run, asked, by, MayNotLeave), asked, by)
+        groups = ((tolerance.owner,),)
+        found[run.run_id] = _grounds(ws, _require_member_of(ws, run, groups, by, MayNotLeave), groups, by)
     return found
 
 
@@ -256,7 +248,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
     require_person("the approver", approver, ApproverNotAPerson)
     if same_name(approver, run.manifest.requested_by):
         raise NeedsAnother(**_subject(run), why=f"requested by {run.manifest.requested_by}", as_well=" as well")
-    return _require_member_of(ws, run, asked, approver, NotAmongApprovers) if asked.groups else None
+    return _require_member_of(ws, run, asked.groups, approver, NotAmongApprovers) if asked.groups else None
 
 
 def _subject(run: RunRecord) -> Mapping[str, str]:
@@ -266,9 +258,9 @@ def _subject(run: RunRecord) -> Mapping[str, str]:
 
 
 def _require_member_of(
-    ws: Workspace, run: RunRecord, asked: Demand, person: str, refusal: type[NotAmongApprovers]
+    ws: Workspace, run: RunRecord, groups: Groups, person: str, refusal: type[NotAmongApprovers]
 ) -> LoadedReference:
-    return require_member(ws, _subject(run), run.manifest.table, asked.groups, person, refusal)
+    return require_member(ws, _subject(run), run.manifest.table, groups, person, refusal)
 
 
 def require_member(
@@ -362,7 +354,8 @@ def approve_run(ws: Workspace, run_id: str, *, by: str, note: str, place: str = 
 def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str) -> ApprovalGrounds | None:
     """Why the person may approve the run; one that is not valid any more is withdrawn to make room for theirs."""
     asked = demand_of(ws, tx, run)
-    found = grounds_of(ws, run, asked, by)
+    loaded = _require_may_approve(ws, run, asked, by)
+    found = None if loaded is None else _grounds(ws, loaded, asked.groups, by)
     is_void = run.approval is ApprovalState.APPROVED and not has_valid_approval(ws, run, asked)
     if is_void and run.state not in VISIBLE:
         tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} is not valid any more")
