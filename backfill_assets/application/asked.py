@@ -12,16 +12,15 @@ from typing import Any, TypeAlias
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.ledger.captures import CaptureRecord
+from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.asked import approve_asked, asked
-from backfill_assets.report.captured import CaptureDocument
 from backfill_assets.report.errors import NotDoneWith
-from backfill_assets.report.replayed import ReplayDocument, replay_document
 from backfill_assets.report.table_acts import ActDocument, act_document
 from backfill_assets.workspace import Workspace
 
-AskedDocument: TypeAlias = ActDocument | CaptureDocument | ReplayDocument
+AskedDocument: TypeAlias = ActDocument | CaptureRecord | ReplayRecord
 
 
 def _never(deed: str) -> Callable[..., Any]:
@@ -50,10 +49,8 @@ class Asked:
             match asked(tx, self.name):
                 case ActRecord() as record:
                     return act_document(tx, record)
-                case CaptureRecord() as record:
-                    return CaptureDocument(capture=record)
                 case record:
-                    return replay_document(record)
+                    return record
 
     def approve(self, *, by: str, note: str) -> AskedDocument:
         """Another person than the requester agrees to exactly that."""

@@ -38,8 +38,6 @@ from backfill_assets.report.replayed import (
     ReplayPlan,
     ReplayReport,
     kind_of,
-    replay_closed,
-    replay_plan,
 )
 from backfill_assets.workspace import Workspace
 
@@ -75,7 +73,7 @@ def plan_replay(ws: Workspace, asked: ReplayAsked) -> ReplayPlan:
         Refused: The table declares no replay, there is nothing, or the target is one that may not be written to.
         Retryable: The sink does not answer.
     """
-    return replay_plan(_resolved(ws, asked, by="", reason="").record)
+    return ReplayPlan(record=_resolved(ws, asked, by="", reason="").record)
 
 
 def replay(
@@ -104,7 +102,7 @@ def replay(
         Retryable: The sink went away: what was sent stays, and the same request goes on behind it.
     """
     found = _resolved(ws, asked, by=acting.by, reason=reason)
-    planned(replay_plan(found.record))
+    planned(ReplayPlan(record=found.record))
     if not found.record.replay_id:
         with ws.ledger.write() as tx:
             found = replace(found, record=tx.replays.begin(found.record))
@@ -159,7 +157,7 @@ def close_replay(ws: Workspace, replay_id: str, *, by: str, reason: str) -> Repl
     deleted = not record.is_live and (is_ours or (there is None and record.identity is not None))
     with ws.ledger.write() as tx:
         tx.replays.close(replay_id, by=by, reason=reason, deleted=deleted)
-        closed = replay_closed(tx.replays.get(replay_id), deleted=deleted)
+        closed = ReplayClosed(record=tx.replays.get(replay_id), deleted=deleted)
     ws.reached(Point.REPLAY_CLOSED)
     return closed
 
@@ -364,7 +362,7 @@ def _report(record: ReplayRecord, *, waits: bool = False, sent_now: int = 0, lef
     return ReplayReport(
         replay_id=record.replay_id,
         waits=waits,
-        plan=replay_plan(record),
+        plan=ReplayPlan(record=record),
         state=record.state,
         identity=record.identity,
         sent=record.sent or 0,

@@ -539,3 +539,18 @@ class ReplayRecord:
     def waits(self) -> bool:
         """Whether another person has to approve it first."""
         return self.is_live and self.approved_by is None
+
+    @property
+    def inputs(self) -> int:
+        """How many files, or partitions of the table, are read."""
+        return len(self.parts)
+
+    @property
+    def records(self) -> int:
+        """How many records they have."""
+        return sum(each.records for each in self.parts)
+
+    @property
+    def size_bytes(self) -> int:
+        """How large their files are."""
+        return sum(each.size_bytes for each in self.parts)

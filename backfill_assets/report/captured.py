@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from backfill_assets.capture.streams import Resolution, Resolved, Span
 from backfill_assets.domain import SourceTable
-from backfill_assets.ledger.captures import CapturedFile, CaptureRecord
+from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.landed import LandReport
 
@@ -118,17 +118,6 @@ class CaptureReport:
     def needs_a_look(self) -> bool:
         """Whether a gate blocked the load, or most records of a file are rejected."""
         return self.landed is not None and self.landed.needs_a_look
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureDocument:
-    """A capture that was asked for.
-
-    Attributes:
-        capture: The capture.
-    """
-
-    capture: CaptureRecord = field(metadata=INLINE)
 
 
 def capture_plan(

@@ -9,6 +9,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from math import isfinite
+from operator import attrgetter
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
@@ -24,47 +25,58 @@ IN_PLACE = ""
 """The name in JSON of an attribute whose own fields stand in its place."""
 
 
-def _shown(names: str, **renamed: str) -> Mapping[str, str]:
-    return renamed | {name: name for name in names.split()}
+def _shown(names: str) -> Mapping[str, str]:
+    """Attributes by their paths, each with its name in JSON: its own, or what is behind `=`."""
+    pairs = (each.partition("=") for each in names.split())
+    return {path: name if is_renamed else path.rpartition(".")[2] for path, is_renamed, name in pairs}
 
 
 SHOWN: Mapping[str, Mapping[str, str]] = {
     "planning.manifest.Manifest": _shown(
-        "run_id table grain kind mode reason requested_by requested_at transform transform_version code_digest "
-        "code_modules references reference_semantics policy gates limits supersedes columns changed output",
-        member_of="set_id",
-        digest="manifest_digest",
+        "member_of=set_id digest=manifest_digest run_id table grain kind mode reason requested_by requested_at "
+        "transform transform_version code_digest code_modules references reference_semantics policy gates limits "
+        "supersedes columns changed output"
     ),
     "ledger.records.RunRecord": _shown(
-        "state approval approved_by approved_at updated_at note", manifest=IN_PLACE, lease="at_work"
+        "manifest= lease=at_work state approval approved_by approved_at updated_at note"
     ),
     "core.lease.Lease": _shown("holder machine since_at until_at"),
     "ledger.records.PartitionVersion": _shown(
-        "version state rows checksum removed_at accepted_at delta_version publication_id replaces provenance",
-        files=IN_PLACE,
+        "files= version state rows checksum removed_at accepted_at delta_version publication_id replaces provenance"
     ),
-    "core.identity.FileSet": _shown("", digest="file_set_digest", paths="files"),
+    "core.identity.FileSet": _shown("digest=file_set_digest paths=files"),
     "planning.request.Plan": _shown(
-        "inputs replaced_partitions replaced_rows estimate dependents conflicts left_out lacks",
-        manifest=IN_PLACE,
-        chunk_count="chunks",
-        asked_for="asked_partitions",
+        "manifest= chunk_count=chunks asked_for=asked_partitions inputs replaced_partitions replaced_rows estimate "
+        "dependents conflicts left_out lacks"
     ),
     "planning.restatement.PlannedSet": _shown(
-        "rebuilds stages",
-        manifest=IN_PLACE,
-        plans="runs",
-        planned="planned_partitions",
-        asked_for="asked_partitions",
+        "manifest= plans=runs planned=planned_partitions asked_for=asked_partitions rebuilds stages"
     ),
-    "ledger.records.SetRecord": _shown("state note updated_at", manifest=IN_PLACE),
+    "ledger.records.SetRecord": _shown("manifest= state note updated_at"),
     "planning.sets.SetManifest": _shown(
-        "set_id name because reason requested_by requested_at phases", digest="manifest_digest"
+        "digest=manifest_digest set_id name because reason requested_by requested_at phases"
     ),
-    "planning.estimates.Estimate": _shown("size_bytes seconds based_on runs", total_rows="rows"),
+    "planning.estimates.Estimate": _shown("total_rows=rows size_bytes seconds based_on runs"),
+    "ledger.records.ReplayRecord": _shown("replay_id waits subject target records by reason approved_by approved_at"),
+    "report.replayed.ReplayPlan": _shown(
+        "record.subject record.table record.period_from=from record.period_to=to record.family delivery record.target "
+        "record.stream record.is_live record.stream_partitions=partitions record.inputs record.records "
+        "record.size_bytes replay_id"
+    ),
+    "report.replayed.OpenReplay": _shown(
+        "record.replay_id record.subject record.target record.state record.waits record.by record.asked_at"
+    ),
+    "report.replayed.ReplayClosed": _shown(
+        "record.replay_id record.subject record.family record.target record.sent deleted record.closed_by "
+        "record.closed_at"
+    ),
+    "staleness.landed_news.FileNews": _shown(
+        "record.import_id record.source record.original_path=file record.landed_at record.landed_by days changed.rows "
+        "changed.moved_away changed.taken_back changed.restored least_days_late most_days_late"
+    ),
 }
-"""What JSON has of records that hold more than a reader needs, such as every file that a manifest pins: attributes,
-each with its name in JSON. They are named here and not imported, so that a status imports nothing of plans."""
+"""What JSON has of records that hold more than a reader needs, such as every file that a manifest pins: paths of
+attributes, each with its name in JSON. Named here and not imported, so that a status imports nothing of plans."""
 
 DAYS = "tuple[date, ...]"
 """The type of a field that holds partitions by their first days."""
@@ -117,7 +129,7 @@ def as_json(value: object) -> Any:
     grain = getattr(value, "grain", None)
     days = {each.name for each in fields(value) if each.type == DAYS and isinstance(grain, Grain)}
     for name, shown in names_in_json(type(value)).items():
-        held = getattr(value, name)
+        held = attrgetter(name)(value)
         part = as_json(Partitions(grain, held) if name in days and isinstance(grain, Grain) else held)
         found |= part if shown == IN_PLACE else {shown: part}
     return found
@@ -125,7 +137,7 @@ def as_json(value: object) -> Any:
 
 @cache
 def names_in_json(kind: Any) -> Mapping[str, str]:
-    """The attributes of a class that its JSON has, in order, each with its name there or `IN_PLACE`."""
+    """The paths of the attributes of a class that its JSON has, in order, each with its name there or `IN_PLACE`."""
     own = {each.name: IN_PLACE if each.metadata == INLINE else each.name.removesuffix("_") for each in fields(kind)}
     return SHOWN.get(name_of(kind), own)
 

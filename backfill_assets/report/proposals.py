@@ -18,7 +18,7 @@ from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.planned import LeftOutDocument, expected_cost, left_out_documents, unmeasured_tables
-from backfill_assets.report.proposed import ChangingFile, OpenProposal, changing_file, open_proposal
+from backfill_assets.report.proposed import OpenProposal, open_proposal
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.report.words.news import proposal_words
@@ -46,7 +46,7 @@ class NewProposal:
     set_id: str | None
     reason: str
     days: tuple[TablePartitions, ...]
-    files: tuple[ChangingFile, ...]
+    files: tuple[FileNews, ...]
     rebuilds: tuple[TablePartitions, ...]
     left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
@@ -151,12 +151,9 @@ def propose_report(
 ) -> ProposeReport:
     """What became of the changed days of sources."""
     staying = [found.drafts[name].record for name in found.decision.stays]
-    behind = tuple(map(changing_file, files))
     return ProposeReport(
         dry_run=dry_run,
-        proposed=_new(ws, found, planned, tuple(brings), proposal_words(found, files), behind)
-        if found.decision.proposed
-        else None,
+        proposed=_new(ws, found, planned, tuple(brings), files) if found.decision.proposed else None,
         open=tuple(open_proposal(record, approved=False) for record in staying if record is not None),
         replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in replaced),
         rolled_back=tuple(map(_rolled_back, found.rolled_back)),
@@ -171,17 +168,16 @@ def _new(
     found: Situation,
     planned: PlannedSet | None,
     brings: tuple[BroughtAlong, ...],
-    reason: str,
-    files: tuple[ChangingFile, ...],
+    files: Sequence[FileNews],
 ) -> NewProposal:
     days, set_id = found.decision.proposed, planned.manifest.set_id if planned else None
     reviewed = [do(Act.RUN, set_id), do(Act.APPROVE, set_id, by=ANOTHER_PERSON)] if set_id else [do(Act.PROPOSE)]
     area = found.closure(days)
     return NewProposal(
         set_id=set_id,
-        reason=reason,
+        reason=proposal_words(found, files),
         days=tuple(_by_source(days)),
-        files=files,
+        files=tuple(files),
         rebuilds=tuple(
             TablePartitions(table=node.name, grain=node.grain, partitions=tuple(sorted(partitions)))
             for node in ws.graph.tables.values()

@@ -12,10 +12,11 @@ from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.proposed import ChangingFile, files_behind
+from backfill_assets.report.proposed import files_behind
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.what_next import next_step_of_set, outdated_partitions
+from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
 
 
@@ -53,7 +54,7 @@ class SetDocument:
     """
 
     record: SetRecord = field(metadata=INLINE)
-    changed_by: tuple[ChangingFile, ...]
+    changed_by: tuple[FileNews, ...]
     approved_by: str | None
     versions: Mapping[str, int]
     runs: tuple[SetMember, ...]

@@ -17,6 +17,7 @@ from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.sets import ChangedByFile
 
@@ -55,10 +56,19 @@ class FileNews:
     changed: ChangedByFile
 
     @property
-    def days_late(self) -> tuple[int, int]:
-        """The fewest and the most days between one of the days and the landing."""
-        late = [_days_late(self.record, day) for day in self.changed.days]
-        return min(late), max(late)
+    def days(self) -> Partitions:
+        """The changed days that it decides something of."""
+        return Partitions.of(Grain.DAILY, self.changed.days)
+
+    @property
+    def least_days_late(self) -> int:
+        """The fewest days between such a day and the landing."""
+        return min(_days_late(self.record, day) for day in self.changed.days)
+
+    @property
+    def most_days_late(self) -> int:
+        """The most days between such a day and the landing."""
+        return max(_days_late(self.record, day) for day in self.changed.days)
 
 
 def _days_late(record: ImportRecord, day: date) -> int:

@@ -113,7 +113,11 @@ def _rows(of: object, prefix: str, sections: Mapping[object, str]) -> Iterator[t
 def _hint_and_meaning(
     of: object, name: str, hints: Mapping[str, object], meanings: Mapping[str, str]
 ) -> tuple[object, str]:
-    """The type and the sentence of a field, or of a property."""
+    """The type and the sentence of a field, or of a property, or of one of an attribute."""
+    name, _, rest = name.partition(".")
+    if rest:
+        inner = hints[name]
+        return _hint_and_meaning(inner, rest, typing.get_type_hints(inner), attributes_of(inner))
     if name in hints:
         return hints[name], meanings.get(name, "")  # What stands in place needs no sentence of its own.
     held = inspect.getattr_static(of, name)

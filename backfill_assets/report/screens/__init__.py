@@ -8,7 +8,8 @@ from importlib import import_module
 from backfill_assets.report.page import Page
 
 PAGES: Mapping[str, str] = {
-    "report.captured.CaptureDocument": "captures.capture_page",
+    "ledger.captures.CaptureRecord": "captures.capture_page",
+    "ledger.records.ReplayRecord": "replays.replay_page",
     "report.captured.CapturePlan": "captures.capture_plan_page",
     "report.captured.CaptureReport": "captures.captured_page",
     "report.follow.FollowCancellation": "work.cancelled_page",
@@ -31,7 +32,6 @@ PAGES: Mapping[str, str] = {
     "report.recovered.ErasedSamples": "work.erased_page",
     "report.recovered.RecoveryReport": "work.recovered_page",
     "report.replayed.ReplayClosed": "replays.closed_page",
-    "report.replayed.ReplayDocument": "replays.replay_page",
     "report.replayed.ReplayPlan": "replays.plan_page",
     "report.replayed.ReplayReport": "replays.replayed_page",
     "report.report.RunReport": "run_report.run_page",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.captured import CaptureDocument, CapturePlan, CaptureReport
+from backfill_assets.report.captured import CapturePlan, CaptureReport
 from backfill_assets.report.page import Block, Note, Page, Steps, Tone, facts, page, section, table
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do
 from backfill_assets.report.screens.landing import landed_page
@@ -58,9 +59,8 @@ def _rate(per_second: float) -> str:
     return f"{count_of(per_day, 'record')} a day" if per_day else "less than a record a day"
 
 
-def capture_page(document: CaptureDocument) -> Page:
+def capture_page(record: CaptureRecord) -> Page:
     """A capture that was asked for."""
-    record = document.capture
     rows = [(each.partition, each.range_from, each.range_to) for each in record.spans]
     return page(
         f"Capture {record.capture_id}",

@@ -5,16 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from backfill_assets.capture.landed_files import Family
+from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import Note, Page, Steps, Table, Tone, Value, facts, page, section, table
-from backfill_assets.report.replayed import (
-    OpenReplay,
-    ReplayClosed,
-    ReplayDocument,
-    ReplayPlan,
-    ReplayReport,
-    kind_of,
-)
+from backfill_assets.report.replayed import OpenReplay, ReplayClosed, ReplayPlan, ReplayReport, kind_of
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, do
 
 _MOST = 30
@@ -41,12 +35,12 @@ def replayed_page(report: ReplayReport) -> Page:
             Note(text=f"{report.replay_id} waits for the approval of another person; nothing was sent"),
             Steps(steps=(do(Act.APPROVE, report.replay_id, by=ANOTHER_PERSON),)),
         )
-    kind = kind_of(report.plan.family)
-    said = f"{count_of(report.sent, 'record')} in the {kind} {report.plan.target}, {report.sent_now:,} of them sent now"
+    record, kind = report.plan.record, kind_of(report.plan.record.family)
+    said = f"{count_of(report.sent, 'record')} in the {kind} {record.target}, {report.sent_now:,} of them sent now"
     left = f"{count_of(report.left_out, 'record')} of landed files without a key or a time left out"
     return page(
         f"Replayed by {report.replay_id}",
-        facts((kind, f"{report.plan.target} ({report.identity})"), ("sent", said)),
+        facts((kind, f"{record.target} ({report.identity})"), ("sent", said)),
         section(
             "positions",
             table(
@@ -57,40 +51,41 @@ def replayed_page(report: ReplayReport) -> Page:
             ),
         ),
         Note(text=left, tone=Tone.ATTENTION) if report.left_out else None,
-        Note(text=_READ[report.plan.family]),
+        Note(text=_READ[record.family]),
         Steps(steps=(do(Act.REPLAY, "close", report.replay_id, by=NAME, reason=WHY),)),
     )
 
 
-def replay_page(document: ReplayDocument) -> Page:
+def replay_page(record: ReplayRecord) -> Page:
     """A replay that was asked for."""
     return page(
-        f"Replay {document.replay_id}",
+        f"Replay {record.replay_id}",
         facts(
-            ("of", document.subject),
-            ("into", document.target),
-            ("records", document.records),
-            ("asked for by", document.by),
-            ("reason", document.reason),
+            ("of", record.subject),
+            ("into", record.target),
+            ("records", record.records),
+            ("asked for by", record.by),
+            ("reason", record.reason),
         ),
-        facts(("approved by", document.approved_by), ("at", document.approved_at)),
-        Steps(steps=(do(Act.APPROVE, document.replay_id, by=ANOTHER_PERSON),))
-        if document.waits
+        facts(("approved by", record.approved_by), ("at", record.approved_at)),
+        Steps(steps=(do(Act.APPROVE, record.replay_id, by=ANOTHER_PERSON),))
+        if record.waits
         else Note(text="the command that asked for it sends exactly these records"),
     )
 
 
 def closed_page(closed: ReplayClosed) -> Page:
     """That a replay was ended."""
+    record = closed.record
     what = "deleted" if closed.deleted else "left as it is: it was not created by the replay, or is gone"
     return page(
-        f"Closed {closed.replay_id}",
+        f"Closed {record.replay_id}",
         facts(
-            ("of", closed.subject),
-            (kind_of(closed.family), f"{closed.target}, {what}"),
-            ("sent", "not all" if closed.sent is None else count_of(closed.sent, "record")),
-            ("closed by", closed.closed_by),
-            ("at", closed.closed_at),
+            ("of", record.subject),
+            (kind_of(record.family), f"{record.target}, {what}"),
+            ("sent", "not all" if record.sent is None else count_of(record.sent, "record")),
+            ("closed by", record.closed_by),
+            ("at", record.closed_at),
         ),
     )
 
@@ -99,25 +94,26 @@ def open_replays_table(replays: Sequence[OpenReplay]) -> Table:
     """Replays whose topics stay until they are closed."""
     rows = [
         (each.replay_id, each.subject, each.target, "waits for approval" if each.waits else each.state.value, each.by)
-        for each in replays
+        for each in (replay.record for replay in replays)
     ]
     return table(["replay", "of", "into", "state", "asked for by"], rows, whole=["replay"])
 
 
 def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
-    named = kind_of(plan.family)
-    kind = f"a live {named}, which another person has to approve" if plan.is_live else f"a {named} of the replay alone"
-    parts = "partition" if plan.family == Family.KAFKA else "shard"
-    what = (
-        f"{count_of(plan.records, 'record')} of {count_of(plan.inputs, 'input')}, {plan.size_bytes:,} bytes as stored"
+    record = plan.record
+    named = kind_of(record.family)
+    kind = (
+        f"a live {named}, which another person has to approve" if record.is_live else f"a {named} of the replay alone"
     )
+    parts = "partition" if record.family == Family.KAFKA else "shard"
+    records = f"{count_of(record.records, 'record')} of {count_of(record.inputs, 'input')}"
     return (
         ("replay", plan.replay_id),
-        ("of", plan.subject),
-        ("table", plan.table if plan.table != plan.subject else None),
-        ("from", None if plan.from_ is None else f"{plan.from_:%Y-%m-%d} UTC"),
-        ("before", None if plan.to is None else f"{plan.to:%Y-%m-%d} UTC"),
-        ("sends", what),
-        ("into", f"{plan.target} of {plan.stream}, {count_of(plan.partitions, parts)}: {kind}"),
+        ("of", record.subject),
+        ("table", record.table if record.table != record.subject else None),
+        ("from", None if record.period_from is None else f"{record.period_from:%Y-%m-%d} UTC"),
+        ("before", None if record.period_to is None else f"{record.period_to:%Y-%m-%d} UTC"),
+        ("sends", f"{records}, {record.size_bytes:,} bytes as stored"),
+        ("into", f"{record.target} of {record.stream}, {count_of(record.stream_partitions, parts)}: {kind}"),
         ("delivered", plan.delivery),
     )

@@ -229,14 +229,14 @@ def set_files(found: SetDocument) -> Section | None:
     counts = ["rows", "moved away", "taken back", "restored", "most days late"]
     rows = [
         (
-            each.import_id,
-            each.file.rpartition("/")[2],
-            each.landed_by,
-            f"{each.source} {each.days}",
-            each.rows,
-            each.moved_away,
-            each.taken_back,
-            each.restored,
+            each.record.import_id,
+            each.record.name,
+            each.record.landed_by,
+            f"{each.record.source} {each.days}",
+            each.changed.rows,
+            each.changed.moved_away,
+            each.changed.taken_back,
+            each.changed.restored,
             each.most_days_late,
         )
         for each in found.changed_by

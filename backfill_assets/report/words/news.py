@@ -65,7 +65,7 @@ def _rows(files: Sequence[FileNews]) -> str:
 
 def _late(files: Sequence[FileNews]) -> str:
     """How many days passed between the days of files and their landing."""
-    least, most = min(each.days_late[0] for each in files), max(each.days_late[1] for each in files)
+    least, most = min(each.least_days_late for each in files), max(each.most_days_late for each in files)
     return f"{least:,} to {count_of(most, 'day')}" if least < most else count_of(least, "day")
 
 

@@ -127,7 +127,12 @@ def test_a_late_sale_is_proposed_once_with_the_reason_in_words(shop: Shop) -> No
         f"{TOTALS} 2026-02, 1 month",
     ]
     (file,) = found.proposed.files
-    assert (file.rows, file.least_days_late, file.most_days_late, file.landed_by) == (1, LATE, LATE, "ana")
+    assert (file.changed.rows, file.least_days_late, file.most_days_late, file.record.landed_by) == (
+        1,
+        LATE,
+        LATE,
+        "ana",
+    )
     manifest = record(shop, found.proposed.set_id).manifest
     assert manifest.proposed is not None and manifest.proposed.imports == ("imp-000002",)
     assert SetManifest.parse(manifest.text) == manifest
@@ -170,7 +175,7 @@ def test_a_reason_names_no_file_that_was_restated_already(shop: Shop) -> None:
     one_more(shop, "later", CARNIVAL)
     found = propose(shop).proposed
     assert found is not None
-    assert [(each.import_id, each.rows) for each in found.files] == [("imp-000003", 1)]
+    assert [(each.record.import_id, each.changed.rows) for each in found.files] == [("imp-000003", 1)]
     assert "imp-000002" not in found.reason
 
 
@@ -187,7 +192,7 @@ def test_a_reason_counts_the_rows_that_files_decide_in_one_line_with_a_table_beh
         f"(imp-000002, imp-000003, imp-000005; landed by ana, cleo), {LATE} days late"
     )
     expected = [("imp-000002", 1), ("imp-000003", 1), ("imp-000005", 1)]
-    assert [(each.import_id, each.rows) for each in found.files] == expected
+    assert [(each.record.import_id, each.changed.rows) for each in found.files] == expected
     report = set_report(shop.ws, found.set_id)
     assert report.set.changed_by == found.files
     shown = StringIO()
@@ -223,7 +228,7 @@ def test_a_newer_file_replaces_the_draft_and_the_last_one_is_published(shop: Sho
     ended = record(shop, first)
     assert (ended.state, second in ended.note) == (SetState.CANCELLED, True)
     assert {operations.run_named(shop.ws, m.run_id).state for m in ended.manifest.members} == {RunState.CANCELLED}
-    assert [each.file.rpartition("/")[2] for each in found.proposed.files] == ["late.jsonl", "later.jsonl"]
+    assert [each.record.name for each in found.proposed.files] == ["late.jsonl", "later.jsonl"]
     publish(shop, second)
     assert is_fresh(shop)
     assert total(shop) == 28 * 40 + 4 * (5 + 7)

@@ -30,7 +30,7 @@ from backfill_assets.ledger.errors import CannotBecome, LostWork, NeedsAnother, 
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.planning.errors import NoSuchName
-from backfill_assets.report.replayed import ReplayClosed, ReplayDocument, ReplayPlan, ReplayReport
+from backfill_assets.report.replayed import ReplayClosed, ReplayPlan, ReplayReport
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace
@@ -150,7 +150,12 @@ def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_
     into = f"{shop.topic}.backfill"
     with closing(shop.open()) as ws:
         plan = plan_replay(ws, ReplayAsked(subject="sales", into=into))
-    assert (plan.records, plan.partitions, plan.is_live, plan.replay_id) == (1_502, 2, False, None)
+    assert (plan.record.records, plan.record.stream_partitions, plan.record.is_live, plan.replay_id) == (
+        1_502,
+        2,
+        False,
+        None,
+    )
     assert into not in broker.admin().list_topics(timeout=10).topics
 
     for _ in range(3):
@@ -183,7 +188,7 @@ def test_what_was_captured_is_sent_once_as_it_was_with_headers_and_the_topic_is_
     again = send(shop, into)
     assert (again.replay_id, again.sent, again.sent_now) == ("rep-000001", 1_502, 0)
     closed = close(shop, "rep-000001")
-    assert (closed.deleted, closed.sent) == (True, 1_502)
+    assert (closed.deleted, closed.record.sent) == (True, 1_502)
     assert into not in broker.admin().list_topics(timeout=10).topics
     kept = recorded(shop)
     assert (kept.state, kept.target, kept.identity, sum(map(int, kept.ends.values())) > 1_502) == (
@@ -322,14 +327,14 @@ def test_a_topic_that_was_there_is_refused_unless_it_is_declared_and_another_per
     with closing(allowed.open()) as ws:
         status = look.status(ws, None)
         assert isinstance(status, StatusDocument)
-        assert [(each.replay_id, each.waits) for each in status.replays] == [("rep-000001", True)]
+        assert [(each.record.replay_id, each.record.waits) for each in status.replays] == [("rep-000001", True)]
         assert "Replays that are not closed" in plain_text(page_of(status))
     assert committed(broker, live) == []
     with closing(allowed.open()) as ws:
         with pytest.raises(NeedsAnother, match="was requested by ana"):
             Asked(ws, "rep-000001").approve(by="Ana", note="")
         approved = Asked(ws, "rep-000001").approve(by="ben", note="as agreed")
-        assert isinstance(approved, ReplayDocument)
+        assert isinstance(approved, ReplayRecord)
         assert approved.records == 20
     with pytest.raises(LiveTarget):  # what was approved is not what is declared any more
         send(shop, live)
@@ -452,7 +457,7 @@ def test_published_rows_and_landed_files_are_sent_and_keys_that_a_run_took_away_
     shop, ws = published_shop, outgoing(published_shop.ws)
     report = out_of(ws, "recent_sales", "recent")
     found = {each.key(): each for each in committed(broker, "recent")}
-    assert (report.sent, len(found), report.plan.partitions) == (7, 7, 2)
+    assert (report.sent, len(found), report.plan.record.stream_partitions) == (7, 7, 2)
     third = found[b'{"day": "2026-01-03", "shop": "only"}']
     assert json.loads(third.value() or b"") == {"day": "2026-01-03", "shop": "only", "amount": shop.amounts()[THIRD]}
     assert (third.timestamp()[1], header(third, "x-transform-version")) == (at_noon(THIRD) - 12 * 3_600_000, "0.9.0")
