@@ -32,14 +32,7 @@ from backfill_assets.planning.sets import SetManifest, set_id_for
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over
-from backfill_assets.report.planned import (
-    NothingPlanned,
-    PlanDocument,
-    SetPlan,
-    expected_cost,
-    plan_document,
-    set_plan_document,
-)
+from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, expected_cost, left_out_documents
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import members_of, write_set
 from backfill_assets.restatements.plan import plan_set as plan_restatement
@@ -222,8 +215,16 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         frozen = freezes_over(ws, tx, [planned.manifest])
         instead = () if planned.manifest.expires else alternatives(ws, tx, planned, brings)
         inside = _rows_in_scope(ws, tx, [planned.manifest])
-    cost = expected_cost([planned], ws.settings.tariff)
-    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings, cost, frozen, inside, instead)
+    return PlanDocument(
+        plan=planned,
+        goes_back=back,
+        brings=brings,
+        stages=stages(ws, planned.manifest.run_id),
+        cost=expected_cost([planned], ws.settings.tariff),
+        frozen=frozen,
+        scope_rows=inside,
+        alternatives=instead,
+    )
 
 
 def described(ws: Workspace, planned: Plan | PlannedSet) -> PlanDocument | SetPlan:
@@ -261,14 +262,15 @@ def described_set_plan(ws: Workspace, planned: PlannedSet) -> SetPlan: ...
 def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned: ...
 def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
     """The plan of a set as a document."""
+    left_out = left_out_documents(planned.left_out)
     if isinstance(planned, NothingToRebuild):
-        return set_plan_document(planned)
+        return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
     with ws.ledger.read() as tx:
-        brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)]
+        brings = tuple(each for plan in planned.plans for each in brought_along(tx, plan.manifest))
         manifests = [plan.manifest for plan in planned.plans]
         frozen, inside = freezes_over(ws, tx, manifests), _rows_in_scope(ws, tx, manifests)
     cost = expected_cost(planned.plans, ws.settings.tariff)
-    return set_plan_document(planned, brings, cost, frozen, inside)
+    return SetPlan(planned=planned, left_out=left_out, brings=brings, cost=cost, frozen=frozen, scope_rows=inside)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

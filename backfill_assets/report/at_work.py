@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
 
 from backfill_assets.core.errors import UnknownName
+from backfill_assets.core.lease import Lease
 from backfill_assets.ledger.states import ChunkState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.workspace import Workspace
@@ -19,9 +19,7 @@ class WorkInProgress:
         work: A run, or a landed file.
         table: The table of the run, or the source of the file; null when neither is known any more.
         state: How far it is.
-        holder: On whose behalf.
-        machine: The process, as `HOST:PID`.
-        since: When it began.
+        lease: On whose behalf, in which process and since when.
         chunks_done: How many chunks of the run are staged; null for a landed file.
         chunks_begun: How many were begun.
         rows: How many rows the finished chunks have.
@@ -29,14 +27,12 @@ class WorkInProgress:
     """
 
     work: str
-    table: str | None
-    state: str | None
-    holder: str
-    machine: str
-    since: datetime
-    chunks_done: int | None
-    chunks_begun: int | None
-    rows: int | None
+    table: str | None = None
+    state: str | None = None
+    lease: Lease
+    chunks_done: int | None = None
+    chunks_begun: int | None = None
+    rows: int | None = None
     overdue_seconds: float
 
 
@@ -44,41 +40,33 @@ def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
     """What processes are working on, by what is worked on."""
     now = ws.clock()
     with ws.ledger.read() as tx:
-        found = []
-        for work, lease in tx.leases.every().items():
-            table, state, done, begun, rows = _file(tx, work) if work.startswith("imp-") else _run(tx, work)
-            found.append(
+        return tuple(
+            _described(
+                tx,
                 WorkInProgress(
-                    work=work,
-                    table=table,
-                    state=state,
-                    holder=lease.holder,
-                    machine=lease.machine,
-                    since=lease.since_at,
-                    chunks_done=done,
-                    chunks_begun=begun,
-                    rows=rows,
-                    overdue_seconds=max(0.0, (now - lease.until_at).total_seconds()),
-                )
+                    work=work, lease=lease, overdue_seconds=max(0.0, (now - lease.until_at).total_seconds())
+                ),
             )
-    return tuple(found)
+            for work, lease in tx.leases.every().items()
+        )
 
 
-_Found = tuple[str | None, str | None, int | None, int | None, int | None]
-
-
-def _file(tx: ReadTransaction, work: str) -> _Found:
-    """The source of a file that is being landed, and its state."""
-    record = tx.imports.get(work)
-    return record.source, str(record.state), None, None, None
-
-
-def _run(tx: ReadTransaction, work: str) -> _Found:
-    """The table and state of a run, its finished and begun chunks, and their rows."""
+def _described(tx: ReadTransaction, found: WorkInProgress) -> WorkInProgress:
+    """The same with how far it is."""
+    if found.work.startswith("imp-"):
+        record = tx.imports.get(found.work)
+        return replace(found, table=record.source, state=str(record.state))
     try:
-        run = tx.runs.header(work)
+        run = tx.runs.header(found.work)
     except UnknownName:
-        return None, None, None, None, None
-    chunks = tx.candidates.chunks(work)
+        return found
+    chunks = tx.candidates.chunks(found.work)
     done = [chunk for chunk in chunks if chunk.state is ChunkState.DONE]
-    return run.table, str(run.state), len(done), len(chunks), sum(chunk.output_rows or 0 for chunk in done)
+    return replace(
+        found,
+        table=run.table,
+        state=str(run.state),
+        chunks_done=len(done),
+        chunks_begun=len(chunks),
+        rows=sum(chunk.output_rows or 0 for chunk in done),
+    )

@@ -37,14 +37,9 @@ class CapturePlan:
 
     Attributes:
         source: The source table.
-        family: The family of the stream.
-        name: What people call the stream.
-        stream: Identifies it, such as the ids of cluster and topic.
+        resolution: The stream, and what its positions rest on.
         from_: The beginning of the period; null where it goes on after the captures before.
         to: Its end, not included; null for everything that is there.
-        pinned: What the positions rest on, such as isolation level and retention.
-        is_compacted: Whether the stream drops earlier records of a key, so that what is gone cannot be known.
-        is_whole: Whether everything is read that the source holds now, so that what it lacks is withdrawn.
         has_change_events: Whether its records are change events of Debezium.
         partitions: The positions, by partition.
         records: How many records are left to capture, at most; null where positions cannot be counted.
@@ -55,14 +50,9 @@ class CapturePlan:
     """
 
     source: str
-    family: str
-    name: str
-    stream: str
+    resolution: Resolution
     from_: datetime | None
     to: datetime | None
-    pinned: Mapping[str, str]
-    is_compacted: bool
-    is_whole: bool
     has_change_events: bool
     partitions: tuple[PlannedPartition, ...]
     records: int | None
@@ -138,14 +128,9 @@ def capture_plan(
     counted = [each.left for each in partitions]
     return CapturePlan(
         source=source.name,
-        family=resolution.family,
-        name=resolution.name,
-        stream=resolution.stream,
+        resolution=resolution,
         from_=period_from,
         to=period_to,
-        pinned=resolution.pinned,
-        is_compacted=resolution.is_compacted,
-        is_whole=resolution.is_whole,
         has_change_events=source.envelope is not None,
         partitions=partitions,
         records=None if None in counted else sum(each or 0 for each in counted),

@@ -70,6 +70,18 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
         "record.replay_id record.subject record.family record.target record.sent deleted record.closed_by "
         "record.closed_at"
     ),
+    "report.proposed.OpenProposal": _shown(
+        "record.manifest.set_id record.manifest.reason record.manifest.because "
+        "record.manifest.requested_at=proposed_at approved next_step"
+    ),
+    "report.at_work.WorkInProgress": _shown(
+        "work table state lease.holder lease.machine lease.since_at=since chunks_done chunks_begun rows overdue_seconds"
+    ),
+    "report.captured.CapturePlan": _shown(
+        "source resolution.family resolution.name resolution.stream from_=from to resolution.pinned "
+        "resolution.is_compacted resolution.is_whole has_change_events partitions records size_bytes files expires_at "
+        "as_of"
+    ),
     "staleness.landed_news.FileNews": _shown(
         "record.import_id record.source record.original_path=file record.landed_at record.landed_by days changed.rows "
         "changed.moved_away changed.taken_back changed.restored least_days_late most_days_late"

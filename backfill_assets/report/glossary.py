@@ -3,20 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
-    """A word and its meaning.
-
-    Attributes:
-        means: What it means, in a sentence without the word.
-    """
-
-    word: str
-    means: str
-
+from collections.abc import Mapping
 
 MEANINGS = {
     "accepted": "rows that readers of the published table see now",
@@ -42,11 +29,7 @@ MEANINGS = {
 }
 
 
-def glossary(text: str) -> tuple[Term, ...]:
-    """The words with their meanings that a text uses, also in the plural, in alphabetical order."""
+def glossary(text: str) -> Mapping[str, str]:
+    """The words that a text uses, also in the plural, in alphabetical order, each with its meaning."""
     plain = re.sub(r"<[^>]*>", " ", text).replace("warm_up", "warm-up").casefold()
-    return tuple(
-        Term(word=word, means=means)
-        for word, means in MEANINGS.items()
-        if re.search(rf"\b{re.escape(word)}(?:s|ped)?\b", plain)
-    )
+    return {word: means for word, means in MEANINGS.items() if re.search(rf"\b{re.escape(word)}(?:s|ped)?\b", plain)}

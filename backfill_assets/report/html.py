@@ -282,7 +282,7 @@ def source(name: str) -> Markup:
 
 def _terms(body: str) -> Markup:
     """What the words of a page mean, for those that it has."""
-    terms = Markup("\n").join(Markup("<dt>{}</dt><dd>{}</dd>").format(each.word, each.means) for each in glossary(body))
+    terms = Markup("\n").join(Markup("<dt>{}</dt><dd>{}</dd>").format(*each) for each in glossary(body).items())
     shape = Markup('<details class="glossary"><summary>What the words mean</summary><dl>{}</dl></details>')
     return shape.format(terms) if terms else Markup()
 

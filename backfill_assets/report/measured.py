@@ -104,8 +104,8 @@ def _partition_moves(moves: Moves, candidate: CandidatePartition) -> PartitionMo
     )
 
 
-def total_moves(parts: Sequence[PartitionMoves]) -> Moves | None:
-    """All partitions together; None before the gates."""
+def total_moves(parts: Sequence[PartitionMoves | MovesOfSome]) -> Moves | None:
+    """All partitions together; None of none, as before the gates."""
     if not parts:
         return None
     return Moves(**{each.name: sum(getattr(part.moves, each.name) for part in parts) for each in fields(Moves)})

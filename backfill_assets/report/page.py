@@ -279,7 +279,7 @@ def several(name: str, values: Iterable[Value]) -> Iterator[tuple[str, Value]]:
 
 
 def table(
-    columns: Sequence[str | Column],
+    columns: Sequence[str],
     rows: Iterable[Sequence[Value]],
     *,
     numbers: Iterable[str] = (),
@@ -290,25 +290,16 @@ def table(
     headed: bool = False,
     continued: Iterable[int] = (),
 ) -> Table:
-    """A table.
+    """A table; see `Table` for what is not described here.
 
     Args:
-        columns: Their heads.
-        rows: Their values.
+        columns: The heads of its columns.
         numbers: The heads of columns of numbers.
         whole: The heads of columns whose values are never broken, such as ids.
-        total: A last row that sums up the others.
-        most: How many rows are shown where there is no room for more.
-        changed: Cells to be marked, by row and column.
-        headed: Whether the first value of a row says what the others are.
-        continued: Rows that go on with the row above them.
     """
     numeric, kept = set(numbers), set(whole)
     return Table(
-        columns=tuple(
-            each if isinstance(each, Column) else Column(name=each, number=each in numeric, whole=each in kept)
-            for each in columns
-        ),
+        columns=tuple(Column(name=each, number=each in numeric, whole=each in kept) for each in columns),
         rows=tuple(tuple(row) for row in rows),
         total=tuple(total),
         most=most,

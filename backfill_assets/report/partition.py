@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
@@ -10,7 +10,7 @@ from backfill_assets.domain import Table
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.provenance import SourceProvenance
-from backfill_assets.ledger.records import PartitionVersion, Period, PublicationHeader, RunRecord
+from backfill_assets.ledger.records import EventRecord, PartitionVersion, Period, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NeverPublished
@@ -127,16 +127,16 @@ def never_published(tx: ReadTransaction, table: Table, partition: date) -> Never
 def _version_history(
     tx: ReadTransaction, version: PartitionVersion, run: RunRecord, periods: Sequence[Period]
 ) -> VersionHistory:
-    manifest = run.manifest
+    manifest, events = run.manifest, tuple(tx.events.entries(entity_id=run.run_id))
     return VersionHistory(
         claim=version,
         manifest=manifest,
         declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
-        approved_by=approver_of(tx, run),
+        approved_by=approver_of(run, events),
         ran_by=tx.events.ran_by([run.run_id]).get(run.run_id),
         published_by=tx.publications.header(version.publication_id).by,
         kept=kept_rows(tx, manifest, version.partition),
-        versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
+        versions=run_versions(run, events),
         imports=_imports(tx, version),
         checks=_checks(tx, version),
         verified_by=tx.publications.verifying(version.table, version.partition, version.version),
@@ -174,7 +174,7 @@ def _undone(tx: ReadTransaction, version: PartitionVersion) -> PublicationHeader
     return next((each for each in made if each.undoes == version.publication_id and each.finished_at), None)
 
 
-def approver_of(tx: ReadTransaction, run: RunRecord) -> str | None:
-    """Who approved last, by the events."""
-    approved = last_approval(tx.events.entries(entity_id=run.run_id))
+def approver_of(run: RunRecord, events: Iterable[EventRecord]) -> str | None:
+    """Who approved a run last, by its events."""
+    approved = last_approval(events)
     return approved.actor if approved else run.approved_by

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from backfill_assets.core.tariff import Cost, Tariff
 from backfill_assets.planning.request import Plan
-from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet
+from backfill_assets.planning.restatement import LeftOut, PlannedSet
 from backfill_assets.planning.stages import Stage
 from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.alternatives import Alternative
@@ -34,13 +34,13 @@ class PlanDocument:
     """
 
     plan: Plan = field(metadata=INLINE)
-    goes_back: tuple[LaterRelease, ...]
-    brings: tuple[BroughtAlong, ...]
+    goes_back: tuple[LaterRelease, ...] = ()
+    brings: tuple[BroughtAlong, ...] = ()
     stages: tuple[Stage, ...]
-    cost: Cost | None
-    frozen: tuple[FreezeDocument, ...]
-    scope_rows: int | None
-    alternatives: tuple[Alternative, ...]
+    cost: Cost | None = None
+    frozen: tuple[FreezeDocument, ...] = ()
+    scope_rows: int | None = None
+    alternatives: tuple[Alternative, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,10 +71,10 @@ class SetPlan:
 
     planned: PlannedSet = field(metadata=INLINE)
     left_out: tuple[LeftOutDocument, ...]
-    brings: tuple[BroughtAlong, ...]
-    cost: Cost | None
-    frozen: tuple[FreezeDocument, ...]
-    scope_rows: int | None
+    brings: tuple[BroughtAlong, ...] = ()
+    cost: Cost | None = None
+    frozen: tuple[FreezeDocument, ...] = ()
+    scope_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,63 +90,6 @@ class NothingPlanned:
     set_id: None = None
     asked_partitions: int
     left_out: tuple[LeftOutDocument, ...]
-
-
-def plan_document(
-    plan: Plan,
-    stages: Sequence[Stage],
-    goes_back: Sequence[LaterRelease] = (),
-    brings: Sequence[BroughtAlong] = (),
-    cost: Cost | None = None,
-    frozen: Sequence[FreezeDocument] = (),
-    scope_rows: int | None = None,
-    alternatives: Sequence[Alternative] = (),
-) -> PlanDocument:
-    """The plan of one run.
-
-    Args:
-        cost: What it is expected to cost.
-        frozen: The freezes over some of its partitions.
-        scope_rows: How many accepted rows a pilot names.
-        alternatives: What could be done instead.
-    """
-    return PlanDocument(
-        plan=plan,
-        goes_back=tuple(goes_back),
-        brings=tuple(brings),
-        stages=tuple(stages),
-        cost=cost,
-        frozen=tuple(frozen),
-        scope_rows=scope_rows,
-        alternatives=tuple(alternatives),
-    )
-
-
-def set_plan_document(
-    planned: PlannedSet | NothingToRebuild,
-    brings: Sequence[BroughtAlong] = (),
-    cost: Cost | None = None,
-    frozen: Sequence[FreezeDocument] = (),
-    scope_rows: int | None = None,
-) -> SetPlan | NothingPlanned:
-    """The plan of a set.
-
-    Args:
-        cost: What its runs are expected to cost together.
-        frozen: The freezes over some of its partitions.
-        scope_rows: How many accepted rows a pilot in phases names.
-    """
-    left_out = left_out_documents(planned.left_out)
-    if isinstance(planned, NothingToRebuild):
-        return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
-    return SetPlan(
-        planned=planned,
-        left_out=left_out,
-        brings=tuple(brings),
-        cost=cost,
-        frozen=tuple(frozen),
-        scope_rows=scope_rows,
-    )
 
 
 def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ...]:

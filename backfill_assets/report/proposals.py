@@ -18,7 +18,7 @@ from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.planned import LeftOutDocument, expected_cost, left_out_documents, unmeasured_tables
-from backfill_assets.report.proposed import OpenProposal, open_proposal
+from backfill_assets.report.proposed import OpenProposal
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.report.words.news import proposal_words
@@ -154,7 +154,7 @@ def propose_report(
     return ProposeReport(
         dry_run=dry_run,
         proposed=_new(ws, found, planned, tuple(brings), files) if found.decision.proposed else None,
-        open=tuple(open_proposal(record, approved=False) for record in staying if record is not None),
+        open=tuple(OpenProposal(record=record, approved=False) for record in staying if record is not None),
         replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in replaced),
         rolled_back=tuple(map(_rolled_back, found.rolled_back)),
         automatic=tuple(_automatic(found)),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 
-from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.states import SetState
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.measured import MovesOfSome
+from backfill_assets.report.measured import MovesOfSome, total_moves
 from backfill_assets.report.report import Level, RunReport, run_report
 from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.workspace import Workspace
@@ -87,10 +86,8 @@ def totals_by_table(reports: Sequence[RunReport]) -> tuple[TableTotals, ...]:
 
 def _together(some: Iterable[MovesOfSome | None]) -> MovesOfSome | None:
     found = [each for each in some if each is not None]
-    if not found:
+    totals = total_moves(found)
+    if totals is None:
         return None
-    sums = {each.name: sum(getattr(one.moves, each.name) for one in found) for each in fields(Moves)}
-    return MovesOfSome(
-        partitions=Partitions.of(found[0].partitions.grain, (day for one in found for day in one.partitions)),
-        moves=Moves(**sums),
-    )
+    days = (day for one in found for day in one.partitions)
+    return MovesOfSome(partitions=Partitions.of(found[0].partitions.grain, days), moves=totals)

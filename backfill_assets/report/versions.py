@@ -12,7 +12,7 @@ from backfill_assets.ledger.comparisons import ComparedDay, ComparedPartition
 from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
 from backfill_assets.report.table_acts import next_step_of_act
 from backfill_assets.transforms.schemas import business_schema, changes_when_shown
@@ -153,7 +153,7 @@ def _version(ws: Workspace, tx: ReadTransaction, table: str, shown: str) -> Vers
         is_kept_up=table not in tx.acts.stopped(),
         retired_by=retired.act_id if retired else None,
         accepted=Partitions.of(grain, tx.versions.claims(table)),
-        outdated=_of(grain, due | gone),
+        outdated=Partitions.of(grain, due | gone),
         last=days[-1] if days else None,
         differing=tuple(each for each in compared if each.differing or not each.is_clean),
         clean_days=0 if is_shown else tx.comparisons.clean_days(table, shown, since=tx.acts.started_at(table)),
@@ -162,7 +162,3 @@ def _version(ws: Workspace, tx: ReadTransaction, table: str, shown: str) -> Vers
         not_compared=tuple(dict.fromkeys(each for each in every if each not in shared)),
         days=days[-MOST_DAYS:],
     )
-
-
-def _of(grain: Grain, partitions: set[date]) -> Partitions:
-    return Partitions.of(grain, partitions)

@@ -117,7 +117,7 @@ def _hint_and_meaning(
     name, _, rest = name.partition(".")
     if rest:
         inner = hints[name]
-        return _hint_and_meaning(inner, rest, typing.get_type_hints(inner), attributes_of(inner))
+        return _hint_and_meaning(inner, rest, typing.get_type_hints(inner), _meanings(inner))
     if name in hints:
         return hints[name], meanings.get(name, "")  # What stands in place needs no sentence of its own.
     held = inspect.getattr_static(of, name)
@@ -126,11 +126,24 @@ def _hint_and_meaning(
 
 
 def attributes_of(of: object) -> Mapping[str, str]:
-    """What the docstrings of a class, and of those from which it inherits fields, say of each field.
+    """What the docstrings of a class say of each field that its JSON has.
 
     Raises:
         KeyError: It leaves one out, or names one that is not there.
     """
+    found = _meanings(of)
+    names = {field.name for field in dataclasses.fields(typing.cast(typing.Any, of))}
+    shown_of = SHOWN.get(name_of(typing.cast(type, of)))
+    if shown_of is not None:
+        names &= shown_of.keys()
+        found = {name: meaning for name, meaning in found.items() if name in names}
+    if names != found.keys():
+        raise KeyError(f"{of}: the docstring and the fields differ in {sorted(names ^ found.keys())}")
+    return found
+
+
+def _meanings(of: object) -> Mapping[str, str]:
+    """What the docstrings of a class, and of those from which it inherits fields, say of each field."""
     texts = [each.__doc__ or "" for each in reversed(inspect.getmro(typing.cast(type, of)))]
     lines = (line for text in texts for line in inspect.cleandoc(text).partition("Attributes:\n")[2].splitlines())
     found: dict[str, str] = {}
@@ -141,13 +154,6 @@ def attributes_of(of: object) -> Mapping[str, str]:
             found[name] = begun[2]
         elif line.strip():
             found[name] += " " + line.strip()
-    names = {field.name for field in dataclasses.fields(typing.cast(typing.Any, of))}
-    shown_of = SHOWN.get(name_of(typing.cast(type, of)))
-    if shown_of is not None:
-        names &= shown_of.keys()
-        found = {name: meaning for name, meaning in found.items() if name in names}
-    if names != found.keys():
-        raise KeyError(f"{of}: the docstring and the fields differ in {sorted(names ^ found.keys())}")
     return found
 
 

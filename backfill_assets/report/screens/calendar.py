@@ -40,6 +40,9 @@ _LEFT, _HEAD, _FOOT = 54, 26, 4
 
 _WIDTH = _LEFT + 54 * _CELL + 4
 
+_CELL_SHAPE = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>')
+_SLASH_SHAPE = Markup('<path class="slash" d="M{} {}l{} -9"/>')
+
 _AGES = ((1, "within a day"), (7, "within a week"), (31, "within a month"), (366, "within a year"))
 _MOST_RELEASES = 8
 """How many colours the style sheet has for releases."""
@@ -182,9 +185,9 @@ def _drawn(table: TableCalendar, calendar: Calendar, colours: _Colours, linked: 
     for day in table.partitions:
         x, y = place(day)
         label = _label(table, day, calendar.as_of, is_stale=day in stale)
-        parts = _rect(x, y, width, _CELL - 2, colours.of(table.accepted.get(day)))
+        parts = _CELL_SHAPE.format(colours.of(table.accepted.get(day)), x, y, width, _CELL - 2)
         if day in stale:
-            parts += _path(f"M{x + 1} {y + 10}l{min(width - 2, 9)} -9", "slash")
+            parts += _SLASH_SHAPE.format(x + 1, y + 10, min(width - 2, 9))
         shapes.append(_link(linked(partition_ref(table.table, day)), label, parts))
     height = _HEAD + (7 if is_daily else 1) * _CELL + _FOOT
     return _svg(f"{table.table} in {calendar.year}", height, shapes, in_row=7 if is_daily else 1)
@@ -212,15 +215,6 @@ def _svg(title: str, height: float, shapes: Iterable[Markup], *, in_row: int) ->
     """
     shape = Markup('<svg viewBox="0 0 {} {:.0f}" role="group" aria-label="{}" data-arrows="{}">{}</svg>')
     return shape.format(_WIDTH, height, visible(title), in_row, Markup().join(shapes))
-
-
-def _rect(x: float, y: float, width: float, height: float, style: str) -> Markup:
-    shape = Markup('<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>')
-    return shape.format(style, x, y, width, height)
-
-
-def _path(drawn: str, style: str) -> Markup:
-    return Markup('<path class="{}" d="{}"/>').format(style, drawn)
 
 
 def _link(address: str | None, title: str, shapes: Markup) -> Markup:

@@ -75,7 +75,7 @@ def capture_page(record: CaptureRecord) -> Page:
 
 def _facts(plan: CapturePlan) -> tuple[tuple[str, str | int | None], ...]:
     begins = "where the captures before end" if plan.from_ is None else f"{plan.from_:%Y-%m-%d %H:%M} UTC"
-    if plan.is_whole:
+    if plan.resolution.is_whole:
         begins = "everything that the source holds now"
     ends = "everything that is there" if plan.to is None else f"before {plan.to:%Y-%m-%d %H:%M} UTC"
     size = "of a size that is not known" if plan.size_bytes is None else f"about {plan.size_bytes:,} bytes"
@@ -87,11 +87,11 @@ def _facts(plan: CapturePlan) -> tuple[tuple[str, str | int | None], ...]:
     left = f"{records}, {size}" if plan.files else "nothing is left to read"
     return (
         ("source", plan.source),
-        (plan.family, f"{plan.name} ({plan.stream})"),
+        (plan.resolution.family, f"{plan.resolution.name} ({plan.resolution.stream})"),
         ("from", begins),
         ("to", ends),
         ("left", left),
-        *plan.pinned.items(),
+        *plan.resolution.pinned.items(),
     )
 
 
@@ -120,7 +120,7 @@ def _blocks(plan: CapturePlan) -> tuple[Block | None, ...]:
         "expires",
     ]
     compacted = "it is compacted: it keeps the last record of a key, and what it has dropped cannot be told or counted"
-    if plan.is_compacted and plan.is_whole:
+    if plan.resolution.is_compacted and plan.resolution.is_whole:
         compacted = (
             "it is compacted: this is the last value of every key, with the earlier ones that are still there; what a "
             "key was in between cannot be told, nor when a key ended whose tombstone is gone: it is withdrawn"
@@ -131,7 +131,7 @@ def _blocks(plan: CapturePlan) -> tuple[Block | None, ...]:
         section(
             "positions", table(heads, rows, numbers=["from", "to (not included)", "records left", "files"], most=_MOST)
         ),
-        Note(text=compacted, tone=Tone.ATTENTION) if plan.is_compacted else None,
+        Note(text=compacted, tone=Tone.ATTENTION) if plan.resolution.is_compacted else None,
         Note(
             text=f"the retention may take some of it from {plan.expires_at:%Y-%m-%d %H:%M} UTC on", tone=Tone.ATTENTION
         )

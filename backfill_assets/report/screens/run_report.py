@@ -25,7 +25,6 @@ from backfill_assets.report.breakdown import (
     number_of,
 )
 from backfill_assets.report.cost import CostDocument
-from backfill_assets.report.matrices import Matrix, matrices, states_in_words
 from backfill_assets.report.measured import GateSummary, MovesOfSome, PartitionMoves
 from backfill_assets.report.page import (
     Block,
@@ -63,6 +62,7 @@ from backfill_assets.report.screens.figures import (
     moves_by,
     moves_figure,
 )
+from backfill_assets.report.screens.matrices import matrices, states_in_words
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.review import (
     Review,
@@ -308,25 +308,17 @@ def _partition(grain: Grain, part: PartitionMoves) -> Value:
 def _states(report: RunReport) -> Section | None:
     every = (
         section(
-            f"Every move of {matrix.column}",
+            f"Every move of {column}",
             Note(
                 text="Rows that differ, in restated partitions; the diagonal are rows that differ elsewhere.",
                 tone=Tone.SOFT,
             ),
-            _matrix(matrix),
+            matrix,
             folded=True,
         )
-        for matrix in matrices(report.state_moves)
+        for column, matrix in matrices(report.state_moves).items()
     )
     return section("From which state to which", Items(items=states_in_words(report.state_moves)), *every)
-
-
-def _matrix(matrix: Matrix) -> Table:
-    heads = [*matrix.afters, "all"]
-    rows: list[Sequence[Value]]
-    rows = [(row.before, *(count or "\u00b7" for count in row.counts), row.total) for row in matrix.rows]
-    total: Sequence[Value] = ("all", *matrix.totals, sum(matrix.totals))
-    return table(["before \u2193   after \u2192", *heads], rows, numbers=heads, total=total)
 
 
 def _sample(report: RunReport, *, of: str = "") -> Section | None:

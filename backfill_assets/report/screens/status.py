@@ -79,8 +79,8 @@ def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
             each.state,
             None if each.chunks_done is None else f"{each.chunks_done} staged, {each.chunks_begun} begun",
             each.rows,
-            each.holder,
-            each.since,
+            each.lease.holder,
+            each.lease.since_at,
             "alive" if not each.overdue_seconds else f"no sign of life for {each.overdue_seconds:.0f} s",
         )
         for each in found

@@ -33,8 +33,8 @@ def waiting_words(waiting: WaitingPublication) -> NextStep:
 
 def open_proposal_words(proposal: OpenProposal) -> NextStep:
     """One line about a proposal, and whether it waits for an approval."""
-    waits = "approved" if proposal.approved else "not approved"
-    return step(f"{proposal.set_id} is proposed and {waits}; {proposal.reason}: ", proposal.next_step)
+    record, waits = proposal.record, "approved" if proposal.approved else "not approved"
+    return step(f"{record.set_id} is proposed and {waits}; {record.manifest.reason}: ", proposal.next_step)
 
 
 def stuck_words(stuck: StuckDocument) -> NextStep:

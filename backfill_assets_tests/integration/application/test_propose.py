@@ -137,11 +137,11 @@ def test_a_late_sale_is_proposed_once_with_the_reason_in_words(shop: Shop) -> No
     assert manifest.proposed is not None and manifest.proposed.imports == ("imp-000002",)
     assert SetManifest.parse(manifest.text) == manifest
     again = propose(shop)
-    assert (again.proposed, [each.set_id for each in again.open]) == (None, [found.proposed.set_id])
+    assert (again.proposed, [each.record.set_id for each in again.open]) == (None, [found.proposed.set_id])
     assert step_after_landing(shop.ws) is None
     shown = status(shop.ws, None)
     assert isinstance(shown, StatusDocument)
-    assert [(each.set_id, each.approved) for each in shown.proposals] == [(found.proposed.set_id, False)]
+    assert [(each.record.set_id, each.approved) for each in shown.proposals] == [(found.proposed.set_id, False)]
 
 
 @pytest.mark.long
@@ -480,7 +480,7 @@ def test_the_sensor_does_what_the_command_does(shop: Shop) -> None:
         (planned,) = reader.sets.records()
     assert said[0].startswith(f"proposed {planned.set_id}: changed behind published output: late.jsonl")
     assert f"{planned.set_id} is proposed and not approved" in said[1]
-    assert [each.set_id for each in propose(shop).open] == [planned.set_id]
+    assert [each.record.set_id for each in propose(shop).open] == [planned.set_id]
 
 
 def test_the_command_proposes_and_says_so(shop: Shop) -> None:

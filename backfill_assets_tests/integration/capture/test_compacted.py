@@ -65,7 +65,7 @@ def test_a_snapshot_is_the_last_value_of_every_key_and_changes_go_on_behind_it(
     broker.write(shop.topic, [sale_record(number, amount=99) for number in range(5)])
     broker.write(shop.topic, [ended("s000007")])
     first = shop.capture(first=None, is_whole=True, builds=True)
-    assert first.plan.is_whole and 20 <= first.captured <= 26  # it may have been cleaned meanwhile
+    assert first.plan.resolution.is_whole and 20 <= first.captured <= 26  # it may have been cleaned meanwhile
     expected = {f"s{number:06}": 99 if number < 5 else 10 for number in range(20) if number != 7}
     assert first.landed is not None and first.landed.load is not None, repr(first)
     assert amounts(shop) == expected
@@ -96,7 +96,7 @@ def test_the_plan_says_what_a_snapshot_cannot_tell(broker: Broker, spark: SparkS
         plan = plan_capture(ws, SALES, Asked(first=None, last=None, is_whole=True))
     finally:
         ws.close()
-    assert (plan.records, plan.pinned["delete.retention.ms"]) == (10, "0")
+    assert (plan.records, plan.resolution.pinned["delete.retention.ms"]) == (10, "0")
     with pytest.raises(NoPeriod):
         shop.capture(FIRST, FIRST, is_whole=True)
     said = " ".join(str(block) for block in page_of(plan).blocks)

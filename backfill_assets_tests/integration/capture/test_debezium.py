@@ -168,7 +168,7 @@ def test_the_last_event_of_every_key_of_a_compacted_topic_is_the_table(
             write(broker, topic, [last], partition=partition, at=1_782_900_000_000 + 1_000 * (number + 1))
         time.sleep(1)
     report = shop.take(is_whole=True)
-    assert report.plan.is_whole and report.plan.is_compacted
+    assert report.plan.resolution.is_whole and report.plan.resolution.is_compacted
     assert "rows that were truncated stay" in " ".join(map(str, page_of(report.plan).blocks))
     assert report.landed is not None and report.landed.extract is not None
     assert report.landed.extract.withdrawn.keys == withdrawn

@@ -102,7 +102,11 @@ def held(table: Table, snapshot: int | None = None) -> dict[str, int]:
 def test_a_snapshot_and_then_newer_ones_are_the_rows_of_the_table(shop_of: ShopOf, catalog: Catalog) -> None:
     shop, table = shop_of(), sold(catalog, 60, 190)
     planned = shop.plan(None)
-    assert (planned.files, planned.pinned["format"], planned.pinned["version"]) == (2, "iceberg", "2")
+    assert (planned.files, planned.resolution.pinned["format"], planned.resolution.pinned["version"]) == (
+        2,
+        "iceberg",
+        "2",
+    )
     first = shop.capture(None, builds=True)
     assert (first.captured, len(first.files), shop.current()) == (250, 2, held(table))
     assert shop.capture(None).captured == 0
@@ -111,7 +115,7 @@ def test_a_snapshot_and_then_newer_ones_are_the_rows_of_the_table(shop_of: ShopO
     table.overwrite(rows(1, amount=77), overwrite_filter="sale_id = 's000001'")
     table.append(rows(300, 301))
     then = shop.capture(None, builds=True)
-    assert (then.captured, then.plan.pinned["snapshot"]) == (251, str(table.current_snapshot().snapshot_id))  # type: ignore[union-attr]
+    assert (then.captured, then.plan.resolution.pinned["snapshot"]) == (251, str(table.current_snapshot().snapshot_id))  # type: ignore[union-attr]
     assert shop.current() == held(table)
     ws = shop.open()
     assert audit(ws).problems == ()

@@ -76,7 +76,7 @@ def test_what_was_written_is_landed_and_built_once_and_the_same_again(shop_of: S
     broker.write(shop.topic, [("s000007", None, at_noon(FIRST + timedelta(days=1)))])
 
     planned = shop.plan()
-    assert (planned.records, planned.files > 2, planned.is_compacted) == (2_006, True, False)
+    assert (planned.records, planned.files > 2, planned.resolution.is_compacted) == (2_006, True, False)
     assert not shop.files()
 
     report = shop.capture(builds=True)
@@ -268,7 +268,7 @@ def test_a_compacted_topic_is_named_as_such(shop_of: ShopOf, broker: Broker) -> 
     broker.create("compacted", cleanup_policy="compact")
     broker.write("compacted", sale_records(10))
     shop = shop_of("compacted")
-    assert shop.plan().is_compacted
+    assert shop.plan().resolution.is_compacted
     assert "it is compacted" in plain_text(page_of(shop.plan()))
 
 

@@ -90,7 +90,7 @@ def test_what_was_written_is_landed_and_built_once_and_the_same_again(
     server.write(shop.topic, [*sales(1_200), ("k", b"no json \xff"), ("k", b'{"kinesis_shard": 1}')])
     plan = shop.plan()
     assert (plan.records, plan.size_bytes, plan.files) == (None, None, 2)
-    assert plan.pinned["retention"] == "usual"
+    assert plan.resolution.pinned["retention"] == "usual"
     assert "records that can only be counted as they are read" in plain_text(page_of(plan))
     report = shop.capture(builds=True)
     assert (report.captured, report.landed is not None) == (1_202, True)
@@ -136,10 +136,10 @@ def test_shards_that_are_split_and_merged_are_read_after_their_parents(shop_of: 
             assert max(i for i, each in enumerate(order) if each == parent) < order.index(shard["ShardId"])
     whole = shop_of(shop.topic, home="whole")
     assert whole.capture().captured == 2_000
-    assert " of shardId-" in whole.plan().pinned["shards"]
+    assert " of shardId-" in whole.plan().resolution.pinned["shards"]
     server.client.increase_stream_retention_period(StreamName=shop.topic, RetentionPeriodHours=48)
     server.await_active(shop.topic)
-    assert whole.plan().pinned["retention"] == "enhanced"
+    assert whole.plan().resolution.pinned["retention"] == "enhanced"
 
 
 @pytest.mark.long

@@ -118,7 +118,7 @@ def test_a_snapshot_and_then_the_changes_of_every_version_are_the_rows_of_the_ta
     write(shop.table, sold(*range(60)))
     write(shop.table, sold(*range(60, 250)))
     planned = shop.plan(None)
-    assert (planned.files, planned.records, planned.pinned["version"]) == (3, None, "1")
+    assert (planned.files, planned.records, planned.resolution.pinned["version"]) == (3, None, "1")
     first = shop.capture(None, builds=True)
     assert (first.captured, len(first.files), shop.current()) == (250, 3, held(shop.table))
 

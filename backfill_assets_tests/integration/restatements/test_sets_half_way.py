@@ -33,7 +33,7 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeft
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.partition import partition_history
-from backfill_assets.report.planned import SetPlan, set_plan_document
+from backfill_assets.report.planned import SetPlan, left_out_documents
 from backfill_assets.report.screens.plan import set_plan_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
@@ -331,8 +331,7 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
     assert left_out.why is WhyLeftOut.CODE_CHANGED
     assert "--changed-code" in worded(how_to_include(left_out))
-    document = set_plan_document(planned)
-    assert isinstance(document, SetPlan)
+    document = SetPlan(planned=planned, left_out=left_out_documents(planned.left_out))
     assert [describe(each.some.grain, each.some.partitions) for each in document.left_out] == [
         "2026-02-01..2026-02-14, 2026-02-19..2026-02-28, 24 days",
         "2026-03-01, 1 day",

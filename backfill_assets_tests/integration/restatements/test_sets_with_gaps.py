@@ -20,7 +20,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, describe, parti
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.stages import Compute
 from backfill_assets.report.errors import NotAsPlanned
-from backfill_assets.report.planned import SetPlan, set_plan_document
+from backfill_assets.report.planned import SetPlan, left_out_documents
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.ledgers import copy_home
@@ -65,8 +65,7 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     ]
     (compute,) = [stage for stage in planned.stages if isinstance(stage, Compute) and stage.table == RECENT]
     assert (compute.chunk.partitions, compute.reads[0].partitions) == (REACHED, READ), "not what lies between"
-    document = set_plan_document(planned)
-    assert isinstance(document, SetPlan)
+    document = SetPlan(planned=planned, left_out=left_out_documents(planned.left_out))
     assert (
         describe(Grain.DAILY, document.planned.plans[0].manifest.output)
         == "2026-02-04..2026-02-07, 2026-02-19..2026-02-22, 8 days"

@@ -22,7 +22,7 @@ from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.planned import set_plan_document
+from backfill_assets.report.planned import left_out_documents
 from backfill_assets.restatements.errors import why_left_out
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
@@ -156,7 +156,7 @@ def test_a_gap_that_was_not_named_is_listed_as_left_out_even_when_nothing_else_i
     assert stale(shop) == [(RECENT, 5, 5, "NEVER_BUILT", "")]
     planned = operations.plan_set(shop.ws, SetRequest(reason="why not", by="ana", stale=True))
     assert isinstance(planned, NothingToRebuild)
-    left_out, waiting = set_plan_document(planned).left_out
+    left_out, waiting = left_out_documents(planned.left_out)
     assert str(left_out.some) == f"{RECENT} 2026-01-05, 1 day"
     assert (str(waiting.some), why_left_out(waiting.some)) == (
         f"{RECENT} 2026-01-10, 1 day",

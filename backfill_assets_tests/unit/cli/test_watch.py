@@ -76,7 +76,7 @@ def test_what_is_at_work_is_shown_until_its_lease_is_gone(ws: Workspace) -> None
         tx.runs.take("a", RunState.STAGING, actor="ana", attempt="a1", lease=timedelta(seconds=120))
         tx.candidates.start_chunk("a", 1, DAYS, attempt="a1")
     (work,) = look.at_work(ws)
-    assert (work.work, work.table, work.state, work.holder) == ("a", TABLE, "STAGING", "ana")
+    assert (work.work, work.table, work.state, work.lease.holder) == ("a", TABLE, "STAGING", "ana")
     assert (work.chunks_done, work.chunks_begun, work.overdue_seconds) == (0, 1, 0)
     text = watched(ws, name="a")
     assert "0 staged, 1 begun" in text and "alive" in text
@@ -91,7 +91,7 @@ def test_a_file_that_is_landed_is_shown_with_its_source(ws: Workspace) -> None:
             examples.an_offered_file(source="bronze.sales"), actor="olga", lease=lease
         ).import_id
     (work,) = look.at_work(ws)
-    assert (work.work, work.table, work.state, work.holder) == (import_id, "bronze.sales", "LANDING", "olga")
+    assert (work.work, work.table, work.state, work.lease.holder) == (import_id, "bronze.sales", "LANDING", "olga")
 
 
 def test_a_name_that_does_not_exist_ends_the_watching(ws: Workspace) -> None:

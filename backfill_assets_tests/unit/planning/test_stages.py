@@ -34,7 +34,7 @@ from backfill_assets.planning.stages import (
 )
 from backfill_assets.planning.windows import Window
 from backfill_assets.report.page import Page
-from backfill_assets.report.planned import SetPlan, plan_document, set_plan_document
+from backfill_assets.report.planned import PlanDocument, SetPlan, left_out_documents
 from backfill_assets.report.screens.plan import plan_page, set_plan_page
 from backfill_assets.report.words.stages import stage_words
 from backfill_assets_tests.unit.planning.test_estimates import AS_OF, LAST, Accepted, graph_of, plan_of
@@ -64,7 +64,7 @@ def text_of(page: Page) -> str:
 
 
 def shown(planned: Plan) -> str:
-    return text_of(plan_page(plan_document(planned, stages_of([planned.manifest], GRAPH))))
+    return text_of(plan_page(PlanDocument(plan=planned, stages=stages_of([planned.manifest], GRAPH))))
 
 
 @given(
@@ -137,9 +137,7 @@ def test_the_text_of_a_plan_shows_a_limit_of_rows_even_of_none(most: int, said: 
     limited = plan(asked=AskedLimits(max_rows=most))
     assert limited.manifest.limits.max_rows == most
     assert said in shown(limited)
-    document = set_plan_document(set_of(limited))
-    assert isinstance(document, SetPlan)
-    assert said in text_of(set_plan_page(document))
+    assert said in text_of(set_plan_page(document_of(limited)))
     assert "stops above" not in shown(plan())
 
 
@@ -190,9 +188,8 @@ def test_the_text_of_a_plan_and_of_a_set_shows_what_they_cost_or_that_it_is_not_
 
 
 def document_of(planned: Plan) -> SetPlan:
-    document = set_plan_document(set_of(planned))
-    assert isinstance(document, SetPlan)
-    return document
+    found = set_of(planned)
+    return SetPlan(planned=found, left_out=left_out_documents(found.left_out))
 
 
 def set_of(planned: Plan) -> PlannedSet:

@@ -26,7 +26,6 @@ from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.html import Html, html_file
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.matrices import matrices, states_in_words
 from backfill_assets.report.measured import (
     Moves,
     MovesOfSome,
@@ -42,6 +41,7 @@ from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.history import history_page
+from backfill_assets.report.screens.matrices import matrices, states_in_words
 from backfill_assets.report.screens.publications import published_page, timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import change_in_words, run_page, set_page
@@ -439,14 +439,14 @@ def test_a_review_says_what_the_proof_compared() -> None:
 
 
 def test_states_before_and_after_are_a_matrix_with_added_and_removed_rows() -> None:
-    (matrix,) = matrices(report().state_moves)
-    assert matrix.afters == ("deadlines", "open", "no row")
-    assert [(row.before, row.counts, row.total) for row in matrix.rows] == [
-        ("deadlines", (0, 0, 1), 1),
-        ("open", (54, 7, 0), 61),
-        ("no row", (0, 2, 0), 2),
-    ]
-    assert matrix.totals == (54, 9, 1)
+    (matrix,) = matrices(report().state_moves).values()
+    assert [column.name for column in matrix.columns[1:]] == ["deadlines", "open", "no row", "all"]
+    assert matrix.rows == (
+        ("deadlines", "\u00b7", "\u00b7", 1, 1),
+        ("open", 54, 7, "\u00b7", 61),
+        ("no row", "\u00b7", 2, "\u00b7", 2),
+    )
+    assert matrix.total == ("all", 54, 9, 1, 64)
     _, found = page(report())
     assert "open 54 7 \u00b7 61 no row \u00b7 2 \u00b7 2 all 54 9 1 64" in found.text
 
