@@ -26,14 +26,13 @@ if TYPE_CHECKING:
     from backfill_assets.report.at_work import WorkInProgress
     from backfill_assets.report.calendar import Calendar
     from backfill_assets.report.event_counts import EventCounts
-    from backfill_assets.report.found import Found
     from backfill_assets.report.fresh import Freshness
     from backfill_assets.report.history import TableHistory
     from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.partition import PartitionHistory
     from backfill_assets.report.publications import PublicationDocument
     from backfill_assets.report.row_history import KeyList, RowHistory
-    from backfill_assets.report.run_list import RunChoice, RunList, SetChoice, SetList
+    from backfill_assets.report.run_list import Found, RunChoice, RunList, SetChoice, SetList
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
     from backfill_assets.report.trace import Trace
@@ -286,7 +285,7 @@ def freshness(ws: Workspace, table: str | None) -> tuple[Freshness, ...]:
 
 def find(ws: Workspace, text: str) -> Found:
     """Tables, runs and publications in whose ids, names, people or reasons a text occurs."""
-    from backfill_assets.report.found import find as find_everywhere
+    from backfill_assets.report.run_list import find as find_everywhere
 
     return find_everywhere(ws, text)
 

@@ -100,6 +100,10 @@ class ImportRecord(LandedFile):
     note: str = ""
     contract: int = 1
 
+    def days_late(self, day: date) -> int | None:
+        """The days between a day of events and the landing, at least none; None before it has landed."""
+        return None if self.landed_at is None else max(0, (self.landed_at.date() - day).days)
+
 
 def sums_by_source(landed: Iterable[ImportRecord]) -> Mapping[str, tuple[int, KeyCounts]]:
     """How many keys landed files have ever brought, and what these are now, by source."""

@@ -61,8 +61,8 @@ class Alternative:
     instead: Instead
     partitions: Partitions
     stays: Partitions
-    cost: Cost | None
-    next_step: NextStep | None
+    cost: Cost | None = None
+    next_step: NextStep | None = None
     dependents: tuple[TablePartitions, ...] = ()
     tolerated: Tolerance | None = None
 
@@ -119,11 +119,10 @@ def _alternatives(
     needed = tuple(day for day in manifest.partitions if day in stale or day not in accepted)
     fresh = Partitions.of(grain, set(manifest.partitions).difference(needed))
     nothing, whole = Partitions(grain, ()), Partitions(grain, manifest.partitions)
-    span = days_covered(manifest)
+    span, free = days_covered(manifest), ws.settings.tariff.spent(0)
+    is_accepted = len(accepted) == len(manifest.partitions)
     if not needed:
-        yield Alternative(
-            instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=ws.settings.tariff.spent(0), next_step=None
-        )
+        yield Alternative(instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=free)
     elif len(fresh):
         days = DayRange(needed[0], days_of(grain, needed[-1]).end)
         asked = do(Act.PLAN, manifest.table, stale=True, first=days.start, last=days.last, reason=WHY, by=NAME)
@@ -134,27 +133,18 @@ def _alternatives(
             cost=_part(ws, plan, needed),
             next_step=step(asked),
         )
-    if needed and declared.tolerance is not None and len(accepted) == len(manifest.partitions):
+    if needed and declared.tolerance is not None and is_accepted:
         yield Alternative(
             instead=Instead.PERHAPS_LEAVE,
             partitions=whole,
             stays=whole,
             cost=_part(ws, plan, manifest.partitions),
-            next_step=None,
             tolerated=declared.tolerance,
         )
     is_newer = any(each.what == "release" for each in brings)
-    if is_newer and len(accepted) == len(manifest.partitions) and not _would_leave_wrong_rows(manifest):
-        yield Alternative(
-            instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=ws.settings.tariff.spent(0), next_step=None
-        )
-    if (
-        needed
-        and not is_newer
-        and declared.has_pilots
-        and (by := _identifying(declared))
-        and len(accepted) == len(manifest.partitions)
-    ):
+    if is_newer and is_accepted and not _would_leave_wrong_rows(manifest):
+        yield Alternative(instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=free)
+    if needed and not is_newer and declared.has_pilots and is_accepted and (by := _identifying(declared)):
         where = f"{by}={KEY}"
         asked = do(Act.PLAN, manifest.table, where=where, first=span.start, last=span.last, reason=WHY, by=NAME)
         yield Alternative(
@@ -168,8 +158,7 @@ def _alternatives(
         yield Alternative(
             instead=Instead.TOGETHER,
             partitions=whole,
-            stays=Partitions(grain, ()),
-            cost=None,
+            stays=nothing,
             next_step=step(together(manifest, partial=bool(plan.left_out))),
             dependents=dependents,
         )

@@ -70,6 +70,11 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
         "record.replay_id record.subject record.family record.target record.sent deleted record.closed_by "
         "record.closed_at"
     ),
+    "report.runs.WithdrawnApproval": _shown("approved_by rollback.by rollback.at rollback.reason"),
+    "report.trace.TracedRecord": _shown(
+        "landed.import_id landed.original_path=file record landed.landed_by landed.landed_at"
+    ),
+    "report.partition.ImportOnDay": _shown("day= landed.original_path=file landed.landed_by=by landed.note=reason"),
     "report.proposed.OpenProposal": _shown(
         "record.manifest.set_id record.manifest.reason record.manifest.because "
         "record.manifest.requested_at=proposed_at approved next_step"

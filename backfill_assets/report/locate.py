@@ -129,15 +129,10 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
     )
 
 
-def days_late(record: ImportRecord, day: date) -> int | None:
-    """The days between a day of events and the landing of an import, at least none; None before it has landed."""
-    return None if record.landed_at is None else max(0, (record.landed_at.date() - day).days)
-
-
 def _located(record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
     return LocatedImport(
         record=record,
-        days=tuple(LocatedDay(day=each, days_late=days_late(record, each.event_date)) for each in days),
+        days=tuple(LocatedDay(day=each, days_late=record.days_late(each.event_date)) for each in days),
     )
 
 

@@ -273,6 +273,11 @@ def facts(*pairs: tuple[str, Value]) -> Facts:
     return Facts(pairs=tuple((name, value) for name, value in pairs if value is not None and value != ""))
 
 
+def next_steps(*steps: NextStep | Invocation | None) -> Steps:
+    """What a reader can do next, of what there is."""
+    return Steps(steps=tuple(each for each in steps if each))
+
+
 def several(name: str, values: Iterable[Value]) -> Iterator[tuple[str, Value]]:
     """Values of one name for `facts`, each in a row of its own."""
     return (("" if place else name, value) for place, value in enumerate(values))

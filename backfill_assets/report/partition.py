@@ -8,7 +8,7 @@ from datetime import date
 
 from backfill_assets.domain import Table
 from backfill_assets.ledger.findings import GateResult
-from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import EventRecord, PartitionVersion, Period, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState
@@ -30,15 +30,11 @@ class ImportOnDay:
 
     Attributes:
         day: What of the day it brings, moves, deletes, withdraws and restores.
-        file: Where it came from, as it was typed; or what a statement is.
-        by: Who landed it.
-        reason: Why a statement was made; empty for a file.
+        landed: The file or the statement.
     """
 
-    day: ImportDay = field(metadata=INLINE)
-    file: str
-    by: str
-    reason: str
+    day: ImportDay
+    landed: ImportRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,8 +147,7 @@ def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDa
         return ()
     read = [import_id for import_id, _ in version.provenance.imports]
     days = tx.imports.days(read, days=[version.partition]) if read else ()
-    files = ((day, tx.imports.get(day.import_id)) for day in days)
-    return tuple(ImportOnDay(day=day, file=f.original_path, by=f.landed_by, reason=f.note) for day, f in files)
+    return tuple(ImportOnDay(day=day, landed=tx.imports.get(day.import_id)) for day in days)
 
 
 def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:

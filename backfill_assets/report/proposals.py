@@ -20,7 +20,7 @@ from backfill_assets.report.documents import INLINE
 from backfill_assets.report.planned import LeftOutDocument, expected_cost, left_out_documents, unmeasured_tables
 from backfill_assets.report.proposed import OpenProposal
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
+from backfill_assets.report.requests import Act, NextStep, approve, cancel, do, publish, step
 from backfill_assets.report.words.news import proposal_words
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
@@ -171,7 +171,7 @@ def _new(
     files: Sequence[FileNews],
 ) -> NewProposal:
     days, set_id = found.decision.proposed, planned.manifest.set_id if planned else None
-    reviewed = [do(Act.RUN, set_id), do(Act.APPROVE, set_id, by=ANOTHER_PERSON)] if set_id else [do(Act.PROPOSE)]
+    reviewed = [do(Act.RUN, set_id), approve(set_id)] if set_id else [do(Act.PROPOSE)]
     area = found.closure(days)
     return NewProposal(
         set_id=set_id,
@@ -197,7 +197,7 @@ def _by_source(days: Iterable[SourceDay]) -> Iterator[TablePartitions]:
 
 
 def _rolled_back(record: SetRecord) -> RolledBackProposal:
-    again = [do(Act.APPROVE, record.set_id, by=ANOTHER_PERSON), do(Act.PUBLISH, record.set_id, by=NAME)]
+    again = [approve(record.set_id), publish(record.set_id)]
     return RolledBackProposal(set_id=record.set_id, reason=record.note, next_step=joined(again))
 
 
@@ -226,7 +226,7 @@ def _why_waiting(found: Situation, names: tuple[str, ...], days: TablePartitions
         if all(found.kept[name].reads(*day, found.accepted.get(day, BLOCKED)) for day in own):
             look = step(do(Act.STATUS, name))
             return DaysNotProposed(days=days, why=WhyNotProposed.IN_OPEN_PLAN, plan=name, next_step=look)
-    end = step(do(Act.CANCEL, names[0], by=NAME, reason=WHY), "; then ", do(Act.PROPOSE))
+    end = step(cancel(names[0]), "; then ", do(Act.PROPOSE))
     if not any(run.state in (RunState.BLOCKED, RunState.FAILED) for run in found.kept[names[0]].runs):
         end = step("publish it, or ", end)
     return DaysNotProposed(days=days, why=WhyNotProposed.BEHIND_OPEN_PLAN, plan=names[0], next_step=end)

@@ -164,7 +164,7 @@ def decline(named: str, following: NextStep) -> Invocation | None:
     """
     match following:
         case NextStep(parts=(*_, Invocation(act=Act.APPROVE | Act.PUBLISH))):
-            return do(Act.CANCEL, named, by=NAME, reason=WHY)
+            return cancel(named)
         case _:
             return None
 
@@ -174,6 +174,26 @@ def undo(named: str) -> Invocation:
     return do(Act.ROLLBACK, named, by=NAME, reason=WHY)
 
 
+def approve(named: str) -> Invocation:
+    """The approval of a run, of a set, or of what else another person than the requester has to agree to."""
+    return do(Act.APPROVE, named, by=ANOTHER_PERSON)
+
+
+def publish(named: str) -> Invocation:
+    """The publication of a run or of a set, or the carrying out of an act on a version."""
+    return do(Act.PUBLISH, named, by=NAME)
+
+
+def cancel(named: str) -> Invocation:
+    """The end of a run or of a set that is not published."""
+    return do(Act.CANCEL, named, by=NAME, reason=WHY)
+
+
+def close_replay(replay_id: str) -> Invocation:
+    """The end of a replay."""
+    return do(Act.REPLAY, "close", replay_id, by=NAME, reason=WHY)
+
+
 def comment(named: str) -> Invocation:
     """The approval of a run or of a set with the comment that its gates demand."""
     return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
@@ -181,7 +201,7 @@ def comment(named: str) -> Invocation:
 
 def fix_and_plan_again(run_id: str, member_of: str | None, stopped_by: StoppedBy | None = None) -> NextStep:
     """For a run that a gate blocks, or that its code or its limit stopped: to run it again would stop it again."""
-    read, give_up = step(do(Act.REPORT, run_id), _THEN), do(Act.CANCEL, member_of or run_id, by=NAME, reason=WHY)
+    read, give_up = step(do(Act.REPORT, run_id), _THEN), cancel(member_of or run_id)
     if stopped_by is StoppedBy.LIMIT:
         return step(read, "plan again with a larger limit, or give it up: ", give_up)
     if member_of is None:

@@ -221,9 +221,14 @@ def _read(ws: Workspace, version: PartitionVersion, key: Mapping[str, str]) -> t
         return None, {}, error.message
     if not rows:
         return None, {}, "no row has this key in this version"
-    values = {name: value for name, value in rows[0].items() if not name.startswith(_LINEAGE)}
-    lineage = {name: value for name, value in rows[0].items() if name.startswith(_LINEAGE)}
+    values = business_values(rows[0])
+    lineage = {name: value for name, value in rows[0].items() if name not in values}
     return values, lineage, None if len(rows) == 1 else f"{count_of(len(rows), 'row')} have this key; this is the first"
+
+
+def business_values(row: Texts) -> Texts:
+    """The values of a row without those of its lineage."""
+    return {name: value for name, value in row.items() if not name.startswith(_LINEAGE)}
 
 
 def _manifests(ws: Workspace, run_ids: Collection[str | None]) -> Mapping[str | None, Manifest]:

@@ -1,4 +1,4 @@
-"""Lists of runs and sets for a reader who looks for one: by table, state and person, a page at a time."""
+"""Lists for a reader who looks for something: runs and sets by table, state and person, and what a text occurs in."""
 
 from __future__ import annotations
 
@@ -10,11 +10,18 @@ from typing import Any
 from backfill_assets.ledger.records import EventRecord, RunHeader, SetRecord
 from backfill_assets.ledger.runs import RunFilter
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.views import View
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.documents import INLINE
 from backfill_assets.workspace import Workspace
 
 PAGE_SIZE = 50
+
+MOST_FOUND = 50
+"""How many of each kind are listed, the newest ones."""
+
+Rows = tuple[Mapping[str, object], ...]
+"""By column of their view."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,3 +148,30 @@ def set_list(ws: Workspace, choice: SetChoice) -> SetList:
             offset=choice.offset,
         )
     return SetList(sets=tuple(found[:PAGE_SIZE]), older=choice.offset + PAGE_SIZE if len(found) > PAGE_SIZE else None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a text occurs in.
+
+    Attributes:
+        text: The text.
+        tables: Tables that are declared.
+        runs, publications: The newest of them.
+    """
+
+    text: str
+    tables: tuple[str, ...]
+    runs: Rows
+    publications: Rows
+
+
+def find(ws: Workspace, text: str) -> Found:
+    """What a text occurs in, in any case."""
+    with ws.ledger.read() as tx:
+        return Found(
+            text=text,
+            tables=tuple(name for name in ws.domain.tables if text.casefold() in name.casefold()),
+            runs=tx.views.matching(View.RUNS, text, most=MOST_FOUND),
+            publications=tx.views.matching(View.PUBLICATIONS, text, most=MOST_FOUND),
+        )

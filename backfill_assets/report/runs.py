@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 
 from backfill_assets.core.errors import Interrupted
-from backfill_assets.ledger.records import Action, RunRecord
+from backfill_assets.ledger.records import Action, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -24,15 +23,11 @@ class WithdrawnApproval:
 
     Attributes:
         approved_by: Who had approved: a person, or a policy.
-        by: Who rolled the run back.
-        at: When.
-        reason: Why.
+        rollback: The rollback.
     """
 
     approved_by: str
-    by: str
-    at: datetime
-    reason: str
+    rollback: PublicationHeader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +91,7 @@ def _withdrawn(tx: ReadTransaction, run: RunRecord) -> WithdrawnApproval | None:
     approvers = [event.actor for event in events if event.sequence < rollback.sequence]
     if not approvers:  # removed from the database, which an audit finds
         return None
-    return WithdrawnApproval(
-        approved_by=approvers[-1],
-        by=rollback.by,
-        at=rollback.at,
-        reason=rollback.reason,
-    )
+    return WithdrawnApproval(approved_by=approvers[-1], rollback=rollback)
 
 
 def interrupted(ws: Workspace, run_id: str) -> Interrupted:

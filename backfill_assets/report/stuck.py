@@ -14,7 +14,7 @@ from backfill_assets.ledger.states import ImportState, PublicationState, RunStat
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import is_set
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, cancel, do, step
 from backfill_assets.workspace import Workspace
 
 _UNDER_WAY = (
@@ -117,17 +117,14 @@ def _state(tx: ReadTransaction, subject: str) -> RunState | SetState | Publicati
 def _leave(work: StuckWork) -> NextStep:
     match work.sensor:
         case Sensor.FOLLOW:
-            cancel = (
-                do(Act.FOLLOW, cancel=work.subject, by=NAME, reason=WHY)
-                if _is_publication(work.subject)
-                else do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
-            )
-            return step("To let dependents be as they are: ", cancel)
+            nothing_follows = do(Act.FOLLOW, cancel=work.subject, by=NAME, reason=WHY)
+            ends = nothing_follows if _is_publication(work.subject) else cancel(work.subject)
+            return step("To let dependents be as they are: ", ends)
         case Sensor.LIVE:
-            cancel = do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
-            return step("To see why: ", do(Act.REPORT, work.subject), ". To have its days planned again: ", cancel)
+            again = cancel(work.subject)
+            return step("To see why: ", do(Act.REPORT, work.subject), ". To have its days planned again: ", again)
         case Sensor.PUBLISH | Sensor.PROPOSE | Sensor.FRESH:
-            return step("To decide against it: ", do(Act.CANCEL, work.subject, by=NAME, reason=WHY))
+            return step("To decide against it: ", cancel(work.subject))
         case Sensor.DROP:
             return step("To leave it, move it out of the drop folder")
         case Sensor.RECOVER:

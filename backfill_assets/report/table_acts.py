@@ -10,7 +10,7 @@ from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.requests import ANOTHER_PERSON, NAME, Act, NextStep, do, step, undo
+from backfill_assets.report.requests import NextStep, approve, publish, step, undo
 from backfill_assets.workspace import Workspace
 
 
@@ -49,9 +49,9 @@ def next_step_of_act(record: ActRecord) -> NextStep | None:
     """What can be done about an act; None when there is nothing."""
     match record.state:
         case ActState.ASKED if record.waits and record.approved_by is None:
-            return step(do(Act.APPROVE, record.act_id, by=ANOTHER_PERSON))
+            return step(approve(record.act_id))
         case ActState.ASKED:
-            return step(do(Act.PUBLISH, record.act_id, by=NAME))
+            return step(publish(record.act_id))
         case ActState.DONE if record.act is TableAct.CUT_OVER:
             return step("to show readers the earlier table again: ", undo(record.act_id))
         case _:

@@ -12,6 +12,7 @@ from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import Action, PartitionVersion, Period
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -22,14 +23,13 @@ from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
 from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.partition import approver_of, never_published
-from backfill_assets.report.row_history import chosen_key, key_columns
+from backfill_assets.report.row_history import business_values, chosen_key, key_columns
 from backfill_assets.workspace import Workspace
 
 MOST_ROWS = 20
 """How many rows of a table are followed to what they were computed from, unless more are asked for."""
 
 _IMPORT, _RECORD = "_import_id", "_row"
-_LINEAGE = "_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,18 +113,12 @@ class TracedRecord:
     """A record of a landed file.
 
     Attributes:
-        import_id: The import.
-        file: The name of the file as it came.
-        record: The number of the record in the file; for JSONL, the line.
-        landed_by: Who landed the file.
-        landed_at: When it had landed.
+        landed: The file.
+        record: The number of the record in it; for JSONL, the line.
     """
 
-    import_id: str
-    file: str
+    landed: ImportRecord
     record: int | None
-    landed_by: str
-    landed_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +237,7 @@ def trace_of(
             at=at,
             seen=seen,
             stale=reasons_of(ws, tx, declared.name, partition) if at is None else (),
-            values=_business(rows[0].values) if rows else {},
+            values=business_values(rows[0].values) if rows else {},
             problem=problem,
             periods=periods,
             publications=tuple(_publications(tx, version, computed_by)),
@@ -402,7 +396,9 @@ def _contributing(
     )
     shown = tuple(
         TracedRow(
-            partition=partition_text(grain, row.partition), values=_business(row.values), is_changed=row.is_changed
+            partition=partition_text(grain, row.partition),
+            values=business_values(row.values),
+            is_changed=row.is_changed,
         )
         for row in followed
     )
@@ -432,23 +428,13 @@ def _changed_rows(
 def _records(tx: ReadTransaction, sources: Sequence[Texts]) -> Iterator[TracedRecord]:
     named = {(values[_IMPORT], values.get(_RECORD)) for values in sources if values.get(_IMPORT)}
     for import_id, record in sorted(named, key=lambda each: (str(each[0]), int(each[1] or 0))):
-        found = tx.imports.get(str(import_id))
-        yield TracedRecord(
-            import_id=found.import_id,
-            file=found.original_path,
-            record=int(record) if record is not None else None,
-            landed_by=found.landed_by,
-            landed_at=found.landed_at,
-        )
+        number = int(record) if record is not None else None
+        yield TracedRecord(landed=tx.imports.get(str(import_id)), record=number)
 
 
 def _computed_by(values: Texts, made: Made) -> str:
     """The run that computed a row: an earlier one than that which made its version, where that kept the row."""
     return values.get(RUN_ID) or made.run_id
-
-
-def _business(values: Texts) -> Texts:
-    return {name: value for name, value in values.items() if not name.startswith(_LINEAGE)}
 
 
 def _words(key: Mapping[str, str]) -> str:

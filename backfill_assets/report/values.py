@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, datetime
 from decimal import Decimal, localcontext
 from typing import assert_never
@@ -73,6 +74,11 @@ def number_text(value: float | Decimal) -> str:
         shown = round(exact, _BEHIND_THE_POINT) + 0
     text = f"{shown:,f}".rstrip("0").rstrip(".")
     return text if shown == exact else f"~{text}"
+
+
+def key_text(key: Mapping[str, str | None]) -> str:
+    """The key of a row, or a combination of dimensions, in a line."""
+    return ", ".join("null" if value is None else value for value in key.values())
 
 
 def cost_words(cost: Cost) -> str:

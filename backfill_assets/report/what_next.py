@@ -20,17 +20,17 @@ from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import waits_for
 from backfill_assets.report.frozen import waiting_words
 from backfill_assets.report.requests import (
-    ANOTHER_PERSON,
-    NAME,
     WAIT_OR_RECOVER,
-    WHY,
     Act,
     NextStep,
+    approve,
+    cancel,
     comment,
     compare_again,
     do,
     end_freeze,
     fix_and_plan_again,
+    publish,
     step,
     undo,
     wait_or_take_over,
@@ -53,7 +53,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         return waits
     if run.lease is None and run.state in _NOT_BUILT and not is_declared(ws, run):
         why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
-        return step(why, do(Act.CANCEL, named, by=NAME, reason=WHY))
+        return step(why, cancel(named))
     match run.state:
         case RunState.FAILED if by := tx.events.stopped_by(run):
             return fix_and_plan_again(run.run_id, run.manifest.member_of, by)
@@ -114,7 +114,7 @@ def next_step_of_set(
             return fix_and_plan_again(member.run_id, set_id, by)
     if gone := next((each for each in members if each.state in _NOT_BUILT and not is_declared(ws, each)), None):
         why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is not declared any more: "
-        return step(why, do(Act.CANCEL, set_id, by=NAME, reason=WHY))
+        return step(why, cancel(set_id))
     if waits := _waits(ws, tx, members):
         return waits
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
@@ -190,12 +190,12 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
         return step(why, compare_again(overtaken.run_id))
     lacking = [run for run in runs if not is_agreed(ws, tx, run)]
     if not lacking:
-        return step(do(Act.PUBLISH, named, by=NAME))
+        return step(publish(named))
     needs_comment = any(open_comments(tx, run) for run in lacking)
-    approve = comment(named) if needs_comment else do(Act.APPROVE, named, by=ANOTHER_PERSON)
+    asked = comment(named) if needs_comment else approve(named)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
-        return step(approve)
-    return step(f"the approval by {lacking[0].approved_by} is not valid any more: ", approve)
+        return step(asked)
+    return step(f"the approval by {lacking[0].approved_by} is not valid any more: ", asked)
 
 
 def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> NextStep:

@@ -39,7 +39,7 @@ class LandedNews:
     @property
     def days_late(self) -> int:
         """The days between the day of the events and the landing."""
-        return _days_late(self.record, self.day.event_date)
+        return self.record.days_late(self.day.event_date) or 0
 
     @property
     def decides(self) -> bool:
@@ -63,16 +63,12 @@ class FileNews:
     @property
     def least_days_late(self) -> int:
         """The fewest days between such a day and the landing."""
-        return min(_days_late(self.record, day) for day in self.changed.days)
+        return min(self.record.days_late(day) or 0 for day in self.changed.days)
 
     @property
     def most_days_late(self) -> int:
         """The most days between such a day and the landing."""
-        return max(_days_late(self.record, day) for day in self.changed.days)
-
-
-def _days_late(record: ImportRecord, day: date) -> int:
-    return 0 if record.landed_at is None else max(0, (record.landed_at.date() - day).days)
+        return max(self.record.days_late(day) or 0 for day in self.changed.days)
 
 
 def files_of(news: Mapping[SourceDay, Iterable[LandedNews]], days: Iterable[SourceDay]) -> tuple[FileNews, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.deliver import errors
-from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, Option, do, step
+from backfill_assets.report.requests import Act, Advice, Option, close_replay, do, step
 
 
 def of_deliver(error: BackfillError) -> Advice | None:
@@ -26,7 +26,7 @@ def of_deliver(error: BackfillError) -> Advice | None:
         case errors.OtherSink():
             return f"declare its replay to {error.expected} again until it is closed"
         case errors.TargetGone() | errors.ProgressLost():
-            return step("end it, and replay again: ", _close(error.replay_id))
+            return step("end it, and replay again: ", close_replay(error.replay_id))
         case errors.TooLarge():
             return "raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic"
         case errors.TooLargeForStream():
@@ -35,7 +35,3 @@ def of_deliver(error: BackfillError) -> Advice | None:
             return "give the same command again: it goes on where it stopped"
         case _:
             return None
-
-
-def _close(replay_id: str) -> Invocation:
-    return do(Act.REPLAY, "close", replay_id, by=NAME, reason=WHY)

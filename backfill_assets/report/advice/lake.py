@@ -6,7 +6,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.files.port import NoAnswer, SeveralWinners, StoreUnusable
 from backfill_assets.lake import errors
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
-from backfill_assets.report.requests import NAME, Act, Advice, do, step
+from backfill_assets.report.requests import Act, Advice, do, publish, step
 
 _STORES = {
     "NoSuchBucket": "make it, or name another one",
@@ -53,12 +53,12 @@ def of_lake(error: BackfillError) -> Advice | None:
         case errors.OthersCommittedFirst():
             return do(Act.RECOVER)
         case errors.Abandoned():
-            return do(Act.PUBLISH, error.run_id, by=NAME)
+            return publish(error.run_id)
         case errors.CommitUnknown():
             again = "when the table can be reached, give the same command again, which finds it out; or: "
             return step(again, do(Act.RECOVER))
         case errors.LineageNotWritten():
-            return step("make the lake writable again, then ", do(Act.PUBLISH, error.run_id, by=NAME))
+            return step("make the lake writable again, then ", publish(error.run_id))
         case errors.NotFencedOff():
             return step("make the table writable again, then ", do(Act.RECOVER))
         case errors.LakeAway():

@@ -9,15 +9,17 @@ from backfill_assets.ledger import errors
 from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState
 from backfill_assets.report.advice.filling import joined, loads, plan_again
 from backfill_assets.report.requests import (
-    ANOTHER_PERSON,
     NAME,
     WAIT_OR_RECOVER,
     WHY,
     Act,
     Advice,
     Option,
+    approve,
+    cancel,
     comment,
     do,
+    publish,
     step,
     undo,
     wait_or_take_over,
@@ -68,7 +70,7 @@ def _of_request(error: BackfillError) -> Advice | None:
         case errors.BadText():
             return "type it again, as one line of text"
         case errors.ActNotApproved():
-            return do(Act.APPROVE, error.act_id, by=ANOTHER_PERSON)
+            return approve(error.act_id)
         case errors.AlreadyShown() | errors.OtherTableShown() | errors.NotTheLast():
             return do(Act.SHADOW, "status", error.name)
         case errors.Retired():
@@ -92,9 +94,9 @@ def _of_request(error: BackfillError) -> Advice | None:
         case errors.NoSamples():
             return do(Act.REPORT, error.run_ids[0])
         case errors.NeedsApproval():
-            return do(Act.APPROVE, error.run_id, by=ANOTHER_PERSON)
+            return approve(error.run_id)
         case errors.NeedsAnother():
-            return step("let another person approve it: ", do(Act.APPROVE, error.name, by=ANOTHER_PERSON))
+            return step("let another person approve it: ", approve(error.name))
         case errors.NeedsComment():
             return step("read the report, and write why it is right: ", comment(error.whole))
         case _:
@@ -131,13 +133,13 @@ def _of_state(error: BackfillError) -> Advice | None:
         case errors.PartOfSet(act=Act.ROLLBACK):
             return undo(error.set_id)
         case errors.PartOfSet(act=Act.CANCEL):
-            return do(Act.CANCEL, error.set_id, by=NAME, reason=WHY)
+            return cancel(error.set_id)
         case errors.PartOfSet(act=Act.APPROVE):
-            return do(Act.APPROVE, error.set_id, by=ANOTHER_PERSON)
+            return approve(error.set_id)
         case errors.ApprovedByPhase():
-            return do(Act.APPROVE, error.run_id, by=ANOTHER_PERSON)
+            return approve(error.run_id)
         case errors.PartOfSet():
-            return step("publish the whole set: ", do(Act.PUBLISH, error.set_id, by=NAME))
+            return step("publish the whole set: ", publish(error.set_id))
         case errors.NotStaged() | errors.NotWhatWasStaged():
             return do(Act.RUN, error.run_id)
         case errors.LostWork(of={"run_id": str() as run_id}):

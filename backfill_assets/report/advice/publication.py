@@ -8,13 +8,13 @@ from backfill_assets.publication import errors
 from backfill_assets.report.advice.filling import plan_again
 from backfill_assets.report.advice.left_out import added_again
 from backfill_assets.report.requests import (
-    ANOTHER_PERSON,
     NAME,
     WAIT_OR_RECOVER,
     WHY,
     Act,
     Advice,
     Following,
+    approve,
     comment,
     compare_again,
     do,
@@ -70,11 +70,11 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
         case errors.MayNotRollBack():
             return step("let one of them roll it back: ", undo(error.name))
         case errors.NotAmongApprovers():
-            return step("let one of them approve it: ", do(Act.APPROVE, error.name, by=ANOTHER_PERSON))
+            return step("let one of them approve it: ", approve(error.name))
         case errors.NoListOfApprovers():
             return f'write {error.file}: version: "1", and below groups: the line {error.groups[0][0]}: [NAME, NAME]'
         case errors.NotAgreed(comment_on=()):
-            return do(Act.APPROVE, error.name, by=ANOTHER_PERSON)
+            return approve(error.name)
         case errors.NotAgreed() | errors.CommentMissing():
             return comment(error.name)
         case errors.ApprovalNotValid():

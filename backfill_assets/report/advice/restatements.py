@@ -7,7 +7,6 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.advice.left_out import NEW_VERSION, how_to_include
 from backfill_assets.report.requests import (
-    ANOTHER_PERSON,
     NAME,
     WAIT_OR_RECOVER,
     WHY,
@@ -15,7 +14,9 @@ from backfill_assets.report.requests import (
     Advice,
     Following,
     Option,
+    approve,
     do,
+    publish,
     step,
     undo,
     wait_or_take_over,
@@ -33,9 +34,9 @@ def of_restatements(error: BackfillError, following: Following) -> Advice | None
         case errors.MemberNotPublishable():
             return _before_publishing(error)
         case errors.AnotherPhaseFirst():
-            return step("publish that first: ", do(Act.PUBLISH, error.set_id, by=NAME))
+            return step("publish that first: ", publish(error.set_id))
         case errors.PhaseHeld():
-            return step("publish it then: ", do(Act.PUBLISH, error.set_id, by=NAME))
+            return step("publish it then: ", publish(error.set_id))
         case errors.MemberSuperseded(undone_with=str() as whole):
             return step("undo the later publication first: ", undo(whole))
         case errors.MemberSuperseded():
@@ -51,8 +52,8 @@ def of_restatements(error: BackfillError, following: Following) -> Advice | None
         case errors.HalfRolledBack():
             return step(
                 *(do(Act.RECOVER), ", which goes on with it; or, to give the rollback up: "),
-                *(do(Act.APPROVE, error.set_id, by=ANOTHER_PERSON), ", then "),
-                do(Act.PUBLISH, error.set_id, by=NAME),
+                *(approve(error.set_id), ", then "),
+                publish(error.set_id),
             )
         case errors.OnlyDependentsRolledBack():
             return following(error.cause)

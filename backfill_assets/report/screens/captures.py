@@ -5,8 +5,8 @@ from __future__ import annotations
 from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.captured import CapturePlan, CaptureReport
-from backfill_assets.report.page import Block, Note, Page, Steps, Tone, facts, page, section, table
-from backfill_assets.report.requests import ANOTHER_PERSON, Act, do
+from backfill_assets.report.page import Block, Note, Page, Tone, facts, next_steps, page, section, table
+from backfill_assets.report.requests import approve
 from backfill_assets.report.screens.landing import landed_page
 
 _MOST = 30
@@ -34,9 +34,7 @@ def captured_page(report: CaptureReport) -> Page:
         *_blocks(plan),
         Note(text=said),
         Note(text=paced) if (paced := _pace(report)) else None,
-        Steps(steps=(do(Act.APPROVE, report.capture_id, by=ANOTHER_PERSON),))
-        if report.waits and report.capture_id
-        else None,
+        next_steps(approve(report.capture_id) if report.waits and report.capture_id else None),
         *(landed_page(report.landed).blocks if report.landed else ()),
     )
 
@@ -67,7 +65,7 @@ def capture_page(record: CaptureRecord) -> Page:
         facts(("source", record.source), ("asked for by", record.by), ("reason", record.reason)),
         facts(("approved by", record.approved_by), ("at", record.approved_at)),
         section("positions", table(["partition", "from", "to (not included)"], rows, most=_MOST)),
-        Steps(steps=(do(Act.APPROVE, record.capture_id, by=ANOTHER_PERSON),))
+        next_steps(approve(record.capture_id))
         if record.waits and record.approved_by is None
         else Note(text="the command that asked for it captures exactly these positions"),
     )

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 from backfill_assets.ledger.records import EventRecord, SetRecord
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import count_of, partition_text
-from backfill_assets.report.found import MOST, Found
 from backfill_assets.report.page import (
     Block,
     Code,
@@ -18,12 +17,12 @@ from backfill_assets.report.page import (
     Page,
     Place,
     Ref,
-    Steps,
     Tone,
     Toned,
     Value,
     facts,
     joined,
+    next_steps,
     page,
     place_ref,
     publication_ref,
@@ -35,7 +34,7 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.requests import Act, NextStep, do
-from backfill_assets.report.run_list import RunLine, RunList, SetList
+from backfill_assets.report.run_list import MOST_FOUND, Found, RunLine, RunList, SetList
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.status import status_page
 from backfill_assets.report.status import StatusDocument
@@ -240,10 +239,9 @@ def found_page(found: Found) -> Page:
 
 
 def _newest(title: str, rows: Sequence[object]) -> str:
-    return f"{title}, the newest {len(rows)}" if len(rows) >= MOST else title
+    return f"{title}, the newest {len(rows)}" if len(rows) >= MOST_FOUND else title
 
 
 def refused_page(message: str, following: NextStep | None) -> Page:
     """That something cannot be shown."""
-    steps = Steps(steps=(following,)) if following else None
-    return page("This cannot be shown", Note(text=message, tone=Tone.BAD), steps)
+    return page("This cannot be shown", Note(text=message, tone=Tone.BAD), next_steps(following))

@@ -13,6 +13,7 @@ from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell, Nu
 from backfill_assets.report.charts import Form, Mark, Plot, drawable
 from backfill_assets.report.measured import GateSummary, PartitionMoves, total_moves
 from backfill_assets.report.page import Block, Chart, Note, Section, section
+from backfill_assets.report.values import key_text
 
 _MOST_TIMES, _MOST_PAIRS = 124, 36
 """More columns, or pairs of columns, than these are too narrow: they are added up by month, or by year."""
@@ -160,7 +161,7 @@ def measure_figures(found: BreakdownDocument, measure: str) -> Section | None:
     times, noun = list(dict.fromkeys(month[:length] for month in months)), _NOUNS[length]
     moved: dict[str, dict[str, _Moved]] = {}
     for cell in found.restated:
-        by, time = _named(cell), str(cell.month)[:length]
+        by, time = key_text(cell.by), str(cell.month)[:length]
         of_this = moved.setdefault(by, {})
         of_this[time] = of_this.get(time, _NOTHING) + _moved(cell, measure)
     all_together = {time: sum((some.get(time, _NOTHING) for some in moved.values()), _NOTHING) for time in times}
@@ -171,10 +172,6 @@ def measure_figures(found: BreakdownDocument, measure: str) -> Section | None:
     styles = {mark.style for plot in plots for mark in plot.marks}
     legend = tuple(each for each in (*_BEFORE_AND_AFTER, _CHANGE) if each[0] in styles)
     return section(f"{measure}, by {noun}", *notes, Chart(plots=plots, legend=legend))
-
-
-def _named(cell: MeasuredCell) -> str:
-    return ", ".join("null" if value is None else value for value in cell.by.values())
 
 
 def _moved(cell: MeasuredCell, measure: str) -> _Moved:

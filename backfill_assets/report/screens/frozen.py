@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from backfill_assets.report.frozen import FreezeDocument, Unfrozen, frozen_line, frozen_words
-from backfill_assets.report.page import Items, Note, Page, Section, Steps, page, section
+from backfill_assets.report.page import Items, Note, Page, Section, next_steps, page, section
 
 
 def frozen_section(found: Iterable[FreezeDocument]) -> Section | None:
@@ -21,4 +21,4 @@ def freeze_page(frozen: FreezeDocument) -> Page:
 def unfrozen_page(ended: Unfrozen) -> Page:
     """That a freeze has ended."""
     text = f"{ended.freeze.freeze_id} was ended by {ended.ended_by}; it was: {frozen_words(ended.freeze)}"
-    return page("Frozen no longer", Note(text=text), Steps(steps=(ended.next_step,) if ended.next_step else ()))
+    return page("Frozen no longer", Note(text=text), next_steps(ended.next_step))

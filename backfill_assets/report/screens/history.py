@@ -100,7 +100,7 @@ def _checks(checks: Sequence[GateResult]) -> str:
 
 def _on_day(found: ImportOnDay) -> str:
     """Such as `imp-000003, late.jsonl: 12 records; moves 2 keys to other days`."""
-    day = found.day
+    day, landed = found.day, found.landed
     verbs = (
         (day.displaced, "moves", "key", "to other days"),
         (day.deleted, "ends", "version", "by deletes"),
@@ -109,8 +109,10 @@ def _on_day(found: ImportOnDay) -> str:
     )
     parts = [count_of(day.events, "record")] if day.events else []
     parts += [f"{verb} {count_of(many, what)} {how}".rstrip() for many, verb, what, how in verbs if many]
-    why = f" ({found.by}: {found.reason})" if found.reason else ""
-    return f"{day.import_id}, {found.file.rpartition('/')[2]}: {'; '.join(parts) or 'nothing of this day'}{why}"
+    why = f" ({landed.landed_by}: {landed.note})" if landed.note else ""
+    return (
+        f"{day.import_id}, {landed.original_path.rpartition('/')[2]}: {'; '.join(parts) or 'nothing of this day'}{why}"
+    )
 
 
 def _inputs(provenance: Provenance) -> str:

@@ -15,11 +15,11 @@ from backfill_assets.report.captured_so_far import CapturedSource
 from backfill_assets.report.page import (
     Note,
     Page,
-    Steps,
     Table,
     Tone,
     Toned,
     facts,
+    next_steps,
     page,
     run_ref,
     section,
@@ -217,7 +217,7 @@ def period_page(period: LocatedPeriod) -> Page:
         section("what readers see that rests on these days", resting)
         or Note(text="no published partition rests on these days"),
         Note(text=not_loaded) if period.not_loaded else None,
-        Steps(steps=(period.next_step,)) if period.next_step else None,
+        next_steps(period.next_step),
         Note(text=words("what the stream has of it now: ", period.ask_the_stream)) if period.ask_the_stream else None,
     )
 

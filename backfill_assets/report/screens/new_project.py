@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import PurePath
 
 from backfill_assets.report.new_project import NewProject
-from backfill_assets.report.page import Items, Note, Page, Steps, Tone, page
+from backfill_assets.report.page import Items, Note, Page, Tone, next_steps, page
 from backfill_assets.report.requests import step
 
 
@@ -16,10 +16,7 @@ def new_project_page(made: NewProject) -> Page:
         f"Project {made.package}",
         Note(text=f"{made.folder} is written", tone=Tone.GOOD),
         Items(items=made.files),
-        Steps(
-            steps=(
-                step(settings),
-                step("README.md of the project has the commands that publish its table and correct it"),
-            )
+        next_steps(
+            step(settings), step("README.md of the project has the commands that publish its table and correct it")
         ),
     )

@@ -24,6 +24,7 @@ from backfill_assets.report.page import (
     Tone,
     Words,
     facts,
+    next_steps,
     page,
     run_ref,
     section,
@@ -34,7 +35,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan, unmeasured_tables
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, read_first, step
+from backfill_assets.report.requests import Act, approve, do, read_first, step
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import cost_words, mebibytes
@@ -269,9 +270,9 @@ def _stages(stages: Sequence[Stage]) -> Section | None:
 
 def _next(named: str, stages: Sequence[Stage]) -> Steps:
     """To run it, and where a person has to approve it, to do so when its report can be read."""
-    run, approve = do(Act.RUN, named), read_first(step(do(Act.APPROVE, named, by=ANOTHER_PERSON)))
+    run, agree = do(Act.RUN, named), read_first(step(approve(named)))
     waits = any(isinstance(stage, Agree) and stage.demand.policy is None for stage in stages)
-    return Steps(steps=(run, approve) if waits and approve else (run,))
+    return next_steps(run, agree if waits else None)
 
 
 def _each(sentences: Iterable[str | None]) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.page import Note, Page, Steps, Table, Tone, Value, facts, page, section, table
+from backfill_assets.report.page import Note, Page, Table, Tone, Value, facts, next_steps, page, section, table
 from backfill_assets.report.replayed import OpenReplay, ReplayClosed, ReplayPlan, ReplayReport, kind_of
-from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, do
+from backfill_assets.report.requests import approve, close_replay
 
 _MOST = 30
 _READ: Mapping[str, str] = {
@@ -33,7 +33,7 @@ def replayed_page(report: ReplayReport) -> Page:
             "Replay",
             facts(*_facts(report.plan)),
             Note(text=f"{report.replay_id} waits for the approval of another person; nothing was sent"),
-            Steps(steps=(do(Act.APPROVE, report.replay_id, by=ANOTHER_PERSON),)),
+            next_steps(approve(report.replay_id)),
         )
     record, kind = report.plan.record, kind_of(report.plan.record.family)
     said = f"{count_of(report.sent, 'record')} in the {kind} {record.target}, {report.sent_now:,} of them sent now"
@@ -52,7 +52,7 @@ def replayed_page(report: ReplayReport) -> Page:
         ),
         Note(text=left, tone=Tone.ATTENTION) if report.left_out else None,
         Note(text=_READ[record.family]),
-        Steps(steps=(do(Act.REPLAY, "close", report.replay_id, by=NAME, reason=WHY),)),
+        next_steps(close_replay(report.replay_id)),
     )
 
 
@@ -68,7 +68,7 @@ def replay_page(record: ReplayRecord) -> Page:
             ("reason", record.reason),
         ),
         facts(("approved by", record.approved_by), ("at", record.approved_at)),
-        Steps(steps=(do(Act.APPROVE, record.replay_id, by=ANOTHER_PERSON),))
+        next_steps(approve(record.replay_id))
         if record.waits
         else Note(text="the command that asked for it sends exactly these records"),
     )

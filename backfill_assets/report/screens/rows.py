@@ -26,10 +26,9 @@ from backfill_assets.report.page import (
 from backfill_assets.report.partition import PartitionHistory, VersionHistory
 from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
 from backfill_assets.report.screens.history import seen_text, undone_text
-from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.staleness import stale_note
-from backfill_assets.report.values import text_of
+from backfill_assets.report.values import key_text, text_of
 from backfill_assets.report.words.states import MEANING
 from backfill_assets.report.words.verdicts import verdict_words
 

@@ -74,7 +74,7 @@ from backfill_assets.report.screens.review import (
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.sets import SetDocument
-from backfill_assets.report.values import cost_words, mebibytes, number_text, text_of
+from backfill_assets.report.values import cost_words, key_text, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words
 
@@ -366,11 +366,6 @@ def _side(values: Mapping[str, str | None] | None, name: str) -> str:
         return ""
     value = values.get(name)
     return "null" if value is None else value
-
-
-def key_text(key: Mapping[str, str | None]) -> str:
-    """The key of a row in a line."""
-    return ", ".join("null" if value is None else value for value in key.values())
 
 
 def _gates(report: RunReport) -> Iterable[Block | None]:

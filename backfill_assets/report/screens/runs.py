@@ -158,12 +158,9 @@ def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
     if run.record.state is RunState.VERIFIED:
         return _NOT_NEEDED
     if run.withdrawn:
-        undone = run.withdrawn
-        return words(
-            f"DRAFT: {undone.by} rolled the run back on ",
-            undone.at,
-            f" ({undone.reason}), which withdrew the approval by {undone.approved_by}",
-        )
+        undone, approved_by = run.withdrawn.rollback, run.withdrawn.approved_by
+        withdrew = f" ({undone.reason}), which withdrew the approval by {approved_by}"
+        return words(f"DRAFT: {undone.by} rolled the run back on ", undone.at, withdrew)
     if not run.record.approved_by:
         return _NOT_AGREED
     groups = f", for {', '.join(grounds.groups)} (approvers.yaml {grounds.approvers_version})" if grounds else ""

@@ -8,11 +8,11 @@ from backfill_assets.report.page import (
     Code,
     Page,
     Section,
-    Steps,
     Tone,
     Toned,
     Value,
     facts,
+    next_steps,
     page,
     run_ref,
     section,
@@ -48,7 +48,7 @@ def shadow_page(status: ShadowStatus) -> Page:
         facts(("readers are shown", table_ref(status.shown)), ("since", status.since)),
         *(_version(each, status.shown) for each in status.versions),
         section("Acts", acts_table(status.acts)),
-        Steps(steps=(status.next_step,) if status.next_step else ()),
+        next_steps(status.next_step),
     )
 
 

@@ -9,7 +9,19 @@ from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.partitions import Partitions, count_of, describe
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.advice.filling import joined, plans
-from backfill_assets.report.page import Block, Note, Page, Section, Steps, Tone, facts, page, section, table, words
+from backfill_assets.report.page import (
+    Block,
+    Note,
+    Page,
+    Section,
+    Tone,
+    facts,
+    next_steps,
+    page,
+    section,
+    table,
+    words,
+)
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words
@@ -39,7 +51,7 @@ def stale_page(document: StaleDocument) -> Page:
         *(block for each in tables for block in _of_table(each)),
         Note(text=f"not stale: {', '.join(fresh)}") if fresh and document.is_stale else None,
         Note(text=f"never built: {', '.join(never)}") if never else None,
-        Steps(steps=document.next_steps),
+        next_steps(*document.next_steps),
     )
 
 
@@ -109,6 +121,6 @@ def _checked(found: CheckedTable) -> Block:
             for each in found.lacked
         ),
         facts(("would have to be restated", found.restate)),
-        Steps(steps=(following,)) if following else None,
+        next_steps(following),
     )
     return found_out or Note(text=title, tone=Tone.STRONG)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.table_acts import ActRecord
-from backfill_assets.report.page import Note, Page, Steps, Table, facts, page, table, table_ref
+from backfill_assets.report.page import Note, Page, Table, facts, next_steps, page, table, table_ref
 from backfill_assets.report.table_acts import ActDocument
 from backfill_assets.report.words.plans import columns_words
 
@@ -38,7 +38,7 @@ def act_page(document: ActDocument) -> Page:
             ("approved by", act.approved_by),
         ),
         Note(text=words_of(act)),
-        Steps(steps=(document.next_step,) if document.next_step else ()),
+        next_steps(document.next_step),
     )
 
 

@@ -23,9 +23,9 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.requests import Option, step
-from backfill_assets.report.screens.run_report import key_text
 from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.trace import ContributingRows, Trace, TracedPublication
+from backfill_assets.report.values import key_text
 
 _MORE = words("To follow more of them: ", step(Option("rows", "N")), ".")
 
@@ -121,7 +121,7 @@ def _said(found: ContributingRows) -> Iterator[str]:
 def _records(found: Trace) -> Table:
     # A record has the number of its line, as an editor writes it.
     rows = [
-        (each.import_id, each.file, None if each.record is None else str(each.record), each.landed_by, each.landed_at)
-        for each in found.records
+        (file.import_id, file.original_path, None if number is None else str(number), file.landed_by, file.landed_at)
+        for file, number in ((each.landed, each.record) for each in found.records)
     ]
     return table(["import", "file", "record", "landed by", "landed"], rows, numbers=["record"])

@@ -11,11 +11,11 @@ from backfill_assets.report.page import (
     Block,
     Note,
     Page,
-    Steps,
     Table,
     Tone,
     Toned,
     facts,
+    next_steps,
     page,
     run_ref,
     section,
@@ -65,7 +65,7 @@ def audit_page(audit: AuditReport) -> Page:
         ),
         agrees,
         *(Note(text=f"- {problem}", tone=Tone.BAD) for problem in audit.problems),
-        Steps(steps=tuple(after_audit(audit, next_step_of))),
+        next_steps(*after_audit(audit, next_step_of)),
     )
 
 

@@ -46,7 +46,7 @@ def test_a_monthly_number_leads_to_its_request_and_to_every_record_behind_it(mon
     assert (silver.table, silver.count, silver.partitions.days) == (RECENT, 28, tuple(FEBRUARY))
     assert (bronze.table, bronze.of) == (SALES, RECENT)
     assert (bronze.by, bronze.count) == ((), MOST_ROWS + 3), "of twenty days, with two days back and one ahead"
-    assert {record.file.rpartition("/")[2] for record in found.records} == {"sold.jsonl"}
+    assert {record.landed.original_path.rpartition("/")[2] for record in found.records} == {"sold.jsonl"}
     assert len({record.record for record in found.records}) == MOST_ROWS
 
 
@@ -78,7 +78,7 @@ def test_the_rows_that_changed_a_number_are_followed_before_the_others(late: Sho
     assert [row.partition for row in silver.rows] == moved[:3], "and not the first days of the month"
     assert (bronze.changed, bronze.rows[0].values["sale_id"], bronze.rows[0].is_changed) == (1, "late", True)
     assert not any(row.is_changed for row in bronze.rows[1:])
-    assert "late.jsonl" in {record.file.rpartition("/")[2] for record in found.records}
+    assert "late.jsonl" in {record.landed.original_path.rpartition("/")[2] for record in found.records}
     shown = shown_of(found)
     assert "28 rows, all that was read; followed: the first 3 rows, those that changed before the others." in shown
     assert f"{len(moved)} of them are new or changed since the version of gold.sales_monthly that was" in shown
@@ -114,7 +114,7 @@ def test_a_stale_number_says_so_and_why_and_one_of_an_earlier_time_does_not(late
 def test_a_row_of_a_source_leads_to_its_file_and_record(late: Shop) -> None:
     found = traced(late, SALES, CARNIVAL, {"sale_id": "late"})
     (record,) = found.records
-    assert (record.file.rpartition("/")[2], record.landed_by) == ("late.jsonl", "ana")
+    assert (record.landed.original_path.rpartition("/")[2], record.landed.landed_by) == ("late.jsonl", "ana")
     assert found.values["amount"] == "5"
     earlier = traced(late, SALES, CARNIVAL, {"sale_id": f"sale-{CARNIVAL}"})
     assert earlier.records[0].record == (CARNIVAL - SOLD.start).days + earlier_first(late)
