@@ -210,7 +210,10 @@ def propose(
     by: ByAccount = "",
     as_json: Json = False,
 ) -> None:
-    """Plan a draft set for late and corrected data behind published output, as the sensor of the daemon does."""
+    """Plan a draft set for late and corrected data behind published output, as the sensor of the daemon does.
+
+    Who landed the latest of its files asks for it, and who landed one of them cannot approve it.
+    """
     with answering(as_json) as console:
         from backfill_assets.application.propose import propose as propose_restatements
 

@@ -107,5 +107,7 @@ def _wrong_usage(command: str, message: str) -> WrongUsage:
     """The mistake that the library found, whose message may end with what to do."""
     line = " ".join(message.split())
     why, _, instead = line.removeprefix("Invalid value: ").replace("Value error, ", "", 1).partition(" next: ")
-    why = why.removesuffix(".")
+    why, is_near, near = why.removesuffix(".").partition(" Did you mean ")
+    if is_near:
+        why, instead = why.removesuffix("."), f"did you mean {near}"
     return WrongUsage(command=command, why=why[:1].lower() + why[1:], instead=instead or f"see {command} -h")

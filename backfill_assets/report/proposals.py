@@ -171,7 +171,7 @@ def _new(
     files: Sequence[FileNews],
 ) -> NewProposal:
     days, set_id = found.decision.proposed, planned.manifest.set_id if planned else None
-    reviewed = [do(Act.RUN, set_id), approve(set_id)] if set_id else [do(Act.PROPOSE)]
+    reviewed = [do(Act.RUN, set_id), do(Act.REPORT, set_id), approve(set_id)] if set_id else [do(Act.PROPOSE)]
     area = found.closure(days)
     return NewProposal(
         set_id=set_id,

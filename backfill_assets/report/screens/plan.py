@@ -250,7 +250,7 @@ def _limits(limits: Limits) -> str:
     if limits.chunk_rows:
         found.append(f"{limits.chunk_rows:,} expected rows per chunk")
     if limits.max_rows is not None:
-        found.append(f"stops above {limits.max_rows:,} rows")
+        found.append(f"stops above {count_of(limits.max_rows, 'row')}")
     if limits.rows_per_minute:
         found.append(f"{limits.rows_per_minute:,} rows per minute")
     if limits.pause_s:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from backfill_assets.core.errors import Problem
-from backfill_assets.ledger.records import ApprovalGrounds
+from backfill_assets.core.people import POLICY
+from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
@@ -60,6 +61,7 @@ EVER_VISIBLE = (RunState.PUBLISHED, RunState.SUPERSEDED)
 _PASSED = (RunState.PASSED, RunState.PUBLISHING, *EVER_PUBLISHED, RunState.VERIFIED)
 _NOT_MEASURED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.STAGED, RunState.GATING)
 _OF_THE_PLAN = ": the plan, not its results, which are not measured yet; publication still waits for the gates"
+_BEFORE_RESULTS = ": the plan, before its results were measured"
 _NOT_NEEDED = "not needed: nothing changes"
 _NOT_AGREED = "DRAFT: no other person has agreed yet"
 _MOST_FILES = 40
@@ -165,12 +167,21 @@ def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
         return _NOT_AGREED
     groups = f", for {', '.join(grounds.groups)} (approvers.yaml {grounds.approvers_version})" if grounds else ""
     at = words(" on ", run.record.approved_at) if run.record.approved_at else ""
-    return words(f"APPROVED by {run.record.approved_by}", at, groups, _of_the_plan([run.record.state]))
+    return words(f"APPROVED by {run.record.approved_by}", at, groups, _of_the_plan([run.record]))
 
 
-def _of_the_plan(states: Collection[RunState]) -> str:
-    """What an approval is of, while not every run has been measured."""
-    return _OF_THE_PLAN if any(each in _NOT_MEASURED for each in states) else ""
+def _of_the_plan(runs: Collection[RunRecord]) -> str:
+    """What an approval is of, where it is older than the results of a run."""
+    if any(each.state in _NOT_MEASURED for each in runs):
+        return _OF_THE_PLAN
+    return _BEFORE_RESULTS if any(map(_is_agreed_before_results, runs)) else ""
+
+
+def _is_agreed_before_results(run: RunRecord) -> bool:
+    """Whether a person agreed before the gates measured what waits to be published; a policy agrees to no results."""
+    if run.state not in (RunState.PASSED, RunState.BLOCKED) or run.approved_at is None:
+        return False
+    return run.approved_at < run.updated_at and not (run.approved_by or "").startswith(POLICY)
 
 
 def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
@@ -197,7 +208,7 @@ def _approval_of_set(found: SetDocument) -> str:
     if not found.approved_by:
         is_undone = found.record.state is SetState.ROLLED_BACK
         return "DRAFT: its rollback withdrew the approval" if is_undone else _NOT_AGREED
-    return f"APPROVED by {found.approved_by}{_of_the_plan(found.states)}"
+    return f"APPROVED by {found.approved_by}{_of_the_plan([each.run.record for each in found.runs])}"
 
 
 def progress_words(found: SetDocument) -> str:

@@ -56,7 +56,7 @@ MEANING: Mapping[State, str] = {
     RunState.GATING: "the candidate is written and its gates are being measured",
     RunState.PASSED: "every blocking gate passed; it can be published once it is approved",
     RunState.BLOCKED: "a blocking gate failed; the published table is as it was",
-    RunState.FAILED: "staging or gating stopped, with an error or because its process was gone",
+    RunState.FAILED: "staging or gating stopped: with an error, at its limit, or because its process was gone",
     RunState.PUBLISHING: "the swap is under way; if its process is gone, recovery finishes or undoes it",
     RunState.PUBLISHED: "readers see its rows",
     RunState.VERIFIED: "its rows are those that readers see: nothing was published, and nobody has to approve it",

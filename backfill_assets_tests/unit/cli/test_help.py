@@ -49,7 +49,7 @@ def test_the_page_of_commands_has_the_same_groups() -> None:
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (["statsu"], "Did you mean 'status'?"),
+        (["statsu"], "next: did you mean 'status'?"),
         (["status", "--jsn"], "--json"),
         (["plan", "silver.x", "--form", "2025-01"], "--from"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -60,9 +61,20 @@ def test_a_run_that_is_approved_before_it_is_measured_says_that_the_approval_is_
     subject_of(ws, "bf-1").approve(by="Bob", note="fine")
     assert approval_of(ws, "bf-1") is ApprovalState.APPROVED
     assert of_plan in str(run_facts(run_document(ws, "bf-1")))
-    examples.make_publishable(ws.ledger, "bf-2", table=TABLE)
-    measured = str(run_facts(run_document(ws, "bf-2")))
-    assert "APPROVED by" in measured and of_plan not in measured
+
+
+@pytest.mark.parametrize(("is_measured", "said"), [(False, ": the plan, before its results were measured"), (True, "")])
+def test_an_approval_that_is_older_than_the_results_says_so_after_they_are_measured(
+    ws: Workspace, is_measured: bool, said: str
+) -> None:
+    examples.make_publishable(ws.ledger, "bf-1", table=TABLE)
+    found = run_document(ws, "bf-1")
+    measured_at = found.record.updated_at
+    approved_at = measured_at + timedelta(seconds=1 if is_measured else -1)
+    approved = replace(found, record=replace(found.record, approved_at=approved_at))
+    approval = str(dict(run_facts(approved).pairs)["approval"])
+    assert "APPROVED by" in approval and said in approval
+    assert ("the plan" in approval) is bool(said)
 
 
 def advice_on(ws: Workspace, run_id: str) -> str | None:
