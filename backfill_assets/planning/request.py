@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
+from itertools import accumulate, pairwise
 from math import ceil
 
 from backfill_assets.core.columns import ColumnChange
@@ -365,7 +366,10 @@ def superseded(claims: Iterable[Claim]) -> tuple[str, ...]:
 def _own_rows(node: TableNode, partitions: Sequence[date], reads: Iterable[PlannedInput]) -> Mapping[date, int]:
     """How many rows the inputs have on the days of each output partition, where every input day is an average one."""
     per_day = sum(_rows_per_day(read) for read in reads)
-    return {partition: ceil(per_day * len(days_of(node.grain, partition))) for partition in partitions}
+    until = accumulate(len(days_of(node.grain, partition)) for partition in partitions)
+    # Rounded up once, and not for each partition: their sum is what is expected of the run.
+    rows = [0, *(ceil(per_day * days) for days in until)]
+    return {partition: more - less for partition, (less, more) in zip(partitions, pairwise(rows), strict=True)}
 
 
 def _rows_per_day(read: PlannedInput) -> Fraction:
