@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -222,28 +222,32 @@ def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHist
     return row_history(ws, table, day, key)
 
 
-def seen_at(ws: Workspace, at: datetime | None) -> datetime | None:
-    """The instant at which somebody asks what readers saw; a whole second, as pages show times, counts to its end.
+def seen_at(ws: Workspace, at: datetime | DayRange | None) -> datetime | None:
+    """The instant at which somebody asks what readers saw: the end of days, or a time; a whole second, as pages show
+    times, counts to its end.
 
     Raises:
         NotYet: It is in the future.
     """
     if at is None:
         return None
-    if at > ws.clock():
-        raise NotYet(at=at)
+    now = ws.clock()
+    begins = datetime.combine(at.start, time(), tzinfo=UTC) if isinstance(at, DayRange) else at
+    if begins > now:
+        raise NotYet(at=begins)
+    if isinstance(at, DayRange):
+        return min(now, datetime.combine(at.end, time(), tzinfo=UTC) - timedelta(microseconds=1))
     return at if at.microsecond else at + timedelta(seconds=1, microseconds=-1)
 
 
-def shown(ws: Workspace, table: str, at: datetime | None) -> str:
+def shown(ws: Workspace, table: str, at: datetime | DayRange | None) -> str:
     """The table that the readers of a name see, now or at a time: another version of it, once they are cut over.
 
     Raises:
         NotYet: The time is in the future.
     """
-    at = seen_at(ws, at)
     with ws.ledger.read() as tx:
-        return tx.acts.shown(ws.domain.table(table).name, at)
+        return tx.acts.shown(ws.domain.table(table).name, seen_at(ws, at))
 
 
 def trace(
@@ -251,7 +255,7 @@ def trace(
     table: str,
     days: date | DayRange,
     key: Mapping[str, str],
-    at: datetime | None,
+    at: datetime | DayRange | None,
     *,
     most: int | None = None,
 ) -> Trace:

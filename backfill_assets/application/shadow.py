@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime, time, timedelta
 
 from backfill_assets.application.look import seen_at
 from backfill_assets.application.plan import plan
 from backfill_assets.candidates.compare_versions import compare_with_shown
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.comparisons import ComparedDay
-from backfill_assets.planning.partitions import DayRange, days_named, days_of, instant_named
+from backfill_assets.planning.partitions import DayRange, days_of, moment_named
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.errors import NothingReadersSee, OfOtherTable
@@ -46,7 +45,7 @@ def resolve(ws: Workspace, table: str, as_of: str = "") -> ResolvedTable:
             made = tx.publications.headers(run_id=as_of)
             found = next((each for each in made[::-1] if each.delta_version is not None), None)
         else:
-            at = _seen_at(ws, as_of) if as_of else None
+            at = seen_at(ws, moment_named(as_of)) if as_of else None
             of = tx.acts.shown(declared.name, at)
             found = tx.publications.last_landed(of, at)
     if found is None or found.delta_version is None:
@@ -61,15 +60,6 @@ def resolve(ws: Workspace, table: str, as_of: str = "") -> ResolvedTable:
         landed_at=found.finished_at,
         as_of=as_of or None,
     )
-
-
-def _seen_at(ws: Workspace, text: str) -> datetime | None:
-    """The time that a person names; of a day, its end."""
-    if ":" in text:
-        return seen_at(ws, instant_named(text))
-    days = days_named(text)
-    seen_at(ws, datetime.combine(days.start, time(), tzinfo=UTC))
-    return datetime.combine(days.end, time(), tzinfo=UTC) - timedelta(microseconds=1)
 
 
 def start(ws: Workspace, table: str, *, by: str, reason: str) -> Plan | None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -19,7 +19,7 @@ from backfill_assets import __version__
 from backfill_assets.cli.groups import CommandGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange, Problem
 from backfill_assets.core.wording import fault_of
-from backfill_assets.planning.partitions import DayRange, days_named, instant_named
+from backfill_assets.planning.partitions import DayRange, days_named, instant_named, moment_named
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.errors import Malformed, NotGiven
@@ -28,6 +28,8 @@ from backfill_assets.report.requests import Act, NextStep, do, step
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from rich.console import Console
+
+Parsed = TypeVar("Parsed")
 
 app = typer.Typer(
     name="backfill",
@@ -125,8 +127,17 @@ def columns_and_values(given: list[str], option: str) -> Mapping[str, str]:
 
 def instant(text: str | datetime) -> datetime:
     """The instant in UTC that a person names; of a day, its beginning."""
+    return text if isinstance(text, datetime) else _parsed(instant_named, text)
+
+
+def moment(text: str | datetime | DayRange) -> datetime | DayRange:
+    """The time in UTC that a person names, or the days whose end is meant."""
+    return _parsed(moment_named, text) if isinstance(text, str) else text
+
+
+def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
     try:
-        return text if isinstance(text, datetime) else instant_named(text)
+        return parse(text)
     except InvalidRange as error:
         raise typer.BadParameter(f"{error.message} next: write it like 2026-03-10T08:00, or as a day") from None
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from datetime import datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,8 +24,8 @@ from backfill_assets.cli.answers import (
     columns_and_values,
     days_of_one,
     exit_with_problems,
-    instant,
     lines,
+    moment,
     one_line,
     print_json,
     range_given,
@@ -136,11 +135,11 @@ def trace(
         typer.Argument(metavar="COLUMN=VALUE", callback=lines, help="The key of the row, one word per column."),
     ] = None,
     at: Annotated[
-        datetime | None,
+        Any,
         typer.Option(
-            metavar="TIME",
-            parser=instant,
-            help="What readers saw at this time, in UTC, such as 2025-03-10T08:00 (default: now).",
+            metavar="DAY|TIME",
+            parser=moment,
+            help="What readers saw at this time, in UTC, such as 2025-03-10T08:00, or at a day's end (default: now).",
         ),
     ] = None,
     rows: Annotated[

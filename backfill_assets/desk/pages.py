@@ -21,7 +21,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.desk.frame import OF_A_REPORT, Field, address_of, form, row_address, shown
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.partitions import days_named, instant_named
+from backfill_assets.planning.partitions import days_named, moment_named
 from backfill_assets.report.errors import Malformed, NotOneOf
 from backfill_assets.report.event_counts import EventCounts
 from backfill_assets.report.page import Note, Place, Ref, page
@@ -163,12 +163,16 @@ class Pages:
             return self.rows(request)
         table, partition, key = given["table"], _day(given["partition"]), _key(request)
         at, most = given.get("at", "").strip(), _number(given.get("rows"))
-        found = look.trace(self.ws, table, partition, key, instant_named(at) if at else None, most=most)
+        found = look.trace(self.ws, table, partition, key, moment_named(at) if at else None, most=most)
         fields = (
             Field(name="table", value=table),
             Field(name="partition", value=str(partition)),
             *(Field(name=f"{_KEY}{name}", value=value) for name, value in key.items()),
-            Field(name="at", label="What readers saw at a time in UTC, such as 2025-03-10T08:00", value=at),
+            Field(
+                name="at",
+                label="What readers saw at a time in UTC, such as 2025-03-10T08:00, or at the end of a day",
+                value=at,
+            ),
             Field(name="rows", label=f"Rows of each table (1 to {look.MOST_FOLLOWED})", value=given.get("rows", "")),
         )
         return shown(

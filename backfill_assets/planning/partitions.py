@@ -126,6 +126,15 @@ def instant_named(text: str) -> datetime:
         raise MalformedDays(why=f"{text[:100]!r} is not a time in UTC", example="2026-03-10T08:00") from None
 
 
+def moment_named(text: str) -> datetime | DayRange:
+    """A time, as `instant_named` has it, or the days of a day, month or year, whose end is meant.
+
+    Raises:
+        InvalidRange: It has another form, or is not in the calendar.
+    """
+    return days_named(text) if _DAYS.fullmatch(text) else instant_named(text)
+
+
 def days_between(text: str) -> DayRange:
     """The days of a range: `2026-01-01..2026-01-03`, `2026-01..2026-03`, or one day, month or year alone.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from rich.console import Console
@@ -11,7 +11,7 @@ from rich.console import Console
 from backfill_assets.application import look
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused
-from backfill_assets.planning.partitions import DayRange, instant_named
+from backfill_assets.planning.partitions import DayRange, instant_named, moment_named
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.screens.rows import row_page
@@ -154,6 +154,18 @@ def test_a_time_as_pages_show_it_is_one_at_which_readers_saw_what_began_then(mon
     assert look.seen_at(month.ws, since) == since + timedelta(microseconds=999_999), "as pages leave fractions out"
     fraction = since + timedelta(microseconds=5)
     assert look.seen_at(month.ws, fraction) == fraction
+
+
+def test_a_day_at_which_it_is_asked_what_readers_saw_is_its_end_and_the_present_one_is_now(month: Shop) -> None:
+    since = traced(month, RECENT, CARNIVAL, SHOP).seen.since
+    day = moment_named(str(since.date()))
+    assert look.trace(month.ws, RECENT, CARNIVAL, SHOP, day).seen.since == since
+    assert look.seen_at(month.ws, moment_named("2020-02")) == datetime(2020, 2, 29, 23, 59, 59, 999_999, tzinfo=UTC)
+    before = month.ws.clock()
+    present = look.seen_at(month.ws, moment_named(str(before.date())))
+    assert present is not None and before < present < month.ws.clock()
+    with pytest.raises(InvalidRange, match="is in the future"):
+        look.seen_at(month.ws, moment_named("2999-01-01"))
 
 
 def test_a_time_in_the_future_is_refused_where_it_is_asked_what_readers_saw(month: Shop) -> None:
