@@ -166,7 +166,7 @@ def step_after_change(ws: Workspace) -> NextStep | None:
         waits = True
     if not waits:
         return None
-    return step("what depends on it is computed again by the sensor of `make dev`, or by: ", do(Act.FOLLOW))
+    return step("what depends on it is computed again by the sensor of a running Dagster, or by: ", do(Act.FOLLOW))
 
 
 def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> FollowCancellation:

@@ -81,7 +81,7 @@ def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
         # It is not known which approval they take, for example because a reference is unreadable; `follow` reports why.
         waits = True
     if waits:
-        return step(do(Act.FOLLOW), " ends the follow-ups that waited, unless the sensor of `make dev` runs")
+        return step(do(Act.FOLLOW), " ends the follow-ups that waited, unless the sensor of a running Dagster does")
     return step_after_change(ws)
 
 

@@ -47,5 +47,5 @@ def step_after_landing(ws: Workspace) -> NextStep | None:
     if not steps:
         return None
     first, *rest = steps
-    sensors = ", unless the sensors of `make dev` run"
+    sensors = ", unless the sensors of a running Dagster do"
     return step(first, *(part for each in rest for part in ("; ", each)), sensors)

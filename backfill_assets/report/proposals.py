@@ -202,7 +202,7 @@ def _rolled_back(record: SetRecord) -> RolledBackProposal:
 
 
 def _automatic(found: Situation) -> Iterator[DaysNotProposed]:
-    following = step(do(Act.FOLLOW), ", unless the sensor of `make dev` runs")
+    following = step(do(Act.FOLLOW), ", unless the sensor of a running Dagster does")
     for days in _by_source(found.decision.automatic):
         yield DaysNotProposed(days=days, why=WhyNotProposed.WITHIN_LATENESS, next_step=following)
 

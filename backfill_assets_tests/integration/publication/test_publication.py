@@ -279,7 +279,10 @@ def test_a_staged_file_that_was_cut_is_never_published(shop: Shop) -> None:
 def test_missing_warm_up_is_refused_with_the_days_and_what_to_do(shop: Shop) -> None:
     with pytest.raises(MissingInput, match=r"2025-12-30\.\.2025-12-31, 2 days") as refusal:
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
-    assert advised(refusal.value) == "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
+    assert advised(refusal.value) == (
+        "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day, and then land the days before "
+        "the present one, or load them with --empty"
+    )
 
 
 @pytest.mark.long

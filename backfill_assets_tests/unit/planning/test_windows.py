@@ -234,4 +234,7 @@ def test_what_a_table_lacks_is_said_of_both_windows_that_read_it() -> None:
     with pytest.raises(MissingInput) as refusal:
         require_inputs(planned, first_day=date(2024, 5, 3))
     # Nothing builds a day before the first one, so that no command for it is named.
-    assert advised(refusal.value) == "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
+    assert advised(refusal.value) == (
+        "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day, and then land the days before "
+        "the present one, or load them with --empty"
+    )
