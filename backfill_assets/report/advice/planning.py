@@ -58,7 +58,7 @@ def of_planning(error: BackfillError) -> Advice | None:
         case errors.IncompleteWindows():
             table, missing = next(iter(error.missing.items()))
             if missing.days[0] < error.first_day:
-                return f"{EARLIER_FIRST_DAY}, and then land the days before the present one, or load them with --empty"
+                return f"{EARLIER_FIRST_DAY}, and then land the days before the present one, or load them as empty"
             held = error.held.get(table)
             if held and error.keeps_state and missing.days[-1] < held.days[0]:
                 begins = held.days[0]

@@ -53,8 +53,7 @@ def _version(version: VersionHistory) -> Facts:
         ("files removed", version.claim.removed_at),
         ("why", f"{manifest.kind}: {manifest.reason}"),
         ("no events", f"declared by {version.declared_empty_by}" if version.declared_empty_by else None),
-        ("asked, agreed", f"{manifest.requested_by}, {version.approved_by}"),
-        ("ran, published", f"{version.ran_by}, {version.published_by}"),
+        *zip(PEOPLE, people(version), strict=True),
         ("equal again in", ", ".join(found.run_id for found in version.verified_by)),
         ("undone", undone_text(version.undone)),
         ("run", run_ref(version.claim.run_id)),
@@ -68,6 +67,16 @@ def _version(version: VersionHistory) -> Facts:
         ("replaced", f"version {version.claim.replaces}" if version.claim.replaces else "nothing"),
         ("to undo it", version.undo),
     )
+
+
+PEOPLE = ("asked, agreed", "ran, published")
+"""What the people did who brought a version to readers."""
+
+
+def people(version: VersionHistory) -> tuple[str, str]:
+    """Who they are, in the order of `PEOPLE`."""
+    asked, agreed = version.manifest.requested_by, version.approved_by
+    return f"{asked}, {agreed}", f"{version.ran_by}, {version.published_by}"
 
 
 def _code(manifest: Manifest) -> str:

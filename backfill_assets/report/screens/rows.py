@@ -25,7 +25,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.partition import PartitionHistory, VersionHistory
 from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
-from backfill_assets.report.screens.history import seen_text, undone_text
+from backfill_assets.report.screens.history import PEOPLE, people, seen_text, undone_text
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.values import key_text, text_of
@@ -66,18 +66,14 @@ def _versions(history: PartitionHistory) -> Section | None:
             seen_text(each),
             run_ref(each.claim.run_id),
             _release(each),
-            each.manifest.requested_by,
-            each.approved_by,
-            each.ran_by,
-            each.published_by,
+            *people(each),
             words(each.manifest.reason, Toned(value=words(" undone ", undone_text(each.undone)), tone=Tone.SOFT))
             if each.undone
             else each.manifest.reason,
         )
         for each in history.versions
     ]
-    people = ("asked by", "approved by", "run by", "published by")
-    heads = ["version", "state", "rows", "readers saw it", "run", "release", *people, "reason"]
+    heads = ["version", "state", "rows", "readers saw it", "run", "release", *PEOPLE, "reason"]
     return section("Versions", table(heads, rows, numbers=["version", "rows"], whole=["state", "run"]))
 
 

@@ -281,7 +281,7 @@ def test_missing_warm_up_is_refused_with_the_days_and_what_to_do(shop: Shop) -> 
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
     assert advised(refusal.value) == (
         "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day, and then land the days before "
-        "the present one, or load them with --empty"
+        "the present one, or load them as empty"
     )
 
 

@@ -240,7 +240,7 @@ def test_files_that_are_gone_are_named_and_the_rest_is_shown(app: Starlette) -> 
     assert "Publications, back to the request" in traced.words and " ben " in traced.words
     keys = get(app, f"/rows?table=bronze.orders&partition={DAY}")
     assert "No keys can be shown: the rows cannot be read: the file _runs/orders-" in keys.words
-    assert "asked by approved by run by published by reason" in keys.words
+    assert "asked, agreed ran, published reason" in keys.words
 
 
 def test_runs_are_found_by_table_state_and_person_and_pages_continue_each_other(ws: Workspace) -> None:

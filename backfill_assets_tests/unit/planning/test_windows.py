@@ -236,5 +236,5 @@ def test_what_a_table_lacks_is_said_of_both_windows_that_read_it() -> None:
     # Nothing builds a day before the first one, so that no command for it is named.
     assert advised(refusal.value) == (
         "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day, and then land the days before "
-        "the present one, or load them with --empty"
+        "the present one, or load them as empty"
     )
