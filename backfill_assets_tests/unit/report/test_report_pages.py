@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import replace
 from datetime import date, timedelta
-from decimal import Decimal
 from io import StringIO
 from itertools import pairwise
 
@@ -21,7 +20,7 @@ from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import Grain, Partitions
-from backfill_assets.report.breakdown import Number, breakdown_document, by_dimensions
+from backfill_assets.report.breakdown import breakdown_document
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.html import Html, html_file
@@ -44,7 +43,7 @@ from backfill_assets.report.screens.history import history_page
 from backfill_assets.report.screens.matrices import matrices, states_in_words
 from backfill_assets.report.screens.publications import published_page, timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
-from backfill_assets.report.screens.run_report import change_in_words, run_page, set_page
+from backfill_assets.report.screens.run_report import run_page, set_page
 from backfill_assets.report.screens.runs import run_summary_page
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.status import TableStatus
@@ -57,7 +56,6 @@ from backfill_assets_tests.support.report_examples import (
     HOSTILE,
     NOON,
     an_act,
-    cell,
     days,
     gate,
     moves,
@@ -525,63 +523,6 @@ def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the
         '<span class="soft">+1.5, +20.0%</span></td>' in page
     )
     assert '<td class="n" data-column="rows">10</td>' in page
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        (2278, 2277, "-1, under 0.1%"),
-        (100, 101, "+1, +1.0%"),
-        (0, 3, "+3"),
-        (5, 5, "same"),
-        (Decimal("1E-300"), 1e308, "+1e+308, over 1,000,000%"),
-        (
-            Decimal("100000000000000000000000000014.5"),
-            Decimal("100000000000000000000000000014.499999"),
-            "-0.000001, under 0.1%",
-        ),
-    ],
-)
-def test_a_small_change_is_not_rounded_to_none(before: Number, after: Number, said: str) -> None:
-    assert change_in_words(before, after) == said
-
-
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        (Decimal("100000000000014.500000"), "100,000,000,000,014.5"),
-        (Decimal("0.123456"), "0.123456"),
-        (Decimal("12.30"), "12.3"),
-        (0.1 + 0.2, "~0.3"),
-        (Decimal("-0.0"), "0"),
-        (1e300, "1e+300"),
-        (int(1.7976931348623157e308), "1.7976931348623157e+308"),
-        (10**38 - 1, "99,999,999,999,999,999,999,999,999,999,999,999,999"),
-        (Decimal("0.00000012"), "1.2e-7"),
-        (1234567.0, "1,234,567"),
-        (0.0, "0"),
-    ],
-)
-def test_a_number_has_the_digits_that_are_there_or_a_mark(value: Number, shown: str) -> None:
-    assert text_of(value) == shown
-
-
-def test_sums_of_long_decimals_are_exact() -> None:
-    kept = [cell("2006-07", "a"), cell("2006-08", "a")]
-    long = Decimal("12345678901234567890123456789012.345678")
-    found = by_dimensions([replace(each, after={"amount": long}, before={"amount": 0}) for each in kept])
-    assert found[0].after["amount"] == Decimal("24691357802469135780246913578024.691356")
-
-
-NAN, INFINITE = float("nan"), float("inf")
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [(NAN, NAN, "same"), (INFINITE, INFINITE, "same"), (1, NAN, "not comparable"), (-INFINITE, 1.5, "not comparable")],
-)
-def test_a_sum_that_is_not_finite_is_not_subtracted(before: float, after: float, said: str) -> None:
-    assert change_in_words(before, after) == said
 
 
 def test_the_report_of_sums_that_are_not_finite_can_be_read_everywhere() -> None:
