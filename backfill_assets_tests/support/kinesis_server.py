@@ -3,7 +3,8 @@
 From `tools/setup.sh kinesis`, which fetches kinesalite through npm into a cache of this user. It keeps its streams in
 memory, accepts any credentials, and takes a moment to divide shards. Asked for records from a time on behind which
 there are none, it never answers (3.3.3); the service gives an iterator that waits for them, and so does `_MENDED`. It
-also gives a new stream the tags that it is created with, of which kinesalite knows nothing yet.
+also gives a new stream the tags that it is created with, of which kinesalite knows nothing yet, and goes on where a
+client is killed before it was answered, of which kinesalite ends.
 """
 
 from __future__ import annotations
@@ -33,6 +34,11 @@ STARTS_WITHIN_S = 60
 
 
 _MENDED = """
+process.on('uncaughtException', (error) => {
+  if (error.code === 'ECONNRESET') return
+  console.error(error)
+  process.exit(1)
+})
 const path = process.argv[1].replace(/cli[.]js$/, 'actions/getShardIterator.js')
 const asked = require(path)
 require.cache[require.resolve(path)].exports = function(store, data, cb) {

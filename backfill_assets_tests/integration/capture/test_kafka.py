@@ -307,7 +307,7 @@ def test_a_capture_that_was_killed_goes_on_without_loss_or_duplicate(shop_of: Sh
         process = shop.command(*ask, "--records-per-minute", "30000")
         until = time.monotonic() + 300
         while len(shop.files()) < have + 4:
-            assert process.poll() is None and time.monotonic() < until
+            assert process.poll() is None and time.monotonic() < until, process.communicate()
             time.sleep(0.2)
         process.kill()
         process.communicate()

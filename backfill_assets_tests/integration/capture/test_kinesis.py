@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -298,7 +299,7 @@ def test_a_capture_that_was_killed_goes_on_without_loss_or_duplicate(shop_of: Sh
         process = shop.command(*ask, "--records-per-minute", "30000")
         until = time.monotonic() + 300
         while len(shop.files()) < files:
-            assert process.poll() is None and time.monotonic() < until
+            assert process.poll() is None and time.monotonic() < until, process.communicate()
             time.sleep(0.05)
         process.kill()
         process.communicate()
@@ -309,6 +310,17 @@ def test_a_capture_that_was_killed_goes_on_without_loss_or_duplicate(shop_of: Sh
     whole = shop_of(shop.topic, home="whole")
     whole.capture()
     assert whole.bytes() == shop.bytes()
+
+
+@pytest.mark.long
+def test_the_server_of_these_tests_outlives_a_client_that_is_killed_before_it_is_answered(
+    server: KinesisServer,
+) -> None:
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
+        time.sleep(0.1)
+    time.sleep(0.3)
+    assert server.process.poll() is None
 
 
 @contextmanager

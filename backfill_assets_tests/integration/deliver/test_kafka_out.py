@@ -226,7 +226,7 @@ def test_eighty_thousand_messages_of_a_process_that_is_killed_five_times_are_the
         process = shop.command(*ask, "--records-per-minute", "120000")
         until = time.monotonic() + 300
         while not has_begun(shop) or progress() < have + 8_000:
-            assert process.poll() is None and time.monotonic() < until
+            assert process.poll() is None and time.monotonic() < until, process.communicate()
             time.sleep(0.05)
         process.kill()
         process.communicate()
