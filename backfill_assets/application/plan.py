@@ -33,6 +33,7 @@ from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over
 from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, expected_cost, left_out_documents
+from backfill_assets.report.rejected import rejected_behind
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import members_of, write_set
 from backfill_assets.restatements.plan import plan_set as plan_restatement
@@ -215,6 +216,7 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         frozen = freezes_over(ws, tx, [planned.manifest])
         instead = () if planned.manifest.expires else alternatives(ws, tx, planned, brings)
         inside = _rows_in_scope(ws, tx, [planned.manifest])
+        rejected = rejected_behind(ws, tx, [planned.manifest])
     return PlanDocument(
         plan=planned,
         goes_back=back,
@@ -222,6 +224,7 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         stages=stages(ws, planned.manifest.run_id),
         cost=expected_cost([planned], ws.settings.tariff),
         frozen=frozen,
+        rejected=rejected,
         scope_rows=inside,
         alternatives=instead,
     )
@@ -269,8 +272,16 @@ def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) ->
         brings = tuple(each for plan in planned.plans for each in brought_along(tx, plan.manifest))
         manifests = [plan.manifest for plan in planned.plans]
         frozen, inside = freezes_over(ws, tx, manifests), _rows_in_scope(ws, tx, manifests)
-    cost = expected_cost(planned.plans, ws.settings.tariff)
-    return SetPlan(planned=planned, left_out=left_out, brings=brings, cost=cost, frozen=frozen, scope_rows=inside)
+        rejected = rejected_behind(ws, tx, manifests)
+    return SetPlan(
+        planned=planned,
+        left_out=left_out,
+        brings=brings,
+        cost=expected_cost(planned.plans, ws.settings.tariff),
+        frozen=frozen,
+        rejected=rejected,
+        scope_rows=inside,
+    )
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

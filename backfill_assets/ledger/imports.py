@@ -103,6 +103,29 @@ class ImportReads(Queries):
         found = [row for some in on_days for row in self._rows_with(some, import_days.c.import_id, ids)]
         return tuple(map(import_day, sorted(found, key=lambda row: (row.arrival, row.event_date))))
 
+    def with_rejected(self, source: str, days: Iterable[date]) -> tuple[ImportRecord, ...]:
+        """Landed files that have events of these days and rejected records, in the order of arrival.
+
+        Cost: one index range per batch of dates; one row per such file.
+        """
+        are_such = (imports.c.source == source) & (imports.c.rejected > 0)
+        are_such &= imports.c.state.in_((ImportState.LANDED, ImportState.LOADED))
+        chosen = select(imports).where(are_such)
+        found = {
+            row.import_id: import_record(row)
+            for some in batches(days)
+            for row in self._rows(
+                chosen.where(
+                    imports.c.import_id.in_(
+                        select(import_days.c.import_id).where(
+                            import_days.c.event_date.in_(some), import_days.c.events > 0
+                        )
+                    )
+                )
+            )
+        }
+        return tuple(sorted(found.values(), key=lambda each: each.arrival))
+
     def event_dates(self) -> tuple[date, date] | None:
         """The first and the last date of an event that has landed; None when nothing has.
 

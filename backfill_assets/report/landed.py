@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.lake.row_values import Texts, few_rows
+from backfill_assets.lake.row_values import Texts
 from backfill_assets.landing.days import landed_days, pending_days
 from backfill_assets.landing.extract import Withdrawn
 from backfill_assets.landing.land import Landed
@@ -16,6 +16,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, Partitions, cou
 from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import freeze_document, frozen_line
+from backfill_assets.report.rejected import some_rejected
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
@@ -116,9 +117,7 @@ def landed_import(ws: Workspace, table: SourceTable, landed: Landed) -> LandedIm
     """A file that has landed, with some of what was rejected of it."""
     with ws.ledger.read() as tx:
         record = tx.imports.get(landed.record.import_id)
-    of_it, shown = ("import_id", record.import_id), ["row_number", "reason"]
-    rejected = few_rows(ws.lake, table.quarantine, shown, where=of_it) if record.counts.rejected else ()
-    return LandedImport(record=record, is_new=landed.is_new, rejected=tuple(rejected))
+    return LandedImport(record=record, is_new=landed.is_new, rejected=some_rejected(ws, table, record))
 
 
 def days_filled(ws: Workspace, table: SourceTable, load: RunRecord) -> Partitions:

@@ -1,6 +1,7 @@
 """Document of a period: which imports hold records of it, how late they came, and which partitions rest on it.
 
-From the ledger alone: it counts the valid records of an import by day, and remembers what every run has read.
+From the ledger, which counts the valid records of an import by day and remembers what every run has read; only some of
+the rejected records are read from their table.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import date
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import PostgresTable, SourceTable
+from backfill_assets.lake.row_values import Texts
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
@@ -23,6 +25,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.captured_so_far import captured_in
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.rejected import some_rejected
 from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
@@ -47,10 +50,12 @@ class LocatedImport:
     Attributes:
         record: The import.
         days: Day by day.
+        rejected: Some of its rejected records, of any day: their numbers in it and the reasons.
     """
 
     record: ImportRecord = field(metadata=INLINE)
     days: tuple[LocatedDay, ...]
+    rejected: tuple[Texts, ...]
 
     @property
     def records(self) -> int:
@@ -87,6 +92,7 @@ class LocatedPeriod:
         from_: The first day.
         to: The last one.
         imports: In the order of arrival.
+        quarantine: Where the Delta table of all rejected records is.
         partitions: What readers see that rests on the period, inputs before dependents.
         captured: Captured positions with records of that time, where the source is captured from a stream.
         not_loaded: Days of the period that have landed records and are not built from them.
@@ -98,6 +104,7 @@ class LocatedPeriod:
     from_: date
     to: date
     imports: tuple[LocatedImport, ...]
+    quarantine: str
     partitions: tuple[RestingPartitions, ...]
     captured: tuple[CapturedFile, ...]
     not_loaded: Partitions
@@ -119,7 +126,8 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
         source=source.name,
         from_=days.start,
         to=days.last,
-        imports=tuple(_located(by_id[name], some) for name, some in by_import.items()),
+        imports=tuple(_located(ws, source, by_id[name], some) for name, some in by_import.items()),
+        quarantine=str(ws.lake.place(source.quarantine)),
         partitions=partitions,
         captured=captured,
         not_loaded=Partitions.of(Grain.DAILY, waiting),
@@ -129,10 +137,11 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
     )
 
 
-def _located(record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
+def _located(ws: Workspace, source: SourceTable, record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
     return LocatedImport(
         record=record,
         days=tuple(LocatedDay(day=each, days_late=record.days_late(each.event_date)) for each in days),
+        rejected=some_rejected(ws, source, record),
     )
 
 

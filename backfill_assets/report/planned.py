@@ -13,6 +13,7 @@ from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import FreezeDocument
+from backfill_assets.report.rejected import RejectedRecords
 from backfill_assets.report.releases import BroughtAlong, LaterRelease
 from backfill_assets.report.requests import NextStep
 
@@ -28,6 +29,7 @@ class PlanDocument:
         stages: What will be done, in order.
         cost: What it is expected to cost; null where no earlier run of the table tells.
         frozen: The freezes over some of its partitions.
+        rejected: What was rejected of the landed files behind the source days that it builds or reads.
         scope_rows: How many accepted rows of its partitions have the values that a pilot names; null where that is not
             known, and of other plans.
         alternatives: What could be done instead, with what that is expected to cost.
@@ -39,6 +41,7 @@ class PlanDocument:
     stages: tuple[Stage, ...]
     cost: Cost | None = None
     frozen: tuple[FreezeDocument, ...] = ()
+    rejected: tuple[RejectedRecords, ...] = ()
     scope_rows: int | None = None
     alternatives: tuple[Alternative, ...] = ()
 
@@ -65,6 +68,7 @@ class SetPlan:
         left_out: What is not built, each partition once.
         brings: The newer releases and the other references that its runs bring, compared with the rows they replace.
         frozen: The freezes over some of its partitions.
+        rejected: What was rejected of the landed files behind the source days that its runs build or read.
         cost: What its runs are expected to cost together; null where no earlier run of one of their tables tells.
         scope_rows: As of the plan of one run, for a pilot in phases.
     """
@@ -74,6 +78,7 @@ class SetPlan:
     brings: tuple[BroughtAlong, ...] = ()
     cost: Cost | None = None
     frozen: tuple[FreezeDocument, ...] = ()
+    rejected: tuple[RejectedRecords, ...] = ()
     scope_rows: int | None = None
 
 

@@ -38,6 +38,7 @@ from backfill_assets.report.measured import (
 )
 from backfill_assets.report.publications import PublicationDocument, publication_documents
 from backfill_assets.report.reach import DependentMoves, breakdown_of, dependent_moves, reached_by, unpublished
+from backfill_assets.report.rejected import RejectedRecords, rejected_behind
 from backfill_assets.report.releases import (
     CODE,
     BroughtAlong,
@@ -110,6 +111,7 @@ class RunReport:
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
         other_code: What its release computed with other code, under the same version; empty once it is published.
+        rejected: What was rejected of the landed files behind the source days that it builds or reads.
         left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
             own.
         no_rows_of: The rows that a pilot is about, where its partitions have none of them; null otherwise.
@@ -151,6 +153,7 @@ class RunReport:
     goes_back: tuple[LaterRelease, ...]
     moved_on: tuple[TablePartitions, ...]
     other_code: tuple[BroughtAlong, ...]
+    rejected: tuple[RejectedRecords, ...]
     left_behind: tuple[LeftBehind, ...]
     no_rows_of: str | None
     instead: tuple[Alternative, ...]
@@ -230,6 +233,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         goes_back=later_than(run.manifest, releases),
         moved_on=inputs_moved_on(ws.graph, tx, run),
         other_code=_other_code(tx, run),
+        rejected=rejected_behind(ws, tx, [run.manifest]),
         left_behind=left_behind(ws.graph, tx, run, releases),
         no_rows_of=_no_rows_of(run.manifest, results, partitions),
         instead=instead_of_gated(ws, tx, run) if changed else (),

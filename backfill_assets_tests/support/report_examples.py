@@ -149,6 +149,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         goes_back=(),
         moved_on=(),
         other_code=(),
+        rejected=(),
         left_behind=(),
         no_rows_of=None,
         instead=(),

@@ -13,8 +13,10 @@ from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange, Partitions, count_of, describe_ranges
 from backfill_assets.report.captured_so_far import CapturedSource
 from backfill_assets.report.page import (
+    Items,
     Note,
     Page,
+    Section,
     Table,
     Tone,
     Toned,
@@ -26,9 +28,12 @@ from backfill_assets.report.page import (
     table,
     words,
 )
+from backfill_assets.report.rejected import RejectedRecords, rejected_line
 from backfill_assets.report.screens.runs import state_of
 
 if TYPE_CHECKING:
+    from backfill_assets.lake.row_values import Texts
+
     # They import what lands files and what partitions rest on, which a status does not need.
     from backfill_assets.landing.extract import Withdrawn
     from backfill_assets.report.landed import ExtractPreview, LandedImport, LandReport, NothingToLoad
@@ -58,11 +63,7 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
         yield f"{record.name} was landed before as {record.import_id}; nothing new."
     elif not counts.landed and record.family != Family.STATEMENT:
         yield f"{record.name} ({record.import_id}) holds no records, so that there is no day to build from it"
-    if counts.rejected:
-        yield f"{count_of(counts.rejected, 'record')} of {record.import_id} rejected, for example:"
-        for row in landed.rejected:
-            yield f"  {record.name}, record {row['row_number']}: {row['reason']}"
-        yield f"  all of them, with their reasons, are in the Delta table {quarantine}"
+    yield from _rejected(record, landed.rejected, quarantine)
     if counts.are_mostly_rejected:
         valid = counts.landed - counts.rejected
         some = f"only {valid:,}" if valid else "none"
@@ -72,6 +73,20 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
     if landed.is_new and unknown:
         ignored = ", ".join(unknown)
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
+
+
+def _rejected(record: ImportRecord, some: Iterable[Texts], quarantine: str) -> Iterator[str]:
+    if not record.counts.rejected:
+        return
+    yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected, for example:"
+    for row in some:
+        yield f"  {record.name}, record {row['row_number']}: {row['reason']}"
+    yield f"  all of them, with their reasons, are in the Delta table {quarantine}"
+
+
+def rejected_section(found: Sequence[RejectedRecords]) -> Section | None:
+    """What is not in the source days that a run builds or reads, because it was rejected."""
+    return section("Rejected records of the files behind these days", Items(items=tuple(map(rejected_line, found))))
 
 
 def _extract(landed: LandReport) -> Iterator[str]:
@@ -213,6 +228,11 @@ def period_page(period: LocatedPeriod) -> Page:
         named,
         section(f"imports with records of {named}", _located(period.imports))
         or Note(text=f"no import holds records of {named}"),
+        *(
+            Note(text=said)
+            for each in period.imports
+            for said in _rejected(each.record, each.rejected, period.quarantine)
+        ),
         section("captured positions with records of this time", _captured_files(period.captured)),
         section("what readers see that rests on these days", resting)
         or Note(text="no published partition rests on these days"),
@@ -232,12 +252,13 @@ def _located(imports: Iterable[LocatedImport]) -> Table:
             each.record.landed_by,
             _days(each),
             each.records,
+            each.record.counts.rejected,
             _late(each),
         )
         for each in imports
     ]
-    heads = ["import", "file", "state", "landed", "by", "events from", "records", "late"]
-    return table(heads, rows, numbers=["records"], whole=["import", "state"])
+    heads = ["import", "file", "state", "landed", "by", "events from", "records", "rejected", "late"]
+    return table(heads, rows, numbers=["records", "rejected"], whole=["import", "state"])
 
 
 def _days(each: LocatedImport) -> str:

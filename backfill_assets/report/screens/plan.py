@@ -37,6 +37,7 @@ from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, Plan
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import Act, approve, do, read_first, step
 from backfill_assets.report.screens.frozen import frozen_section
+from backfill_assets.report.screens.landing import rejected_section
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
 from backfill_assets.report.values import cost_words, mebibytes
 from backfill_assets.report.words.plans import (
@@ -92,6 +93,7 @@ def plan_page(plan: PlanDocument) -> Page:
         *_above_limit([run]),
         frozen_section(plan.frozen),
         _reads(run.inputs),
+        rejected_section(plan.rejected),
         section("Snapshots that are not used", Items(items=tuple(f"{day}: {why}" for day, why in run.skipped))),
         facts(
             ("gates", ", ".join(gate.name + ("" if gate.blocking else " (informs)") for gate in manifest.gates)),
@@ -133,6 +135,7 @@ def set_plan_page(plan: SetPlan) -> Page:
         frozen_section(plan.frozen),
         _rebuilds(planned.rebuilds),
         _runs(planned.plans),
+        rejected_section(plan.rejected),
         _stages(planned.stages),
         facts(("open runs here", ", ".join(conflicts))),
         _left_out(plan.left_out),

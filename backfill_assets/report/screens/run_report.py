@@ -62,6 +62,7 @@ from backfill_assets.report.screens.figures import (
     moves_by,
     moves_figure,
 )
+from backfill_assets.report.screens.landing import rejected_section
 from backfill_assets.report.screens.matrices import matrices, states_in_words
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.review import (
@@ -219,6 +220,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         *figures,
         _reach(report),
         section("Gates", *_gates(report)),
+        rejected_section(report.rejected),
         section("Keys of rows that fail", failing, of_rows=True),
         *rows,
         section("Publications", publications_table(report.publications), long=True),

@@ -1,0 +1,94 @@
+"""Documents of rejected records: of the files that have events of the days that a run reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.grouped import grouped
+from backfill_assets.domain import SourceTable
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
+from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.lake.row_values import Texts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedRecords:
+    """Records that were rejected, of files that have other records of some days: days that may lack them.
+
+    Of which day a rejected record would be is not known, nor whether a later file has brought it again.
+
+    Attributes:
+        source: The source table.
+        imports: The files, in the order of arrival.
+        landed: How many records they have.
+        rejected: How many of these are in quarantine.
+        look: What shows some of them, with the reasons.
+    """
+
+    source: str
+    imports: tuple[str, ...]
+    landed: int
+    rejected: int
+    look: Invocation
+
+
+def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Iterable[Manifest]) -> tuple[RejectedRecords, ...]:
+    """What was rejected of the files behind the source days that runs build or read, of what had landed when each was
+    planned."""
+    sources = {table.name: table.short_name for table in ws.domain.sources}
+    asked = [(table, days, run.requested_at) for run in runs for table, days in _read(run) if table in sources]
+    planned = grouped((table, (days, at)) for table, days, at in asked)
+    return tuple(
+        found
+        for name, of_runs in planned.items()
+        for found in _of_source(tx, name, sources[name], {day for days, _ in of_runs for day in days}, of_runs[-1][1])
+    )
+
+
+def _read(run: Manifest) -> Iterator[tuple[str, Iterable[date]]]:
+    yield run.table, run.partitions
+    for pinned in run.inputs:
+        yield pinned.table, (each.partition for each in pinned.partitions)
+
+
+def _of_source(
+    tx: ReadTransaction, source: str, named: str, days: Iterable[date], until: datetime
+) -> Iterator[RejectedRecords]:
+    of_days = sorted(days)
+    found = [each for each in tx.imports.with_rejected(source, of_days) if each.landed_at and each.landed_at <= until]
+    if found:
+        yield RejectedRecords(
+            source=source,
+            imports=tuple(each.import_id for each in found),
+            landed=sum(each.counts.landed for each in found),
+            rejected=sum(each.counts.rejected for each in found),
+            look=do(Act.LOCATE, named, first=of_days[0], last=of_days[-1]),
+        )
+
+
+def some_rejected(ws: Workspace, table: SourceTable, record: ImportRecord) -> tuple[Texts, ...]:
+    """Some of the rejected records of a file: their numbers in it and the reasons."""
+    if not record.counts.rejected:
+        return ()
+    # Imported where there are some: rows are read by Arrow.
+    from backfill_assets.lake.row_values import few_rows
+
+    shown = ["row_number", "reason"]
+    return tuple(few_rows(ws.lake, table.quarantine, shown, where=("import_id", record.import_id)))
+
+
+def rejected_line(found: RejectedRecords) -> NextStep:
+    """How many records of which files, and what shows them."""
+    first, more = found.imports[0], len(found.imports) - 1
+    files = f"{first} and {count_of(more, 'more file')}" if more else first
+    said = f"{found.rejected:,} of {count_of(found.landed, 'record')} of {files}, which {'have' if more else 'has'} "
+    return step(f"{said}events of these days of {found.source}. To see why: ", found.look)
