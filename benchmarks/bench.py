@@ -1,6 +1,6 @@
 """What governing costs. Every ratio is of what is measured in the same run, in turns.
 
-    .venv/bin/python benchmarks/bench.py [--size small|medium|full] [--only B1,B2] [--results FOLDER]
+    .venv/bin/python benchmarks/bench.py [--size small|medium|full] [--only B1,B2] [--rounds N] [--results FOLDER]
 
 The small size shows that everything still runs; only a larger one says how fast it is. With `--results`, what each
 benchmark finds is written as soon as it has ended, into `results.json` and `RESULTS.md` of that folder, in place of
@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import captures
@@ -236,9 +236,11 @@ def main() -> None:
     parser.add_argument(
         "--traffic-fines", type=Path, help="the folder of the log; without it its quarter and year are left out"
     )
+    parser.add_argument("--rounds", type=int, help="how often each pair is measured, in place of the size's own number")
     parser.add_argument("--results", type=Path, help="where the results are written; only printed without it")
     asked = parser.parse_args()
     size = SIZES[asked.size]
+    size = replace(size, rounds=asked.rounds or size.rounds)
     # Where Python keeps nothing that it compiles, commands would do that again every time.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     titles = {name: bench.title for name, bench in BENCHES.items()}
