@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from backfill_assets.application.recorder import Acting
 from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.ledger.records import ReplayRecord
+from backfill_assets.ledger.states import AskedKind
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.asked import approve_asked, asked
@@ -83,5 +84,5 @@ class Asked:
         return self.document()
 
     def _require_act(self, deed: str) -> None:
-        if not self.name.startswith("act-"):
+        if AskedKind.of_id(self.name) is not AskedKind.ACT:
             raise NotDoneWith(name=self.name, deed=deed)

@@ -15,7 +15,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.errors import UnfitState
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, RunState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, AskedKind, RunState, SetState
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve_run, approve_set, grounds_to_leave
@@ -322,7 +322,7 @@ def subject_of(ws: Workspace, name: str) -> Subject:
 
 def named(ws: Workspace, name: str) -> Subject | Asked:
     """What has that id; its first request checks that the ledger has it."""
-    if name.startswith(("act-", "cap-", "rep-")):
+    if AskedKind.of_id(name):
         from backfill_assets.application.asked import Asked
 
         return Asked(ws, name)

@@ -19,7 +19,7 @@ from backfill_assets.ledger.recorded_text import one_line, required_text, storab
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.schema import approvals, captures, replays, table_acts
-from backfill_assets.ledger.states import VISIBLE, ActState, ApprovalState, ReplayState, RunState
+from backfill_assets.ledger.states import VISIBLE, ActState, ApprovalState, AskedKind, ReplayState, RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 
@@ -90,12 +90,12 @@ class ApprovalSteps:
         )
 
 
-_ASKED: Mapping[str, tuple[str, Column[str], ColumnElement[bool]]] = {
-    "act-": ("table act", table_acts.c.act_id, table_acts.c.state == ActState.ASKED),
-    "cap-": ("capture", captures.c.capture_id, captures.c.waits),
-    "rep-": ("replay", replays.c.replay_id, replays.c.is_live & (replays.c.state == ReplayState.ASKED)),
+_ASKED: Mapping[AskedKind | None, tuple[str, Column[str], ColumnElement[bool]]] = {
+    AskedKind.ACT: ("table act", table_acts.c.act_id, table_acts.c.state == ActState.ASKED),
+    AskedKind.CAPTURE: ("capture", captures.c.capture_id, captures.c.waits),
+    AskedKind.REPLAY: ("replay", replays.c.replay_id, replays.c.is_live & (replays.c.state == ReplayState.ASKED)),
 }
-"""What has ids that begin so: the entity of its events, its key, and whether it can be approved."""
+"""The entity of its events, its key, and whether it can be approved."""
 
 
 class ApprovalWrites:
@@ -142,7 +142,7 @@ class ApprovalWrites:
         Raises:
             IllegalTransition: It is approved already, needs no approval, or has ended.
         """
-        kind, key, can_be = _ASKED[name[:4]]
+        kind, key, can_be = _ASKED[AskedKind.of_id(name)]
         held = key.table
         agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
         statement = update(held).where(key == name, held.c.approved_by.is_(None), can_be).values(**agreed)

@@ -20,7 +20,7 @@ from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.rows import read_as, row_of
 from backfill_assets.ledger.schema import replays
-from backfill_assets.ledger.states import ReplayState
+from backfill_assets.ledger.states import AskedKind, ReplayState
 
 _replay = read_as(ReplayRecord)
 
@@ -98,7 +98,7 @@ class ReplayWrites(ReplayReads, Writes):
         number = self._highest(replays.c.number) + 1
         record = replace(
             asked,
-            replay_id=f"rep-{number:06d}",
+            replay_id=AskedKind.REPLAY.id_of(number),
             by=one_line("the actor", asked.by),
             reason=required_text("the reason", asked.reason),
             asked_at=self._log.now,

@@ -25,6 +25,22 @@ class _State(StrEnum):
     __hash__ = str.__hash__
 
 
+class AskedKind(StrEnum):
+    """What besides runs and sets is asked for, and has an id of its own that is approved; its ids begin so."""
+
+    ACT = "act"
+    CAPTURE = "cap"
+    REPLAY = "rep"
+
+    def id_of(self, number: int) -> str:
+        return f"{self}-{number:06d}"
+
+    @classmethod
+    def of_id(cls, name: str) -> AskedKind | None:
+        """The kind of an id; None of that of a run or a set."""
+        return next((kind for kind in cls if name.startswith(f"{kind}-")), None)
+
+
 class RunState(_State):
     """How far a run is. Its approval is a separate fact, and publication needs both."""
 

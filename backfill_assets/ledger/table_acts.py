@@ -20,7 +20,7 @@ from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.rows import read_as, row_of
 from backfill_assets.ledger.schema import events, table_acts
-from backfill_assets.ledger.states import ActState
+from backfill_assets.ledger.states import ActState, AskedKind
 from backfill_assets.planning.policy import Policy
 
 ENTITY = "table act"
@@ -208,7 +208,7 @@ class TableActWrites(TableActReads, Writes):
         self.require_kept(table)
         number = self._highest(table_acts.c.number) + 1
         record = ActRecord(
-            act_id=f"act-{number:06d}",
+            act_id=AskedKind.ACT.id_of(number),
             act=act,
             name=name,
             table=table,

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from backfill_assets.ledger.approvals import another_person
 from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.ledger.records import ReplayRecord
+from backfill_assets.ledger.states import AskedKind
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.policy import Demand, demand
@@ -29,9 +30,13 @@ def asked(tx: ReadTransaction, name: str) -> AskedRecord:
     Raises:
         UnknownName: There is none.
     """
-    if name.startswith("act-"):
-        return tx.acts.get(name)
-    return tx.captures.get(name) if name.startswith("cap-") else tx.replays.get(name)
+    match AskedKind.of_id(name):
+        case AskedKind.ACT:
+            return tx.acts.get(name)
+        case AskedKind.CAPTURE:
+            return tx.captures.get(name)
+        case _:
+            return tx.replays.get(name)
 
 
 def asked_demand(ws: Workspace, record: AskedRecord) -> Demand:
