@@ -64,6 +64,7 @@ from backfill_assets.ledger.findings import (
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.own_past import starts_from
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.pinned_node import node_of
@@ -79,7 +80,7 @@ class Evaluated:
 
     Attributes:
         results: One per gate and partition.
-        sample: Some rows that would change, before and after.
+        sample: Some rows that would change, before and after, or that are there for the first time.
         failing: Keys of some rows that fail a gate, with the gate.
         passed: Whether every blocking gate passed in every partition.
     """
@@ -455,7 +456,11 @@ def _still_valid(
 
 
 def _sample(work: Gating) -> tuple[SampledRow, ...]:
+    """Rows that would change; of a first build some of its rows, because whoever approves that reads values too."""
     chosen = most_moved({p: found for p, found in work.found.measured.items() if p in work.accepted})
+    is_first = isinstance(work.table, DerivedTable) and not work.accepted and work.manifest.mode is not Mode.LIVE
+    if is_first:
+        chosen = most_moved(work.found.measured)
     return sample_partitions(work.sides.of(chosen)) if chosen else ()
 
 

@@ -21,7 +21,7 @@ from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import folder_of
 from backfill_assets_tests.support.ledger_examples import DAYS, plan, results_for, show_rows, stage, staged, tamper
 from backfill_assets_tests.support.ledgers import copy_home
-from backfill_assets_tests.support.shop import RECENT, open_shop, ticking_clock
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock
 
 
 def violations(ledger: Ledger) -> list[str]:
@@ -45,6 +45,11 @@ def test_an_event_names_a_sample_and_holds_none_of_its_values(shown: Ledger) -> 
         assert "case-17" not in str(events)
         assert [event.action for event in events if "samples" in event.digests] == ["gates_recorded"]
     assert violations(shown) == []
+
+
+def test_a_reviewer_of_a_first_build_sees_some_of_its_rows(shop: Shop) -> None:
+    report = run_report(shop.ws, shop.staged(shop.planned(OUTPUT)))
+    assert {(row.before, (row.after or {})["amount"]) for row in report.sample} == {(None, "40")}
 
 
 def test_the_same_rows_have_another_digest_every_time(ledger: Ledger) -> None:
