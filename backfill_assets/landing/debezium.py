@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,7 +23,7 @@ LINE = "_line"
 ROW = "_change"
 """The members of the row: as it is after the change; before it, of a delete."""
 
-_EVENT, _SOURCE, _FIELDS = "_event", "_origin", "_fields"
+_EVENT, _SOURCE, _FIELDS, _VALUES = "_event", "_origin", "_fields", "_values"
 _OF_KAFKA = "kafka_"
 _NOTHING = "{}"
 _SCHEMA = (
@@ -57,12 +58,16 @@ def with_change(lines: DataFrame, text: Column) -> DataFrame:
     side = F.when(deletes, "before").otherwise("after")
     nothing = F.from_json(F.lit(_NOTHING), "map<string,string>")
     schema = F.from_json(F.when(is_wrapped, plain(F.col(LINE)["schema"])), _SCHEMA)
-    return found.withColumns(
+    found = found.withColumns(
         {
             ROW: F.when(truncates, nothing).when(deletes, _inner(_EVENT, "before")).otherwise(_inner(_EVENT, "after")),
             _SOURCE: _inner(_EVENT, "source"),
             _FIELDS: F.get(F.filter(schema["fields"], lambda each: each["field"] == side), F.lit(0))["fields"],
         }
+    )
+    # One expression for the members of a row, however many columns a contract has: Spark plans each of them at length.
+    return found.withColumn(
+        _VALUES, F.transform_values(ROW, lambda name, text: let(_field(name), partial(_decoded, plain(text))))
     )
 
 
@@ -89,9 +94,7 @@ def value(name: str, source: SourceTable) -> Column:
             return _committed_at()
         case _ if name.startswith(_OF_KAFKA):
             return plain(F.col(LINE)[name])
-    written = plain(F.col(ROW)[name])
-    field = F.get(F.filter(F.col(_FIELDS), lambda each: each["field"] == name), F.lit(0))
-    found = let(field, lambda each: _decoded(written, each))
+    found = F.col(_VALUES)[name]
     if isinstance(source.schema[name].dataType, DateType | TimestampNTZType):
         found = F.regexp_replace(found, _NO_ZONE, "")
     if name in source.key:
@@ -147,6 +150,11 @@ def _committed_at() -> Column:
         plain(F.col(_SOURCE)["ts_us"]).try_cast("long"), plain(F.col(_SOURCE)["ts_ms"]).try_cast("long") * 1_000
     )
     return F.concat(_local(micros), F.lit("Z"))
+
+
+def _field(name: Column) -> Column:
+    """What the schema of the event says of a member of the row; null without a schema."""
+    return F.get(F.filter(F.col(_FIELDS), lambda each: each["field"] == name), F.lit(0))
 
 
 def _inner(column: str, name: str) -> Column:
