@@ -7,6 +7,7 @@ be made those of the present contract first, or where there are more bytes than 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
 
@@ -29,6 +30,8 @@ GROUP_BYTES, GROUP_ROWS = 64 << 20, 500_000
 
 So the memory that this process needs does not grow with the days of a run.
 """
+GROUPS_AT_ONCE = 4
+"""How many groups are compared beside each other, by one thread each, where there are as many processors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +118,19 @@ def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]
     columns = _columns(shape, [*staged.values(), *accepted.values()])
     here = [p for p in partitions if all(_has(side.get(p), columns) for side in (staged, accepted))]
     here = [p for p in here if not is_lifted(sides.table, sides.accepted.get(p, EMPTY_FILE_SET))]
-    for group in groups_of(here, sides.staged, sides.accepted):
+    groups = list(groups_of(here, sides.staged, sides.accepted))
+    at_once = min(len(groups), GROUPS_AT_ONCE, pa.cpu_count())
+
+    def compared(group: Sequence[date]) -> pa.Table:
         new, old = (arrow_rows([side[p] for p in group if p in side], columns, column) for side in (staged, accepted))
         with lake.reading(table):
-            yield _compared(new, old, compare)
+            return _compared(new, old, compare, threads=1 if at_once > 1 else None)
+
+    if groups:
+        # The first one alone: two threads may not be inside the imports of one package.
+        yield compared(groups[0])
+        with ThreadPoolExecutor(at_once) as pool:
+            yield from pool.map(compared, groups[1:])
     if others := sorted(set(partitions) - set(here)):
         yield from _by_spark(sides.of(others), shape, compare)
 
@@ -153,8 +165,8 @@ def groups_of(partitions: Iterable[date], *sides: Mapping[date, FileSet]) -> Ite
         yield group
 
 
-def _compared(staged: object, accepted: object, compare: Comparing) -> pa.Table:
-    with opened() as connection:
+def _compared(staged: object, accepted: object, compare: Comparing, *, threads: int | None) -> pa.Table:
+    with opened(threads) as connection:
         connection.register("staged", staged)
         connection.register("accepted", accepted)
         return compare(connection)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import TYPE_CHECKING
@@ -41,38 +42,34 @@ class RejectedRecords:
     look: Invocation
 
 
-def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Iterable[Manifest]) -> tuple[RejectedRecords, ...]:
-    """What was rejected of the files behind the source days that runs build or read, of what had landed when each was
+def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> tuple[RejectedRecords, ...]:
+    """What was rejected of the files behind the source days that runs build or read, if it had landed when they were
     planned."""
-    sources = {table.name: table.short_name for table in ws.domain.sources}
-    asked = [(table, days, run.requested_at) for run in runs for table, days in _read(run) if table in sources]
-    planned = grouped((table, (days, at)) for table, days, at in asked)
-    return tuple(
-        found
-        for name, of_runs in planned.items()
-        for found in _of_source(tx, name, sources[name], {day for days, _ in of_runs for day in days}, of_runs[-1][1])
+    days = grouped(each for run in runs for each in _built_and_read(run))
+    until = max(run.requested_at for run in runs)
+    found = (
+        _of_source(tx, source, set(days[source.name]), until) for source in ws.domain.sources if source.name in days
     )
+    return tuple(each for each in found if each.rejected)
 
 
-def _read(run: Manifest) -> Iterator[tuple[str, Iterable[date]]]:
-    yield run.table, run.partitions
+def _built_and_read(run: Manifest) -> Iterator[tuple[str, date]]:
+    for partition in run.partitions:
+        yield run.table, partition
     for pinned in run.inputs:
-        yield pinned.table, (each.partition for each in pinned.partitions)
+        for each in pinned.partitions:
+            yield pinned.table, each.partition
 
 
-def _of_source(
-    tx: ReadTransaction, source: str, named: str, days: Iterable[date], until: datetime
-) -> Iterator[RejectedRecords]:
-    of_days = sorted(days)
-    found = [each for each in tx.imports.with_rejected(source, of_days) if each.landed_at and each.landed_at <= until]
-    if found:
-        yield RejectedRecords(
-            source=source,
-            imports=tuple(each.import_id for each in found),
-            landed=sum(each.counts.landed for each in found),
-            rejected=sum(each.counts.rejected for each in found),
-            look=do(Act.LOCATE, named, first=of_days[0], last=of_days[-1]),
-        )
+def _of_source(tx: ReadTransaction, source: SourceTable, days: AbstractSet[date], until: datetime) -> RejectedRecords:
+    found = [each for each in tx.imports.with_rejected(source.name, days) if each.landed_at and each.landed_at <= until]
+    return RejectedRecords(
+        source=source.name,
+        imports=tuple(each.import_id for each in found),
+        landed=sum(each.counts.landed for each in found),
+        rejected=sum(each.counts.rejected for each in found),
+        look=do(Act.LOCATE, source.short_name, first=min(days), last=max(days)),
+    )
 
 
 def some_rejected(ws: Workspace, table: SourceTable, record: ImportRecord) -> tuple[Texts, ...]:
