@@ -457,10 +457,8 @@ def _still_valid(
 
 def _sample(work: Gating) -> tuple[SampledRow, ...]:
     """Rows that would change; of a first build some of its rows, because whoever approves that reads values too."""
-    chosen = most_moved({p: found for p, found in work.found.measured.items() if p in work.accepted})
     is_first = isinstance(work.table, DerivedTable) and not work.accepted and work.manifest.mode is not Mode.LIVE
-    if is_first:
-        chosen = most_moved(work.found.measured)
+    chosen = most_moved({p: found for p, found in work.found.measured.items() if is_first or p in work.accepted})
     return sample_partitions(work.sides.of(chosen)) if chosen else ()
 
 

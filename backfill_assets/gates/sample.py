@@ -120,7 +120,7 @@ def most_moved(measured: Mapping[date, Measured], *, most: int = 3) -> tuple[dat
     """The partitions that rows are sampled from; none without changes.
 
     Args:
-        measured: The measurements of partitions with accepted rows.
+        measured: The measurements of partitions with accepted rows, or of all of a first build.
         most: How many partitions, unless more are needed to have the one with the most rows of every kind.
     """
     moved = {p: m.added + m.removed + m.changed for p, m in measured.items()}

@@ -108,23 +108,13 @@ class ImportReads(Queries):
 
         Cost: one index range per batch of dates; one row per such file.
         """
-        are_such = (imports.c.source == source) & (imports.c.rejected > 0)
-        are_such &= imports.c.state.in_((ImportState.LANDED, ImportState.LOADED))
-        chosen = select(imports).where(are_such)
-        found = {
-            row.import_id: import_record(row)
-            for some in batches(days)
-            for row in self._rows(
-                chosen.where(
-                    imports.c.import_id.in_(
-                        select(import_days.c.import_id).where(
-                            import_days.c.event_date.in_(some), import_days.c.events > 0
-                        )
-                    )
-                )
-            )
-        }
-        return tuple(sorted(found.values(), key=lambda each: each.arrival))
+        are_live = imports.c.state.in_((ImportState.LANDED, ImportState.LOADED))
+        chosen = select(imports).where(imports.c.source == source, imports.c.rejected > 0, are_live)
+        holding = select(import_days.c.import_id).where(import_days.c.events > 0)
+        of_days = (holding.where(import_days.c.event_date.in_(some)) for some in batches(days))
+        found = [row for some in of_days for row in self._rows(chosen.where(imports.c.import_id.in_(some)))]
+        records = {row.import_id: import_record(row) for row in found}
+        return tuple(sorted(records.values(), key=lambda each: each.arrival))
 
     def event_dates(self) -> tuple[date, date] | None:
         """The first and the last date of an event that has landed; None when nothing has.
