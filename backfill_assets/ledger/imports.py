@@ -30,6 +30,10 @@ from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 
 
+_LIVE = (ImportState.LANDED, ImportState.LOADED)
+"""The states of imports whose records count."""
+
+
 class ImportReads(Queries):
     """Landed files and their days."""
 
@@ -108,7 +112,7 @@ class ImportReads(Queries):
 
         Cost: one index range per batch of dates; one row per such file.
         """
-        are_live = imports.c.state.in_((ImportState.LANDED, ImportState.LOADED))
+        are_live = imports.c.state.in_(_LIVE)
         chosen = select(imports).where(imports.c.source == source, imports.c.rejected > 0, are_live)
         holding = select(import_days.c.import_id).where(import_days.c.events > 0)
         of_days = (holding.where(import_days.c.event_date.in_(some)) for some in batches(days))
@@ -131,10 +135,9 @@ class ImportReads(Queries):
         Cost: one row per landed file.
         """
         records = self.records()
-        are_live = (ImportState.LANDED, ImportState.LOADED)
-        live = [record for record in records if record.state in are_live]
+        live = [record for record in records if record.state in _LIVE]
         # Landed before, and being landed again in its place.
-        unfinished = {r.source for r in records if r.landed_at is not None and r.state not in are_live}
+        unfinished = {r.source for r in records if r.landed_at is not None and r.state not in _LIVE}
         return tuple(
             f"the keys of {source} do not add up: {accepted:,} were accepted, {found.current:,} are current, "
             f"{found.deleted:,} deleted and {found.withdrawn:,} withdrawn."
