@@ -29,7 +29,6 @@ from backfill_assets.ledger.rows import row_of
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 
-
 _LIVE = (ImportState.LANDED, ImportState.LOADED)
 """The states of imports whose records count."""
 
