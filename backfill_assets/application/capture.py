@@ -27,10 +27,11 @@ from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.extract import Extract, land_extract
-from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.planning.policy import demand
@@ -304,7 +305,7 @@ def _remove_unrecorded(ws: Workspace, work: Landing, table: SourceTable, found: 
 
 def _not_landed(tx: ReadTransaction, table: SourceTable) -> list[CapturedFile]:
     """Captured files that no import has, of those that land."""
-    imports = tx.imports.records(table.name, LIVE)
+    imports = tx.imports.records(table.name, COUNTING)
     landed, digests = ({record.stored_path for record in imports}, {record.sha256 for record in imports})
     records = {each.capture_id: each for each in tx.captures.records(table.name)}
     files = [each for each in tx.captures.files(table.name) if each.format in tuple(Format)]

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.deliver.errors import NothingToReplay, RunNotReplayable
 from backfill_assets.domain import DerivedTable, SourceTable
-from backfill_assets.landing.imports import LIVE, STATEMENT
+from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.records import Action, PartitionVersion, PartKind, ReplayPart
-from backfill_assets.ledger.states import PublicationState
+from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 
@@ -55,7 +55,7 @@ def parts_of_source(tx: ReadTransaction, source: SourceTable, days: DayRange | N
     of_days = None if days is None else {each.import_id for each in tx.imports.days(source=source.name, days=days)}
     landed = [
         each
-        for each in tx.imports.records(source.name, LIVE)
+        for each in tx.imports.records(source.name, COUNTING)
         if each.stored_path not in of_streams
         and each.format != STATEMENT
         and (of_days is None or each.import_id in of_days)

@@ -32,11 +32,12 @@ from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import ConformedRecords, conformed, owner_of
 from backfill_assets.landing.errors import SparkStopped
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
-from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import Bounds
 from backfill_assets.landing.turn import fail_abandoned, landing_turn
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
 
@@ -116,7 +117,7 @@ class Landing:
         """The other imports of the source that count."""
         mine = {record.import_id for record in imports}
         with self.ledger.read() as tx:
-            return [r for r in tx.imports.records(self.source.name, LIVE) if r.import_id not in mine]
+            return [r for r in tx.imports.records(self.source.name, COUNTING) if r.import_id not in mine]
 
     def present(self, record: ImportRecord) -> ImportRecord:
         """An import whose conformed records are being written: it will be in the present version of the contract."""

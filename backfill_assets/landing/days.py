@@ -9,9 +9,8 @@ from datetime import date
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import EmptyElsewhere, NotEmpty, NothingLanded
-from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportDay
-from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress, plausible_gaps
 
@@ -33,7 +32,7 @@ def pending_days(tx: ReadTransaction, source: SourceTable) -> Pending:
 
     Asked about is what the source lacks as a whole, also between its files: one of them may be missing.
     """
-    touched = tx.imports.days(source=source.name, states=LIVE)
+    touched = tx.imports.days(source=source.name, states=COUNTING)
     recent = tx.imports.days(source=source.name, states=[ImportState.LANDED])
     built = tx.versions.claims(source.name)
     landed = {day.event_date for day in recent}
@@ -47,7 +46,7 @@ def pending_days(tx: ReadTransaction, source: SourceTable) -> Pending:
 
 def missing_days(tx: ReadTransaction, source: SourceTable) -> tuple[date, ...]:
     """The days from the first to the last landed event that have no accepted version."""
-    return _missing(tx.imports.days(source=source.name, states=LIVE), tx.versions.claims(source.name))
+    return _missing(tx.imports.days(source=source.name, states=COUNTING), tx.versions.claims(source.name))
 
 
 def _missing(touched: Iterable[ImportDay], built: Collection[date]) -> tuple[date, ...]:
@@ -66,7 +65,7 @@ def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
     A day is explained by a landed file with records of it, by a plausible gap, by a complete extract without records of
     it, or by an accepted version that is empty.
     """
-    touched = tx.imports.days(source=source.name, states=LIVE)
+    touched = tx.imports.days(source=source.name, states=COUNTING)
     known = {day.event_date for day in touched} | _filled(source, touched, touched)
     known |= {day for day, claim in tx.versions.claims(source.name).items() if not claim.rows}
     return tuple(day for day in days if day not in known)
@@ -74,7 +73,7 @@ def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
 
 def landed_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
     """Those of these days with events in a landed file."""
-    return tuple(sorted(_event_days(tx.imports.days(source=source.name, days=days, states=LIVE))))
+    return tuple(sorted(_event_days(tx.imports.days(source=source.name, days=days, states=COUNTING))))
 
 
 def _event_days(touched: Iterable[ImportDay]) -> set[date]:

@@ -33,7 +33,7 @@ from backfill_assets.landing.days import unexplained_days
 from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.landing.file_versions import Archived, probe_versions, records_by_version
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
+from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing, version_columns
 from backfill_assets.landing.land import Landed, landed_now, require_whole_files
 from backfill_assets.landing.record_rules import REASON, Bounds
@@ -45,6 +45,7 @@ from backfill_assets.landing.statements import (
     write_statement,
 )
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.partitions import DayRange, count_of
 
 
@@ -291,7 +292,7 @@ def _statement(extract: Extract, archived: Sequence[Archived]) -> Statement:
 def _landed_last(work: Landing, sha256: str) -> ImportRecord | None:
     """This very statement, if nothing of the source has landed after it."""
     with work.ledger.read() as tx:
-        live = tx.imports.records(work.source.name, LIVE)
+        live = tx.imports.records(work.source.name, COUNTING)
     return live[-1] if live and live[-1].sha256 == sha256 else None
 
 

@@ -13,11 +13,8 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import LandingUnfinished
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-
-LIVE = (ImportState.LANDED, ImportState.LOADED)
-"""The states of imports whose records count."""
 
 LOAD, LOAD_VERSION = "load", "1"
 """What builds every source table, as manifests name it."""
@@ -77,7 +74,7 @@ def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
         if record.import_id in touching and record.state in _UNFINISHED and record.landed_at is not None:
             path = record.original_path
             raise LandingUnfinished(import_id=record.import_id, path=path, source=source.short_name)
-    live = [record for record in every if record.state in LIVE]
+    live = [record for record in every if record.state in COUNTING]
     first = min((record.arrival for record in live if record.import_id in touching), default=None)
     again = [r.arrival for r in live if r.import_id in touching and r.on_duplicate == OnDuplicate.REPROCESS]
     since = min(again, default=None)

@@ -22,9 +22,10 @@ from backfill_assets.landing.attempt import Landing, is_about_a_file, require_al
 from backfill_assets.landing.batches import batches
 from backfill_assets.landing.classify import Account, recount
 from backfill_assets.landing.file_versions import Archived
-from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
+from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange
 
@@ -113,7 +114,7 @@ def _land_one(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> L
     old_days: tuple[ImportDay, ...] = ()
     if latest is None or on_duplicate is OnDuplicate.CORRECT:
         (record,) = work.begun([archived.file], on_duplicate)
-    elif latest.state in LIVE and on_duplicate is not OnDuplicate.REPROCESS:
+    elif latest.state in COUNTING and on_duplicate is not OnDuplicate.REPROCESS:
         return _known(work, latest, archived.file.original_path, on_duplicate)
     else:  # requested, or a reprocessing that stopped before its end
         record, old_days = _reopen(work, latest)
@@ -204,7 +205,7 @@ def _recounted(work: Landing, record: ImportRecord, found: Account) -> tuple[Acc
     """
     others = work.others([record])
     with work.ledger.read() as tx:
-        days = {(day.import_id, day.event_date) for day in tx.imports.days(source=work.source.name, states=LIVE)}
+        days = {(day.import_id, day.event_date) for day in tx.imports.days(source=work.source.name, states=COUNTING)}
     present = replace(work.present(record), counts=found.files[record.import_id].counts)
     counts, keys = recount(work.records, [*others, present])
     for other in others:
@@ -236,7 +237,7 @@ def _landed_names(tx: ReadTransaction, source: SourceTable) -> Mapping[str, Impo
     """
     if not source.row_number:
         return {}
-    files = (record for record in tx.imports.records(source.name, LIVE) if record.format != STATEMENT)
+    files = (record for record in tx.imports.records(source.name, COUNTING) if record.format != STATEMENT)
     return {record.name: record for record in files}
 
 

@@ -33,11 +33,12 @@ from backfill_assets.landing.conformed import (
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.errors import NotCurrent, NothingToRestore, UnknownColumn, Values, WrongKey, WrongValue
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
+from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing
 from backfill_assets.landing.land import Landed, landed_now
 from backfill_assets.landing.values import Reading, typed
 from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import WriteTransaction
 
 _QUOTED = 100
@@ -102,7 +103,7 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
     with work.turn():
         with work.ledger.read() as tx:
             record = tx.imports.get(import_id)
-            statements = [each for each in tx.imports.records(work.source.name, LIVE) if each.format == STATEMENT]
+            statements = [each for each in tx.imports.records(work.source.name, COUNTING) if each.format == STATEMENT]
         if record not in statements:
             why = f"({record.original_path}) withdrew nothing of {work.source.name}"
             raise NothingToRestore(import_id=import_id, why=why)

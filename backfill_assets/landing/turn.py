@@ -20,9 +20,8 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.compacted import remove_half_built
 from backfill_assets.landing.conformed import conformed_folder
-from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
 
@@ -126,7 +125,7 @@ def fail_abandoned(
     if abandoned:
         reached(Point.RECOVER_SWEPT)
     with ledger.read() as tx:
-        used = {record.import_id for record in tx.imports.records(source.name, [*LIVE, ImportState.LANDING])}
+        used = {record.import_id for record in tx.imports.records(source.name, [*COUNTING, ImportState.LANDING])}
     # For every unused import, not only for those that were LANDING: a process that failed the others may have stopped
     # at this line.
     for folder in there - used:

@@ -27,10 +27,7 @@ from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.recorded_text import first_few, one_line, storable_text
 from backfill_assets.ledger.rows import row_of
 from backfill_assets.ledger.schema import import_days, imports
-from backfill_assets.ledger.states import ImportState
-
-_LIVE = (ImportState.LANDED, ImportState.LOADED)
-"""The states of imports whose records count."""
+from backfill_assets.ledger.states import COUNTING, ImportState
 
 
 class ImportReads(Queries):
@@ -111,7 +108,7 @@ class ImportReads(Queries):
 
         Cost: one index range per batch of dates; one row per such file.
         """
-        are_live = imports.c.state.in_(_LIVE)
+        are_live = imports.c.state.in_(COUNTING)
         chosen = select(imports).where(imports.c.source == source, imports.c.rejected > 0, are_live)
         holding = select(import_days.c.import_id).where(import_days.c.events > 0)
         of_days = (holding.where(import_days.c.event_date.in_(some)) for some in batches(days))
@@ -134,9 +131,9 @@ class ImportReads(Queries):
         Cost: one row per landed file.
         """
         records = self.records()
-        live = [record for record in records if record.state in _LIVE]
+        live = [record for record in records if record.state in COUNTING]
         # Landed before, and being landed again in its place.
-        unfinished = {r.source for r in records if r.landed_at is not None and r.state not in _LIVE}
+        unfinished = {r.source for r in records if r.landed_at is not None and r.state not in COUNTING}
         return tuple(
             f"the keys of {source} do not add up: {accepted:,} were accepted, {found.current:,} are current, "
             f"{found.deleted:,} deleted and {found.withdrawn:,} withdrawn."

@@ -142,6 +142,10 @@ class ImportState(_State):
     FAILED = "FAILED"
 
 
+COUNTING = (ImportState.LANDED, ImportState.LOADED)
+"""The states of imports whose records count."""
+
+
 class ChunkState(_State):
     """How far one chunk of a run is."""
 

@@ -41,9 +41,9 @@ from backfill_assets.ledger.schema import (
 )
 from backfill_assets.ledger.sets import SetReads, members_of
 from backfill_assets.ledger.states import (
+    COUNTING,
     STANDING,
     ApprovalState,
-    ImportState,
     PublicationState,
     RunState,
     SetState,
@@ -52,8 +52,6 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.ledger.versions import VersionSteps
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-
-LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
 
 _STANDING = (RunState.PUBLISHED, RunState.VERIFIED)
 
@@ -109,7 +107,7 @@ class PublicationChecks(PublicationReads):
         if manifest.inputs:
             return
         of_day = select(import_days.c.event_date, import_days.c.import_id).join_from(import_days, imports)
-        of_day = of_day.where(imports.c.source == manifest.table, imports.c.state.in_(LANDED_STATES))
+        of_day = of_day.where(imports.c.source == manifest.table, imports.c.state.in_(COUNTING))
         read: set[date] = set()
         landed: set[date] = set()
         with_events = of_day.where(import_days.c.events > 0)

@@ -12,10 +12,9 @@ from datetime import date
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import DerivedTable
-from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import is_replaceable, members_of
-from backfill_assets.ledger.states import OPEN_SETS, RunState, SetState
+from backfill_assets.ledger.states import COUNTING, OPEN_SETS, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
@@ -222,7 +221,7 @@ def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> f
         if day in asked and all(_follows(ws, t) for t in tables)
     }
     # A file of which only some days are built has changed these all the same.
-    late = days_of_late_events(landed_news(ws.graph, tx, candidates, LIVE), lateness)
+    late = days_of_late_events(landed_news(ws.graph, tx, candidates, COUNTING), lateness)
     return late - days_that_lost_files(ws.graph, tx, {day: candidates[day] for day in late})
 
 

@@ -14,10 +14,9 @@ from datetime import date
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import PostgresTable, SourceTable
 from backfill_assets.lake.row_values import Texts
-from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
-from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import TableNode
@@ -115,7 +114,7 @@ class LocatedPeriod:
 def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
     """Where the records of some days of a source are, and what rests on them."""
     with ws.ledger.read() as tx:
-        touching = tx.imports.days(source=source.name, days=days, states=(*LIVE, ImportState.LANDING))
+        touching = tx.imports.days(source=source.name, days=days, states=(*COUNTING, ImportState.LANDING))
         by_id = {record.import_id: record for record in tx.imports.records(source.name)} if touching else {}
         partitions = tuple(_resting(ws, tx, source.name, frozenset(days)))
         captured = captured_in(tx, source, days)

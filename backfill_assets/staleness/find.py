@@ -20,8 +20,9 @@ from backfill_assets.files.port import Files
 from backfill_assets.lake.tables import problem_of
 from backfill_assets.landing.contract_versions import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate
+from backfill_assets.landing.imports import LOAD, LOAD_VERSION, OnDuplicate
 from backfill_assets.ledger.bases import ProvenanceIndex
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.errors import NoSnapshot
@@ -335,7 +336,7 @@ def _configured_with(ws: Workspace, table: DerivedTable) -> ConfiguredWith:
 
 def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> Present:
     files: dict[date, set[str]] = {day: set() for day in pending_days(tx, table).days}
-    for day in tx.imports.days(source=table.name, states=LIVE):
+    for day in tx.imports.days(source=table.name, states=COUNTING):
         files.setdefault(day.event_date, set()).add(day.import_id)
     return Present(
         transform=LOAD,
@@ -349,7 +350,7 @@ def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> P
 
 def _without_reprocessed(tx: ReadTransaction, table: SourceTable) -> Callable[[Basis], Basis]:
     """A basis without files that were landed again after the run was planned: it read their earlier content."""
-    records = tx.imports.records(table.name, LIVE)
+    records = tx.imports.records(table.name, COUNTING)
     again = [(r.import_id, r.landed_at) for r in records if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
 
     def as_read(basis: Basis) -> Basis:

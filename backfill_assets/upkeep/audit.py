@@ -25,7 +25,7 @@ from backfill_assets.lake.tables import changed_files, live_digests, missing_fil
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.import_records import ImportRecord, sums_by_source
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
-from backfill_assets.ledger.states import ImportState, PublicationState
+from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.state import Expired
 from backfill_assets.transforms.references import changed_in_archive
@@ -127,7 +127,7 @@ def audit(
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events = sum(1 for _ in tx.events.entries())
-        landed = tx.imports.records(states=[ImportState.LANDED, ImportState.LOADED])
+        landed = tx.imports.records(states=COUNTING)
         captured = [file for source in ws.domain.sources for file in tx.captures.files(source.name)]
         pinned = tx.runs.references()
     for record in landed:

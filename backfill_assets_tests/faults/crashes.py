@@ -39,9 +39,8 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import KeyCounts
-from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
+from backfill_assets.ledger.states import COUNTING, ImportState, PublicationState, RunState, SetState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.dying import RECOVER, Victims
 from backfill_assets_tests.faults.homes import copied, opened, stock
@@ -224,7 +223,7 @@ def _disagreements(shop: Shop, clean: Clean) -> Iterator[str]:
         half = reader.sets.records(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
         yield from (f"{record.set_id} is still {record.state}" for record in half)
         landing = reader.imports.records(states=[ImportState.LANDING])
-        live = reader.imports.records(SALES, LIVE)
+        live = reader.imports.records(SALES, COUNTING)
         yield from (f"{record.import_id} is still LANDING" for record in landing)
     ever, keys = sum(r.counts.accepted for r in live), sum((r.keys for r in live), KeyCounts())
     if ever != keys.ever or not all(r.counts.reconciles for r in live):
@@ -244,7 +243,7 @@ def _leaks(shop: Shop) -> Iterator[str]:
         yield from (f"leaked: {table} {path.relative_to(root)}" for path in _unneeded(there, live))
     landing = folder_at(shop.ws.settings.landing) / SALES.partition(".")[2]
     with shop.ws.ledger.read() as reader:
-        used = {record.import_id for record in reader.imports.records(states=LIVE)}
+        used = {record.import_id for record in reader.imports.records(states=COUNTING)}
     incoming = LocalFiles(landing_place(shop.ws.settings, SALES).incoming)
     yield from (f"leaked: {each.path}" for each in incoming.listed())
     unused = (path for path in (landing / "conformed").glob("*") if path.name not in used)

@@ -23,8 +23,8 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets_tests.faults.corpus import KINDS, hostile_file
 from backfill_assets_tests.faults.corpus_values import Fate, Hostile
 from backfill_assets_tests.faults.findings import COUNTED, Findings, Tally
@@ -118,7 +118,7 @@ class Room:
 
     def close(self) -> None:
         """Holds the counts of all files against what they have to be now, and adds them up."""
-        found = [record.counts for record in self._room.imports() if record.state in LIVE]
+        found = [record.counts for record in self._room.imports() if record.state in COUNTING]
         expected = expected_counts([file.records or () for file in self._landed])
         for file, has, should in zip(self._landed, found, expected, strict=True):
             if has != should:

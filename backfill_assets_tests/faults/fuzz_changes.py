@@ -18,9 +18,9 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import ENDED_BY, OPERATION
 from backfill_assets.landing.extract import Extract, land_extract
-from backfill_assets.landing.imports import LIVE
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
+from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.faults.changes_by_hand import Book, Taken, on_days
@@ -154,7 +154,7 @@ class ChangesRoom:
         self._check(name)
 
     def _live(self) -> list[ImportRecord]:
-        return [record for record in self._room.imports() if record.state in LIVE]
+        return [record for record in self._room.imports() if record.state in COUNTING]
 
     def _check(self, name: str) -> None:
         live, expected = self._live(), self._book.counts()

@@ -22,8 +22,8 @@ from backfill_assets.application.replay import ReplayAsked, close_replay, replay
 from backfill_assets.capture.landed_files import landing_place
 from backfill_assets.capture.streams import Pace
 from backfill_assets.domain import KafkaReplay, KafkaTopic, KinesisReplay, KinesisStream
-from backfill_assets.landing.imports import LIVE, STATEMENT
-from backfill_assets.ledger.states import ReplayState
+from backfill_assets.landing.imports import STATEMENT
+from backfill_assets.ledger.states import COUNTING, ReplayState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains import captured_api, streamed
 from backfill_assets_tests.faults.outside import servers
@@ -98,7 +98,7 @@ def _captured(ws: Workspace, notes: Notes) -> None:
 def _reconciled(ws: Workspace, notes: Notes) -> None:
     """Everything that the API has of the days, once: what the home has besides is withdrawn."""
     with ws.ledger.read() as tx:
-        if any(each.format == STATEMENT for each in tx.imports.records(SALES, LIVE)):
+        if any(each.format == STATEMENT for each in tx.imports.records(SALES, COUNTING)):
             return
     asked = Asked(first=FIRST, last=LAST, is_whole=True, confirmed_by="ben")
     capture(_declared(ws, notes), SALES, asked, _ACTING, reason="why not", pace=Pace(), builds=False)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.crash_points import Point
-from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import KeyCounts
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import COUNTING, RunState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.month import TOTALS
@@ -95,7 +94,7 @@ def held(shop: Shop) -> Mapping[str, Any]:
             ]
             for table in TABLES
         }
-        landed = reader.imports.records(SALES, LIVE)
+        landed = reader.imports.records(SALES, COUNTING)
         captured = [(f.partition, f.range_from, f.range_to, f.sha256, f.records) for f in reader.captures.files(SALES)]
         replayed = [(each.subject, each.state, each.sent) for each in reader.replays.records()]
         days = {r.import_id: [replace(day, import_id="") for day in reader.imports.days([r.import_id])] for r in landed}

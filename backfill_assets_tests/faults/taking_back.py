@@ -10,8 +10,8 @@ from pathlib import Path
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.landing.extract import Extract
-from backfill_assets.landing.imports import LIVE, OnDuplicate
-from backfill_assets.ledger.states import ImportState
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
@@ -58,7 +58,7 @@ def _withdrawn(shop: Shop) -> Notes:
     _withdraw(shop.ws, {})
     _build(shop)
     with shop.ws.ledger.read() as reader:
-        return {"import": reader.imports.records(SALES, LIVE)[-1].import_id}
+        return {"import": reader.imports.records(SALES, COUNTING)[-1].import_id}
 
 
 def _restore(ws: Workspace, notes: Notes) -> None:

@@ -22,8 +22,8 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing import batches, compacted
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.imports import LIVE, OnDuplicate
-from backfill_assets.ledger.states import ImportState
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.support.searches import examples, is_thorough
@@ -83,7 +83,7 @@ def everything(room: LandingRoom) -> dict[str, object]:
     """What is known of imports that count, of their days, and of bronze."""
     with room.ledger.read() as reader:
         assert not [*reader.chain_checks.violations(), *reader.row_checks.violations()]
-        live = reader.imports.records(room.source.name, LIVE)
+        live = reader.imports.records(room.source.name, COUNTING)
         days = [asdict(day) for day in reader.imports.days([record.import_id for record in live])]
         pending = set(pending_days(reader, room.source).days)
     ids = {record.import_id: number for number, record in enumerate(live)}
