@@ -23,16 +23,10 @@ if TYPE_CHECKING:
     from backfill_assets.core.progress import Listener
     from backfill_assets.ledger.findings import GateResult
     from backfill_assets.ledger.records import CandidatePartition, EventRecord
-    from backfill_assets.report.at_work import WorkInProgress
-    from backfill_assets.report.calendar import Calendar
     from backfill_assets.report.event_counts import EventCounts
-    from backfill_assets.report.fresh import Freshness
     from backfill_assets.report.history import TableHistory
-    from backfill_assets.report.locate import LocatedPeriod
     from backfill_assets.report.partition import PartitionHistory
     from backfill_assets.report.publications import PublicationDocument
-    from backfill_assets.report.row_history import KeyList, RowHistory
-    from backfill_assets.report.run_list import Found, RunChoice, RunList, SetChoice, SetList
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
     from backfill_assets.report.trace import Trace
@@ -103,13 +97,6 @@ def _of_one_partition(ws: Workspace, table: str, days: DayRange) -> date:
     return days.start
 
 
-def locate(ws: Workspace, source: str, days: DayRange) -> LocatedPeriod:
-    """Which imports hold records of some days of a source, and which published partitions rest on them."""
-    from backfill_assets.report.locate import locate as located
-
-    return located(ws, ws.domain.source_table(source), days)
-
-
 def check(ws: Workspace, listener: Listener) -> CheckReport:
     """Whether what is published can follow the domain, and every transform can read its inputs."""
     from backfill_assets.upkeep.check import check as check_everything
@@ -141,32 +128,11 @@ def last_audit(ws: Workspace) -> LastAudit | None:
     return last_audit_now(ws)
 
 
-def runs(ws: Workspace, choice: RunChoice) -> RunList:
-    """A page of runs, by table, state and person."""
-    from backfill_assets.report.run_list import run_list
-
-    return run_list(ws, choice)
-
-
-def sets(ws: Workspace, choice: SetChoice) -> SetList:
-    """A page of restatement sets."""
-    from backfill_assets.report.run_list import set_list
-
-    return set_list(ws, choice)
-
-
 def staleness(ws: Workspace) -> tuple[Staleness, ...]:
     """What is stale of every table, as `calendar` takes it."""
     from backfill_assets.staleness.find import stale_tables
 
     return stale_tables(ws)
-
-
-def calendar(ws: Workspace, year: int | None, stale: Sequence[Staleness]) -> Calendar:
-    """A year of every table: what is accepted and since when, by which release, and what is stale."""
-    from backfill_assets.report.calendar import calendar as calendar_of_year
-
-    return calendar_of_year(ws, year, stale)
 
 
 def metrics(ws: Workspace, counts: EventCounts | None, stale: Sequence[Staleness] | None) -> MetricsDocument:
@@ -195,31 +161,10 @@ def publications(ws: Workspace, table: str | None, before: int | None) -> tuple[
         return publication_documents(ws, tx, tx.publications.headers(**chosen))
 
 
-def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
-    """What processes are working on."""
-    from backfill_assets.report.at_work import at_work as at_work_now
-
-    return at_work_now(ws)
-
-
 def events(ws: Workspace, entity_id: str) -> tuple[EventRecord, ...]:
     """The first events of a run or a set; none of something that the ledger does not know."""
     with ws.ledger.read() as tx:
         return tuple(islice(tx.events.entries(entity_id=entity_id), _MOST_EVENTS))
-
-
-def keys(ws: Workspace, table: str, day: date) -> KeyList:
-    """Some keys of a partition, and its versions."""
-    from backfill_assets.report.row_history import keys_of
-
-    return keys_of(ws, table, day)
-
-
-def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHistory:
-    """The row of a key in every version that its partition ever had."""
-    from backfill_assets.report.row_history import row_history
-
-    return row_history(ws, table, day, key)
 
 
 def seen_at(ws: Workspace, at: datetime | DayRange | None) -> datetime | None:
@@ -278,20 +223,6 @@ def word_without_value(ws: Workspace, table: str, days: DayRange, word: str) -> 
     from backfill_assets.report.row_history import word_without_value as refusal
 
     return refusal(ws, table, _of_one_partition(ws, table, days), word)
-
-
-def freshness(ws: Workspace, table: str | None) -> tuple[Freshness, ...]:
-    """Which accepted partitions of a derived table, or of every one, are stale and why."""
-    from backfill_assets.report.fresh import freshness as found
-
-    return tuple(found(ws, table))
-
-
-def find(ws: Workspace, text: str) -> Found:
-    """Tables, runs and publications in whose ids, names, people or reasons a text occurs."""
-    from backfill_assets.report.run_list import find as find_everywhere
-
-    return find_everywhere(ws, text)
 
 
 def gate_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:

@@ -175,10 +175,10 @@ def locate(
 ) -> None:
     """Which imports hold records of these days, how late they came, and which published partitions rest on them."""
     with answering(as_json) as console:
-        from backfill_assets.application import look
+        from backfill_assets.report.locate import locate as located
 
         with opened(conditions=False) as session:
-            document = look.locate(session.ws, source, DayRange.inclusive(first, last))
+            document = located(session.ws, source, DayRange.inclusive(first, last))
         answer(console, document, as_json=as_json)
 
 

@@ -14,6 +14,7 @@ from backfill_assets.application import look
 from backfill_assets.cli.terminal import view
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import visible
+from backfill_assets.report.at_work import at_work
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.page import page
 from backfill_assets.report.screens import page_of
@@ -46,7 +47,7 @@ def watch_status(
 
 
 def _picture(ws: Workspace, name: str | None) -> RenderableType:
-    work = page("At work", work_section(look.at_work(ws)))
+    work = page("At work", work_section(at_work(ws)))
     return Group(view(work), "", view(page_of(look.status(ws, name))))
 
 

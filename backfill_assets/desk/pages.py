@@ -22,11 +22,12 @@ from backfill_assets.desk.frame import OF_A_REPORT, Field, address_of, form, row
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import days_named, moment_named
+from backfill_assets.report.calendar import calendar
 from backfill_assets.report.errors import Malformed, NotOneOf
 from backfill_assets.report.event_counts import EventCounts
 from backfill_assets.report.page import Note, Place, Ref, page
-from backfill_assets.report.row_history import key_columns
-from backfill_assets.report.run_list import RunChoice, SetChoice
+from backfill_assets.report.row_history import key_columns, keys_of, row_history
+from backfill_assets.report.run_list import find, run_list, set_list
 from backfill_assets.report.screens import desk as screens
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.desk import query
@@ -81,7 +82,7 @@ class Pages:
         given = request.query_params
         state, before = _one_of(RunState, given.get("state")), _number(given.get("before"))
         table, person = given.get("table") or None, (given.get("person") or "").strip() or None
-        found = look.runs(self.ws, RunChoice(table=table, state=state, person=person, before=before))
+        found = run_list(self.ws, table=table, state=state, person=person, before=before)
         _require_known(table, found.tables)
         chosen = {"table": table, "state": state, "person": person}
         newest = query("/runs", **chosen) if before else None
@@ -96,7 +97,7 @@ class Pages:
         given = request.query_params
         state, offset = _one_of(SetState, given.get("state")), _number(given.get("offset")) or 0
         table, person = given.get("table") or None, (given.get("person") or "").strip() or None
-        found = look.sets(self.ws, SetChoice(table=table, state=state, person=person, offset=offset))
+        found = set_list(self.ws, table=table, state=state, person=person, offset=offset)
         if not found.sets:
             _require_known(table, self.ws.domain.tables)
         chosen = {"table": table, "state": state, "person": person}
@@ -120,7 +121,7 @@ class Pages:
         given = request.query_params
         colouring = _one_of(Colouring, given.get("by")) or Colouring.STATE
         known = self.staleness.latest()
-        found = look.calendar(self.ws, _day(year).year if (year := given.get("year")) else None, known.tables)
+        found = calendar(self.ws, _day(year).year if (year := given.get("year")) else None, known.tables)
         drawn = calendar_page(
             found,
             colouring,
@@ -142,8 +143,8 @@ class Pages:
         partition, key = _day(asked), _key(request)
         if not set(key_columns(self.ws, table)) - {name for name, value in key.items() if value}:
             traced = row_address(table, partition, key, page="/trace")
-            return shown(row_page(look.row(self.ws, table, partition, key), traced), here="/rows")
-        found = look.keys(self.ws, table, partition)
+            return shown(row_page(row_history(self.ws, table, partition, key), traced), here="/rows")
+        found = keys_of(self.ws, table, partition)
         name, partition = found.history.table, found.history.partition
         fields = (
             Field(name="table", value=name),
@@ -184,7 +185,7 @@ class Pages:
         text = request.query_params.get("q", "").strip()
         if not text:
             return shown(page("Search", Note(text="Type an id, a name, or a part of a reason above.")))
-        found = look.find(self.ws, text)
+        found = find(self.ws, text)
         for row in found.runs:
             if text in (row["run_id"], row["set_id"]):
                 place = Place.RUN if text == row["run_id"] else Place.SET

@@ -21,7 +21,6 @@ from dagster import (
     asset_check,
 )
 
-from backfill_assets.application import look
 from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration.checks import targets
 from backfill_assets.orchestration.event_log import BATCH, BatchedEventLog, batches, one_commit
@@ -29,7 +28,7 @@ from backfill_assets.orchestration.partitions import OfferedDays, key_of, publis
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.fresh import Freshness
+from backfill_assets.report.fresh import Freshness, freshness
 from backfill_assets.report.requests import Act, do
 from backfill_assets.workspace import Workspace
 
@@ -57,7 +56,7 @@ def _check(table: DerivedTable, days: OfferedDays) -> AssetChecksDefinition:
     )
     def fresh(context: AssetCheckExecutionContext) -> AssetCheckResult:
         ws = session_of(context).workspace
-        (found,) = look.freshness(ws, table.name)
+        (found,) = freshness(ws, table.name)
         report(ws, found, context.instance)
         whole = _of_table(published_key(table), found)
         return AssetCheckResult(passed=whole.passed, severity=whole.severity, description=whole.description)

@@ -20,7 +20,6 @@ from dagster import (
     sensor,
 )
 
-from backfill_assets.application import look
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.propose import propose as propose_restatements
@@ -37,6 +36,7 @@ from backfill_assets.orchestration.jobs import job_name, keys_of
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import explained
+from backfill_assets.report.fresh import freshness
 from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.values import text_of
 from backfill_assets.workspace import Workspace
@@ -173,7 +173,7 @@ def fresh_sensor() -> SensorDefinition:
     )
     def fresh(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
         known, told = _known(context.cursor), 0
-        for found in look.freshness(ws, None):
+        for found in tuple(freshness(ws, None)):
             if known.get(found.table) == found.mark or told >= MOST_AT_ONCE:
                 continue
             report(ws, found, context.instance)

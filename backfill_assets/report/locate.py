@@ -111,8 +111,9 @@ class LocatedPeriod:
     ask_the_stream: Invocation | None
 
 
-def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
+def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
     """Where the records of some days of a source are, and what rests on them."""
+    source = ws.domain.source_table(name)
     with ws.ledger.read() as tx:
         touching = tx.imports.days(source=source.name, days=days, states=(*COUNTING, ImportState.LANDING))
         by_id = {record.import_id: record for record in tx.imports.records(source.name)} if touching else {}
@@ -125,7 +126,7 @@ def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
         source=source.name,
         from_=days.start,
         to=days.last,
-        imports=tuple(_located(ws, source, by_id[name], some) for name, some in by_import.items()),
+        imports=tuple(_located(ws, source, by_id[each], some) for each, some in by_import.items()),
         quarantine=str(ws.lake.place(source.quarantine)),
         partitions=partitions,
         captured=captured,

@@ -25,34 +25,6 @@ Rows = tuple[Mapping[str, object], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunChoice:
-    """Which runs or sets a reader asks for; without any of these, all.
-
-    Attributes:
-        before: Only those that were planned before the event of this sequence: where the page before ended.
-    """
-
-    table: str | None = None
-    state: RunState | None = None
-    person: str | None = None
-    before: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetChoice:
-    """Which sets a reader asks for.
-
-    Attributes:
-        offset: How many of the last planned ones came on earlier pages.
-    """
-
-    table: str | None = None
-    state: SetState | None = None
-    person: str | None = None
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RunLine:
     """One run in a list.
 
@@ -101,17 +73,21 @@ class SetList:
     older: int | None
 
 
-def run_list(ws: Workspace, choice: RunChoice) -> RunList:
-    """A page of runs. No manifest is read: one of 5,000 days with all that it pins takes as long as a whole page."""
-    chosen = RunFilter(limit=PAGE_SIZE + 1)
-    if choice.table:
-        chosen["table"] = choice.table
-    if choice.state:
-        chosen["states"] = [choice.state]
-    if choice.person:
-        chosen["person"] = choice.person
-    if choice.before is not None:
-        chosen["before"] = choice.before
+def run_list(
+    ws: Workspace,
+    *,
+    table: str | None = None,
+    state: RunState | None = None,
+    person: str | None = None,
+    before: int | None = None,
+) -> RunList:
+    """A page of runs. No manifest is read: one of 5,000 days with all that it pins takes as long as a whole page.
+
+    Args:
+        before: Only those that were planned before the event of this sequence: where the page before ended.
+    """
+    given = {"table": table, "states": [state] if state else None, "person": person, "before": before}
+    chosen = RunFilter(limit=PAGE_SIZE + 1, **{name: value for name, value in given.items() if value is not None})  # type: ignore[typeddict-item]
     with ws.ledger.read() as tx:
         found = tx.runs.headers(**chosen)
         shown = found[:PAGE_SIZE]
@@ -137,17 +113,23 @@ def _line(ws: Workspace, run: RunHeader, planned: EventRecord | None, set_id: st
     )
 
 
-def set_list(ws: Workspace, choice: SetChoice) -> SetList:
-    """A page of sets."""
+def set_list(
+    ws: Workspace,
+    *,
+    table: str | None = None,
+    state: SetState | None = None,
+    person: str | None = None,
+    offset: int = 0,
+) -> SetList:
+    """A page of sets.
+
+    Args:
+        offset: How many of the last planned ones came on earlier pages.
+    """
+    states = [state] if state else None
     with ws.ledger.read() as tx:
-        found = tx.sets.records(
-            states=[choice.state] if choice.state else None,
-            table=choice.table,
-            person=choice.person,
-            limit=PAGE_SIZE + 1,
-            offset=choice.offset,
-        )
-    return SetList(sets=tuple(found[:PAGE_SIZE]), older=choice.offset + PAGE_SIZE if len(found) > PAGE_SIZE else None)
+        found = tx.sets.records(states=states, table=table, person=person, limit=PAGE_SIZE + 1, offset=offset)
+    return SetList(sets=tuple(found[:PAGE_SIZE]), older=offset + PAGE_SIZE if len(found) > PAGE_SIZE else None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,13 +8,12 @@ from datetime import date
 import pytest
 from typer.testing import CliRunner
 
-from backfill_assets.application.look import locate
 from backfill_assets.core.errors import UnknownName
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.locate import LocatedPeriod
+from backfill_assets.report.locate import LocatedPeriod, locate
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.staleness.test_stale import land_only
 from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, REACHED, TOTALS

@@ -6,11 +6,11 @@ from datetime import date
 
 import pytest
 
-from backfill_assets.application import look
 from backfill_assets.application.plan import described_plan
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.locate import locate
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.planned import PlanDocument
 from backfill_assets.report.report import run_report
@@ -62,7 +62,7 @@ def shop_reports(shop: Shop) -> list[object]:
 
 
 def test_a_period_shows_some_of_what_was_rejected_and_where_the_rest_is(published_shop: Shop, half: str) -> None:
-    found = look.locate(published_shop.ws, SALES, DayRange.inclusive(january(6), january(6)))
+    found = locate(published_shop.ws, SALES, DayRange.inclusive(january(6), january(6)))
     usual, second = found.imports
     assert (usual.rejected, [row["row_number"] for row in second.rejected]) == ((), ["3"])
     text = markdown_page(page_of(found))

@@ -14,6 +14,7 @@ from backfill_assets.core.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.planning.partitions import DayRange, instant_named, moment_named
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
+from backfill_assets.report.row_history import row_history
 from backfill_assets.report.screens.rows import row_page
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import MOST_ROWS, Trace
@@ -82,7 +83,7 @@ def test_the_rows_that_changed_a_number_are_followed_before_the_others(late: Sho
     shown = shown_of(found)
     assert "28 rows, all that was read; followed: the first 3 rows, those that changed before the others." in shown
     assert f"{len(moved)} of them are new or changed since the version of gold.sales_monthly that was" in shown
-    row = look.row(late.ws, TOTALS, FEBRUARY.start, {})
+    row = row_history(late.ws, TOTALS, FEBRUARY.start, {})
     assert row.versions[0].landed[0].original_path.endswith("late.jsonl")
 
 
@@ -104,7 +105,7 @@ def test_a_stale_number_says_so_and_why_and_one_of_an_earlier_time_does_not(late
     assert "Stale: bronze.sales changed: " in shown_of(found)
     earlier = look.trace(late.ws, RECENT, CARNIVAL, SHOP, late.ws.clock())
     assert earlier.stale == () and "Stale" not in shown_of(earlier)
-    row = look.row(late.ws, RECENT, CARNIVAL, SHOP)
+    row = row_history(late.ws, RECENT, CARNIVAL, SHOP)
     assert row.stale == found.stale
     assert "Stale: bronze.sales changed: " in html_file(row_page(row, "/trace"))
     restated(late)
@@ -190,7 +191,7 @@ def test_a_key_that_is_none_or_is_not_there_is_refused_with_the_columns(month: S
 @pytest.mark.parametrize("named", ["2026-02-17", "2026-02", "garbage", ""])
 def test_a_key_that_names_another_partition_than_the_one_asked_for_is_refused(month: Shop, named: str) -> None:
     key = {"day": named, **SHOP}
-    for asked in (lambda: traced(month, RECENT, CARNIVAL, key), lambda: look.row(month.ws, RECENT, CARNIVAL, key)):
+    for asked in (lambda: traced(month, RECENT, CARNIVAL, key), lambda: row_history(month.ws, RECENT, CARNIVAL, key)):
         with pytest.raises(Refused, match=f"day '{named}' is not the partition 2026-02-16") as refused:
             asked()
         assert advised(refused.value) == "write it like day=2026-02-16, or leave it out"
@@ -206,7 +207,7 @@ def test_a_day_without_a_version_is_refused_with_the_first_and_the_last_that_the
     with pytest.raises(MissingInput, match="never been published for 2030-01-01") as traced_so:
         traced(month, RECENT, date(2030, 1, 1), SHOP)
     with pytest.raises(MissingInput, match="never been published for 2030-01-01") as shown_so:
-        look.row(month.ws, RECENT, date(2030, 1, 1), SHOP)
+        row_history(month.ws, RECENT, date(2030, 1, 1), SHOP)
     for never in (traced_so, shown_so):
         assert advised(never.value).startswith(
             "choose one from 2026-02-01 to 2026-02-28, written like the first; backfill history silver.recent_sales"

@@ -34,6 +34,7 @@ from backfill_assets.ledger.errors import NeedsAnother, NoApprovalAwaited
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.policy import Policy
 from backfill_assets.report.command_line import words_of
+from backfill_assets.report.locate import locate
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.upkeep.audit import audit
@@ -425,7 +426,7 @@ def test_locate_status_and_metrics_know_what_was_captured(shop_of: ShopOf, broke
     ws = shop.open()
     try:
         day = FIRST + timedelta(days=1)
-        found = look.locate(ws, "sales", DayRange.inclusive(day, day))
+        found = locate(ws, "sales", DayRange.inclusive(day, day))
         assert [(each.range_from, each.range_to) for each in found.captured] == [("0", "40")]
         assert found.ask_the_stream is not None
         assert "--dry-run" in words_of(found.ask_the_stream)

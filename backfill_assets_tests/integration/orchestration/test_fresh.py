@@ -6,12 +6,12 @@ from datetime import date
 
 from dagster import AssetCheckKey, AssetKey
 
-from backfill_assets.application import look
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.fresh import FRESH
 from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.report.fresh import freshness
 from backfill_assets_tests.support.by_hand import JANUARY, Hand
 from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.ticks import Ticks
@@ -32,7 +32,7 @@ def shown(ticks: Ticks, key: AssetCheckKey, grain: Grain) -> dict[str, str]:
 
 
 def stale(hand: Hand, table: str) -> set[str]:
-    (found,) = look.freshness(hand.ws, table)
+    (found,) = freshness(hand.ws, table)
     return {str(partition) for partition in found.stale}
 
 

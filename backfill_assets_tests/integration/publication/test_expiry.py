@@ -15,7 +15,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from typer.testing import CliRunner
 
 from backfill_assets.application.execute import execute
-from backfill_assets.application.look import calendar, history
+from backfill_assets.application.look import history
 from backfill_assets.application.parts import Part
 from backfill_assets.application.plan import described_plan, plan_expiry
 from backfill_assets.application.report import report_markdown
@@ -36,6 +36,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.publication.errors import ExpiresOthers, ReadByOpenRun
+from backfill_assets.report.calendar import calendar
 from backfill_assets.report.errors import NothingThen, NotOneOf
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.partition import partition_history

@@ -27,6 +27,7 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.errors import Unavailable
 from backfill_assets.ledger.states import RunState
+from backfill_assets.report.at_work import at_work
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import ledger_examples as examples
 from backfill_assets_tests.support.ledger_examples import DAYS, TABLE
@@ -75,7 +76,7 @@ def test_what_is_at_work_is_shown_until_its_lease_is_gone(ws: Workspace) -> None
     with ws.ledger.write() as tx:
         tx.runs.take("a", RunState.STAGING, actor="ana", attempt="a1", lease=timedelta(seconds=120))
         tx.candidates.start_chunk("a", 1, DAYS, attempt="a1")
-    (work,) = look.at_work(ws)
+    (work,) = at_work(ws)
     assert (work.work, work.table, work.state, work.lease.holder) == ("a", TABLE, "STAGING", "ana")
     assert (work.chunks_done, work.chunks_begun, work.overdue_seconds) == (0, 1, 0)
     text = watched(ws, name="a")
@@ -90,7 +91,7 @@ def test_a_file_that_is_landed_is_shown_with_its_source(ws: Workspace) -> None:
         import_id = tx.imports.begin(
             examples.an_offered_file(source="bronze.sales"), actor="olga", lease=lease
         ).import_id
-    (work,) = look.at_work(ws)
+    (work,) = at_work(ws)
     assert (work.work, work.table, work.state, work.lease.holder) == (import_id, "bronze.sales", "LANDING", "olga")
 
 

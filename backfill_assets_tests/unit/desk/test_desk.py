@@ -28,7 +28,7 @@ from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.report.errors import Malformed
 from backfill_assets.report.html import html_file
 from backfill_assets.report.partition import PartitionHistory
-from backfill_assets.report.run_list import RunChoice
+from backfill_assets.report.run_list import run_list
 from backfill_assets.report.screens.desk import runs_page
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.workspace import Workspace
@@ -105,7 +105,7 @@ def test_a_history_of_a_month_of_a_daily_table_is_refused_and_names_a_day(ws: Wo
 
 
 def test_runs_of_a_monthly_table_are_listed_by_their_months(ws: Workspace) -> None:
-    found = look.runs(ws, RunChoice())
+    found = run_list(ws)
     header = replace(found.runs[0].run, first=date(2024, 1, 1), last=date(2024, 3, 1))
     monthly = replace(found, runs=(replace(found.runs[0], run=header, grain=Grain.MONTHLY),))
     assert ">2024-01 to 2024-03<" in with_dates(html_file(runs_page(monthly, None, None)))
@@ -246,10 +246,10 @@ def test_files_that_are_gone_are_named_and_the_rest_is_shown(app: Starlette) -> 
 def test_runs_are_found_by_table_state_and_person_and_pages_continue_each_other(ws: Workspace) -> None:
     def every(**choice: object) -> list[str]:
         found: list[str] = []
-        page = look.runs(ws, RunChoice(**choice))  # type: ignore[arg-type]
+        page = run_list(ws, **choice)  # type: ignore[arg-type]
         found += [line.run.run_id for line in page.runs]
         while page.older is not None:
-            page = look.runs(ws, RunChoice(**choice, before=page.older))  # type: ignore[arg-type]
+            page = run_list(ws, **choice, before=page.older)  # type: ignore[arg-type]
             found += [line.run.run_id for line in page.runs]
         return found
 
