@@ -72,7 +72,6 @@ def derived_rows(
     Args:
         ws: The workspace.
         manifest: The run's contract.
-        table: Its table.
         partitions: What this call of the transform computes.
         reads: What it reads.
         files: The files of at least the pinned input partitions.

@@ -34,7 +34,6 @@ class Merge:
 
     Attributes:
         manifest: The run's contract, for the mode and the pinned rows.
-        table: Its table.
         partitions: The partitions that are computed.
         files: The pinned files, those of the table itself among them.
         changes: What the transform returns for these partitions.

@@ -31,7 +31,6 @@ class Pilot:
 
     Attributes:
         manifest: The run's contract, for the scope and the pinned rows.
-        table: Its table.
         partitions: The partitions that are computed.
         files: The pinned files, those of the table itself among them.
     """

@@ -65,7 +65,6 @@ def prove(
     Args:
         ws: The workspace.
         manifest: The run's contract.
-        table: Its table.
         stage: The proof.
         staged: The staged files by partition.
         measured: Their measurements, for the checksums.

@@ -33,8 +33,6 @@ class LeasedRun:
     """The run that a process works on, with its lease.
 
     Attributes:
-        manifest: Its manifest.
-        table: Its table.
         actor: On whose behalf.
         session: The Spark session that computes or measures it; None for an expiry.
         lease: Its `attempt` is a token and not a counter: it distinguishes a process that has lost the run.

@@ -46,7 +46,6 @@ class HttpStream:
 
     Args:
         declared: The API as its source declares it.
-        secret: Its secrets.
         event_time: The member of a record that is its time.
         as_of: The present; nothing later is asked for.
     """

@@ -67,7 +67,6 @@ class Asking:
 
     Args:
         declared: The API as its source declares it.
-        secret: Its secrets.
         name: What errors call it.
     """
 

@@ -40,7 +40,6 @@ class TopicIdentity:
 
     Attributes:
         cluster: The id of the cluster.
-        topic_id: The id of the topic.
         partitions: Its partitions, in order.
     """
 
@@ -54,7 +53,6 @@ class KafkaClient:
 
     Args:
         declared: How it is reached.
-        topic: The topic.
         secret: The secret settings of the client.
         what: What it is asked for, as a refusal names it that lacks the client.
     """

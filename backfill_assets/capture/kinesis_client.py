@@ -105,7 +105,6 @@ class KinesisClient:
 
     Args:
         declared: How it is reached.
-        stream: The stream.
         secret: The credentials, by the name of boto3's argument.
         what: What it is asked for, as a refusal names it that lacks the client.
     """

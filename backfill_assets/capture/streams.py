@@ -265,7 +265,6 @@ class Stream(Protocol):
         """The positions of a period. It only looks.
 
         Args:
-            period: The period.
             captured: The positions that are landed files already, of the stream of this identity.
 
         Raises:

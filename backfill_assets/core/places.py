@@ -30,7 +30,6 @@ class StoreUrl:
     """A prefix of a bucket in a store that speaks the protocol of S3.
 
     Attributes:
-        bucket: Its name.
         prefix: The key below which everything is, without slashes at its ends; may be empty.
     """
 

@@ -39,7 +39,6 @@ class ReplayTopic:
 
     Args:
         declared: How its cluster is reached.
-        topic: Its name.
         secret: The secret settings of the client.
     """
 
@@ -119,7 +118,6 @@ class TopicSender:
     Args:
         client: The cluster.
         name: What the transactions, and the group that keeps their progress, are called.
-        replay: The replay.
     """
 
     def __init__(self, client: KafkaClient, name: str, replay: ReplayRecord) -> None:

@@ -107,7 +107,6 @@ class ReplayStream:
 
     Args:
         declared: How its region is reached.
-        stream: Its name.
         secret: The credentials, by the name of boto3's argument.
         ledger: Where it is kept how far the sending is.
         reached: Called at the places at which a process can be stopped.
@@ -181,7 +180,6 @@ class StreamSender:
     Args:
         client: The stream.
         ledger: Where it is kept how far the sending is.
-        replay: The replay.
         by: Who sends.
         retention: How long the stream keeps records.
         reached: Called at the places at which a process can be stopped.
@@ -312,7 +310,6 @@ def partition_key(record: Outgoing, number: int) -> str:
     """The partition key of a record: its key; a digest where that is none, and its number where it has none.
 
     Args:
-        record: The record.
         number: Its number in the replay.
     """
     if record.key is None:
@@ -325,12 +322,7 @@ def partition_key(record: Outgoing, number: int) -> str:
 
 
 def enveloped(record: Outgoing, number: int) -> bytes:
-    """A record of a stream: one JSON object with all that a record of a topic has, and its number in the replay.
-
-    Args:
-        record: The record.
-        number: Its number.
-    """
+    """A record of a stream: one JSON object with all that a record of a topic has, and its number in the replay."""
     at = (_EPOCH + timedelta(milliseconds=record.at)).replace(tzinfo=None).isoformat(timespec="milliseconds")
     headers = [*record.headers, ("x-delivery", DELIVERY)]
     said = ", ".join(f"[{quoted(name)}, {_text(value)}]" for name, value in headers)

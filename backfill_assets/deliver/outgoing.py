@@ -48,8 +48,6 @@ class OutgoingRecords:
 
     Attributes:
         ws: Where its inputs are.
-        replay: The replay.
-        table: Its table.
         left_out: How many records of files were left out, as far as they were read: they have no key or no time.
     """
 

@@ -15,9 +15,7 @@ class Outgoing(NamedTuple):
     """A record as it is sent.
 
     Attributes:
-        key: Its key.
         value: Its value; None deletes the key.
-        headers: Its headers.
         at: Its time, in milliseconds.
         partition: The partition of a topic; -1 for the one of its key.
     """

@@ -235,7 +235,6 @@ def warm_up_verdict(partition: date, proven: Sequence[Proven] | None) -> Verdict
     """The proof's verdict on a partition; one that was not computed again shares the verdict of those that were.
 
     Args:
-        partition: The partition.
         proven: The results at the ends of the run and between chunks; None when it was planned without a proof.
     """
     if proven is None:
@@ -290,7 +289,6 @@ def moved_verdict(gate: Moved, partition: date, cells: Iterable[BreakdownCell], 
     """Whether a measure of a partition's month stayed close to the accepted rows.
 
     Args:
-        gate: The gate.
         partition: The partition; all of a month share its verdict.
         cells: The breakdown of the run.
         is_new: Whether the partition has no accepted rows to compare with.

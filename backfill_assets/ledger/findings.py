@@ -75,7 +75,6 @@ class RowChanges:
 
     Attributes:
         month: Its first day.
-        measure: The measure.
         by: The dimensions by which its tolerance compares it, as text.
         amount: The sum of the changes without their signs, as text.
     """
@@ -106,7 +105,6 @@ class PartitionCells:
     """The breakdown of the staged files of one partition, kept for the comparison with what replaces them.
 
     Attributes:
-        partition: The partition.
         files: The digest of the files that were measured.
         declared: The digest of the dimensions and measures.
         cells: The cells; none of a partition without rows.

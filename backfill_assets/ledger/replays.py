@@ -171,7 +171,6 @@ class ReplayWrites(ReplayReads, Writes):
         Cost: one row and one event.
 
         Args:
-            replay_id: The replay.
             records: How many records were sent.
             ends: The position behind the last record, by partition or shard.
             by: Who sent it.

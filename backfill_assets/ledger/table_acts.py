@@ -233,7 +233,6 @@ class TableActWrites(TableActReads, Writes):
         Cost: as `ask`.
 
         Args:
-            act_id: An act.
             by: Who does it.
             waits: Whether it requires an approval by now, if it did not when it was asked for.
 

@@ -45,7 +45,6 @@ class OfferedDays:
     """The days whose partitions pages of Dagster show.
 
     Attributes:
-        first: The first one.
         last: The last one; None for today, as it comes.
         asked_on: The day on which this was asked; without it, the first one.
     """

@@ -64,7 +64,6 @@ class SensorJob:
         description: What both do.
         nothing: What a tick says when nothing is asked for.
         asked: What the ledger asks for now.
-        by: In whose name.
         every_s: The seconds between two ticks.
         uses_spark: Whether it waits for the pool of what uses Spark.
         freezes: Whether what it does waits for freezes, so that a tick names them.

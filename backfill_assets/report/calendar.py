@@ -19,7 +19,6 @@ class TableCalendar:
     """The partitions of a table in a year.
 
     Attributes:
-        table: Its name.
         partitions: From the first to the last that the table ever had, as far as they are in the year.
         accepted: The versions that readers see of them.
         stale: Which are stale, and why.
@@ -46,7 +45,6 @@ class Calendar:
     """The partitions of every table in a year.
 
     Attributes:
-        year: The year.
         years: The years in which any table ever had a partition.
         as_of: The instant of the question.
         tables: Inputs before dependents; tables that are not declared any more at the end.

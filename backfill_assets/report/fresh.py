@@ -21,7 +21,6 @@ class Freshness:
     """What is stale of a table, partition by partition.
 
     Attributes:
-        table: The table.
         accepted: Its accepted partitions, in order.
         stale: Why each of those that are stale is, in words.
         mark: Differs when another partition is stale, for another reason, or when something was published.

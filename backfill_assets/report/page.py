@@ -64,7 +64,6 @@ class Toned:
     """A value in a tone.
 
     Attributes:
-        value: The value.
         tone: How it should be taken.
         hint: What it means, shown where there is room for it.
     """
@@ -148,7 +147,6 @@ class Table:
     """Rows of values; see `table`.
 
     Attributes:
-        columns: Its columns.
         rows: As many values each as there are columns.
         total: A last row that sums up the others; empty without one.
         most: How many rows a renderer without room for more shows; None for all of them.

@@ -64,7 +64,6 @@ class RowHistory:
     """One row in every version of its partition.
 
     Attributes:
-        table: Its table.
         partition: The first day of its partition.
         described: The partition as a person reads it.
         key: By column, the value that was asked for.

@@ -137,7 +137,6 @@ class Found:
     """What a text occurs in.
 
     Attributes:
-        text: The text.
         tables: Tables that are declared.
         runs, publications: The newest of them.
     """

@@ -81,7 +81,6 @@ def row_page(row: RowHistory, trace: str) -> Page:
     """A row in every version of its partition, the newest on the left.
 
     Args:
-        row: The row.
         trace: The address of what its present values were computed from.
     """
     others = partition_ref(row.table, row.partition, "Other keys of this partition")
