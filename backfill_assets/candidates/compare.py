@@ -18,7 +18,8 @@ from backfill_assets.candidates.rows import is_lifted, rows_of
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet
 from backfill_assets.domain import Table
 from backfill_assets.gates.by_values import Shape, opened
-from backfill_assets.gates.comparison import ByKey, Comparing, by_key, compare_frames, comparing, shape_of
+from backfill_assets.gates.comparison import Comparing, by_key, compare_frames, comparing, shape_of
+from backfill_assets.gates.measured import ByKey
 from backfill_assets.gates.sample import MOST_ROWS, sampling, shown, with_amount
 from backfill_assets.lake.snapshot import OpenedFiles, arrow_rows, opened_files
 from backfill_assets.ledger.findings import SampledRow

@@ -17,7 +17,8 @@ from pyspark.sql.types import StructType
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import DerivedTable, PublishMode
-from backfill_assets.gates.comparison import ByKey, by_key, compare_frames, comparing, shape_of
+from backfill_assets.gates.comparison import by_key, compare_frames, comparing, shape_of
+from backfill_assets.gates.measured import ByKey
 from backfill_assets.ledger.comparisons import ComparedDay, ComparedPartition
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -27,9 +28,7 @@ from backfill_assets.workspace import Workspace
 GROUP = 366
 """How many partitions are compared at once, at most."""
 
-NOTHING = ByKey(
-    accepted_rows=0, surplus=0, added=0, removed=0, changed=0, unchanged=0, changed_columns={}, state_moves=()
-)
+NOTHING = ByKey()
 
 
 def expected_differences(version: DerivedTable, shown: DerivedTable) -> PublishMode:

@@ -7,7 +7,6 @@ on Spark's workers over rows that Spark reads: the same function, and the same r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -22,6 +21,7 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates import by_values
 from backfill_assets.gates.by_values import AMOUNT, SIDE, Shape
+from backfill_assets.gates.measured import ByKey
 from backfill_assets.gates.moves import NONE_OF_THESE, StateMove, coded_columns
 
 if TYPE_CHECKING:
@@ -29,29 +29,6 @@ if TYPE_CHECKING:
 
 Comparing: TypeAlias = "Callable[[DuckDBPyConnection], pa.Table]"
 """One of the functions of `by_values`, for two sides that are registered as `staged` and `accepted`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ByKey:
-    """The keys of one partition.
-
-    Attributes:
-        accepted_rows: Rows of the accepted side.
-        surplus: Staged rows beyond the first of their key.
-        added, removed, changed, unchanged: Keys that only the staged rows have, only the accepted rows have, both have
-            with different values, both have with the same.
-        changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
-        state_moves: From which listed value to which the keys that differ have moved.
-    """
-
-    accepted_rows: int
-    surplus: int
-    added: int
-    removed: int
-    changed: int
-    unchanged: int
-    changed_columns: Mapping[str, int]
-    state_moves: tuple[StateMove, ...]
 
 
 def key_columns(table: Table) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from backfill_assets.core.grouped import grouped
+from backfill_assets.core.identity import fields_of
 from backfill_assets.domain import (
     AcceptedValues,
     AddsOnly,
@@ -40,8 +41,8 @@ from backfill_assets.domain import (
 )
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.gates.broken_down import MOST_DAILY_CELLS, amounts, dimensions, partition_cell
-from backfill_assets.gates.comparison import ByKey, compare_keys
-from backfill_assets.gates.measured import Measured, equal_partitions
+from backfill_assets.gates.comparison import compare_keys
+from backfill_assets.gates.measured import ByKey, Measured, equal_partitions
 from backfill_assets.lake.checksums import (
     HASHES,
     NO_ROWS,
@@ -149,17 +150,7 @@ def _with_keys(found: Measured, by_key: ByKey, *, is_equal: bool) -> Measured:
         # Equal rows have equal keys, and whether their accepted rows were read makes no difference.
         keys = by_key.added + by_key.changed + by_key.unchanged
         return replace(found, accepted_rows=found.rows, surplus=by_key.surplus, unchanged=keys)
-    return replace(
-        found,
-        accepted_rows=by_key.accepted_rows,
-        surplus=by_key.surplus,
-        added=by_key.added,
-        removed=by_key.removed,
-        changed=by_key.changed,
-        unchanged=by_key.unchanged,
-        changed_columns=by_key.changed_columns,
-        state_moves=by_key.state_moves,
-    )
+    return replace(found, **fields_of(by_key))
 
 
 def violation(gate: Gate, table: Table) -> Column | None:

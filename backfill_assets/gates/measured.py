@@ -14,36 +14,45 @@ from backfill_assets.planning.windows import AnyWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """The measurements of one staged partition. Grain: one per partition.
+class ByKey:
+    """The keys of one partition.
 
     Attributes:
-        rows: Rows in the staged files.
         accepted_rows: Rows in the accepted files.
-        checksum: Order-independent content checksum of the staged business columns, including the row count.
-        accepted_checksum: The same of the accepted files, as they are now.
-        surplus: Rows beyond the first of their key.
-        violations: Violating rows by gate.
+        surplus: Staged rows beyond the first of their key.
         added, removed, changed, unchanged: Keys that only the candidate has, only the accepted rows have, both have
             with different values, both have with the same.
         changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
         state_moves: From which listed value to which the keys that differ have moved; empty where nothing is accepted.
-        cells: The breakdown of the staged rows, where it was measured.
     """
 
-    partition: date
-    rows: int = 0
     accepted_rows: int = 0
-    checksum: str = ""
-    accepted_checksum: str = ""
     surplus: int = 0
-    violations: Mapping[str, int] = field(default_factory=dict)
     added: int = 0
     removed: int = 0
     changed: int = 0
     unchanged: int = 0
     changed_columns: Mapping[str, int] = field(default_factory=dict)
     state_moves: tuple[StateMove, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured(ByKey):
+    """The measurements of one staged partition. Grain: one per partition.
+
+    Attributes:
+        rows: Rows in the staged files.
+        checksum: Order-independent content checksum of the staged business columns, including the row count.
+        accepted_checksum: The same of the accepted files, as they are now.
+        violations: Violating rows by gate.
+        cells: The breakdown of the staged rows, where it was measured.
+    """
+
+    partition: date
+    rows: int = 0
+    checksum: str = ""
+    accepted_checksum: str = ""
+    violations: Mapping[str, int] = field(default_factory=dict)
     cells: tuple[PartitionCell, ...] = ()
 
 

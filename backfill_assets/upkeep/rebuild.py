@@ -19,9 +19,9 @@ from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import SourceTable, Table
-from backfill_assets.gates.comparison import ByKey, compare_keys
+from backfill_assets.gates.comparison import compare_keys
 from backfill_assets.gates.measure import contents
-from backfill_assets.gates.measured import Measured
+from backfill_assets.gates.measured import ByKey, Measured
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.staging import SCRATCH_FOLDER, remove_scratch, scratch, write_staged

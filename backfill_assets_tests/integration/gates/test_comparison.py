@@ -19,7 +19,8 @@ from pyspark.sql import types as t
 
 from backfill_assets.domain import Breakdown, DerivedTable
 from backfill_assets.gates.by_values import Shape, opened
-from backfill_assets.gates.comparison import ByKey, Comparing, by_key, compare_keys, comparing, shape_of
+from backfill_assets.gates.comparison import Comparing, by_key, compare_keys, comparing, shape_of
+from backfill_assets.gates.measured import ByKey
 from backfill_assets.gates.sample import sample_rows, sampling, shown
 from backfill_assets_tests.integration.gates.test_gates import TABLE
 from backfill_assets_tests.support.typed_values import FIRST, TYPES, VALUES, plain, values_of
