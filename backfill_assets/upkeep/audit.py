@@ -58,8 +58,8 @@ class SourceAccount:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AuditReport:
-    """What was looked at, and what does not agree.
+class Verdict:
+    """What an audit looked at, and what does not agree.
 
     Attributes:
         agrees: Whether everything does.
@@ -69,13 +69,8 @@ class AuditReport:
         commits: How many commits of tables.
         files: How many files of accepted versions.
         imports: How many landed files.
-        references: How many archived references that runs were planned with.
-        accounts: The keys of each source that has landed files.
         size_bytes: How many bytes of files were read; 0 with `--quick`.
         problems: What does not agree, in sentences.
-        unreadable: The tables that could not be opened, each with the error.
-        has_open_publications: Whether a publication is still open, which `recover` ends.
-        recorded_in: The file that keeps this verdict for the desk; null when it could not be written.
     """
 
     agrees: bool
@@ -85,10 +80,24 @@ class AuditReport:
     commits: int
     files: int
     imports: int
-    references: int
-    accounts: tuple[SourceAccount, ...]
     size_bytes: int
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditReport(Verdict):
+    """The verdict of an audit, with what only its command shows.
+
+    Attributes:
+        references: How many archived references that runs were planned with.
+        accounts: The keys of each source that has landed files.
+        unreadable: The tables that could not be opened, each with the error.
+        has_open_publications: Whether a publication is still open, which `recover` ends.
+        recorded_in: The file that keeps this verdict for the desk; null when it could not be written.
+    """
+
+    references: int
+    accounts: tuple[SourceAccount, ...]
     unreadable: tuple[Problem, ...]
     has_open_publications: bool
     recorded_in: str | None = None

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from backfill_assets.upkeep.audit import AuditReport
+from backfill_assets.upkeep.audit import AuditReport, Verdict
 from backfill_assets.workspace import Workspace
 
 FILE = "last_audit.json"
@@ -21,33 +21,18 @@ MOST_PROBLEMS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedAudit:
-    """What the last audit found.
+class RecordedAudit(Verdict):
+    """The verdict of the last audit, with the first of its problems.
 
     Attributes:
         at: When it ended.
         is_quick: Whether it did not read the bytes of files.
-        head: The last event of the chain that it has seen.
-        partitions: How many accepted partitions it looked at.
-        commits: How many commits of tables.
-        files: How many files of accepted versions.
-        imports: How many landed files.
-        size_bytes: How many bytes of files it read.
-        problems: The first of them, in sentences.
+        problem_count: How many problems it found.
     """
 
     at: datetime
     is_quick: bool
-    agrees: bool
-    head: str
-    events: int
-    partitions: int
-    commits: int
-    files: int
-    imports: int
-    size_bytes: int
     problem_count: int
-    problems: tuple[str, ...]
 
 
 def record_audit(home: Path, report: AuditReport, *, at: datetime, is_quick: bool) -> Path | None:
@@ -56,7 +41,7 @@ def record_audit(home: Path, report: AuditReport, *, at: datetime, is_quick: boo
     Returns:
         The file; None when the folder cannot be written, as an audit of a home that is mounted read-only.
     """
-    shared = {name: getattr(report, name) for name in _names() & {each.name for each in fields(AuditReport)}}
+    shared = {each.name: getattr(report, each.name) for each in fields(Verdict)}
     found = RecordedAudit(
         **{**shared, "problems": report.problems[:MOST_PROBLEMS]},
         at=at,
@@ -78,7 +63,7 @@ def last_audit(home: Path) -> RecordedAudit | None:
     """The verdict of the last audit of a home; None when none was kept, or the file is not one of ours."""
     try:
         document = json.loads((home / FILE).read_text(encoding="utf-8"))
-        chosen = {name: document[name] for name in _names()}
+        chosen = {each.name: document[each.name] for each in fields(RecordedAudit)}
         at = datetime.fromisoformat(document["at"])
         return RecordedAudit(**{**chosen, "at": at, "problems": tuple(map(str, document["problems"]))})
     except (OSError, ValueError, TypeError, KeyError):
@@ -113,7 +98,3 @@ def last_audit_now(ws: Workspace) -> LastAudit | None:
             # An event that is no number is none that the chain contains.
             later_publications=tx.publications.count(after=int(sequence)) if sequence.isdecimal() else 0,
         )
-
-
-def _names() -> set[str]:
-    return {each.name for each in fields(RecordedAudit)}
