@@ -10,7 +10,7 @@ from typing import overload
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.identity import FileSet
+from backfill_assets.core.identity import FileSet, fields_of
 from backfill_assets.core.people import require_person
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.agreed import gate_terms
@@ -32,7 +32,14 @@ from backfill_assets.planning.sets import SetManifest, set_id_for
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over
-from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan, expected_cost, left_out_documents
+from backfill_assets.report.planned import (
+    NothingPlanned,
+    PlanDocument,
+    PlannedRuns,
+    SetPlan,
+    expected_cost,
+    left_out_documents,
+)
 from backfill_assets.report.rejected import rejected_behind
 from backfill_assets.report.releases import brought_along, goes_back
 from backfill_assets.restatements.plan import members_of, write_set
@@ -212,21 +219,25 @@ def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuil
 def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     """The plan of a run as a document: what it reads and replaces, and every stage."""
     with ws.ledger.read() as tx:
-        back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
-        frozen = freezes_over(ws, tx, [planned.manifest])
-        instead = () if planned.manifest.expires else alternatives(ws, tx, planned, brings)
-        inside = _rows_in_scope(ws, tx, [planned.manifest])
-        rejected = rejected_behind(ws, tx, [planned.manifest])
+        back, shared = goes_back(tx, planned.manifest), _of_runs(ws, tx, [planned])
+        instead = () if planned.manifest.expires else alternatives(ws, tx, planned, shared.brings)
     return PlanDocument(
+        **fields_of(shared),  # type: ignore[arg-type]
         plan=planned,
         goes_back=back,
-        brings=brings,
         stages=stages(ws, planned.manifest.run_id),
-        cost=expected_cost([planned], ws.settings.tariff),
-        frozen=frozen,
-        rejected=rejected,
-        scope_rows=inside,
         alternatives=instead,
+    )
+
+
+def _of_runs(ws: Workspace, tx: ReadTransaction, plans: Sequence[Plan]) -> PlannedRuns:
+    manifests = [plan.manifest for plan in plans]
+    return PlannedRuns(
+        brings=tuple(each for manifest in manifests for each in brought_along(tx, manifest)),
+        frozen=freezes_over(ws, tx, manifests),
+        rejected=rejected_behind(ws, tx, manifests),
+        cost=expected_cost(plans, ws.settings.tariff),
+        scope_rows=_rows_in_scope(ws, tx, manifests),
     )
 
 
@@ -269,19 +280,8 @@ def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) ->
     if isinstance(planned, NothingToRebuild):
         return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
     with ws.ledger.read() as tx:
-        brings = tuple(each for plan in planned.plans for each in brought_along(tx, plan.manifest))
-        manifests = [plan.manifest for plan in planned.plans]
-        frozen, inside = freezes_over(ws, tx, manifests), _rows_in_scope(ws, tx, manifests)
-        rejected = rejected_behind(ws, tx, manifests)
-    return SetPlan(
-        planned=planned,
-        left_out=left_out,
-        brings=brings,
-        cost=expected_cost(planned.plans, ws.settings.tariff),
-        frozen=frozen,
-        rejected=rejected,
-        scope_rows=inside,
-    )
+        shared = _of_runs(ws, tx, planned.plans)
+    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out)  # type: ignore[arg-type]
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

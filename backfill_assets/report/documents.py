@@ -155,7 +155,9 @@ def as_json(value: object) -> Any:
 @cache
 def names_in_json(kind: Any) -> Mapping[str, str]:
     """The paths of the attributes of a class that its JSON has, in order, each with its name there or `IN_PLACE`."""
-    own = {each.name: IN_PLACE if each.metadata == INLINE else each.name.removesuffix("_") for each in fields(kind)}
+    # What a document is about stands before what it has in common with others.
+    ordered = sorted(fields(kind), key=lambda each: each.metadata != INLINE)
+    own = {each.name: IN_PLACE if each.metadata == INLINE else each.name.removesuffix("_") for each in ordered}
     return SHOWN.get(name_of(kind), own)
 
 

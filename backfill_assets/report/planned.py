@@ -19,30 +19,39 @@ from backfill_assets.report.requests import NextStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanDocument:
+class PlannedRuns:
+    """What is known of one planned run, or of those of a set together.
+
+    Attributes:
+        brings: The newer releases and the other references that they bring, compared with the rows they replace.
+        frozen: The freezes over some of their partitions.
+        rejected: What was rejected of the landed files behind the source days that they build or read.
+        cost: What they are expected to cost together; null where no earlier run of one of their tables tells.
+        scope_rows: How many accepted rows of their partitions have the values that a pilot names; null where that is
+            not known, and of other plans.
+    """
+
+    brings: tuple[BroughtAlong, ...] = ()
+    frozen: tuple[FreezeDocument, ...] = ()
+    rejected: tuple[RejectedRecords, ...] = ()
+    cost: Cost | None = None
+    scope_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanDocument(PlannedRuns):
     """The plan of one run.
 
     Attributes:
         plan: The plan.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
-        brings: The newer release and the other references that it brings, compared with the rows it replaces.
         stages: What will be done, in order.
-        cost: What it is expected to cost; null where no earlier run of the table tells.
-        frozen: The freezes over some of its partitions.
-        rejected: What was rejected of the landed files behind the source days that it builds or reads.
-        scope_rows: How many accepted rows of its partitions have the values that a pilot names; null where that is not
-            known, and of other plans.
         alternatives: What could be done instead, with what that is expected to cost.
     """
 
     plan: Plan = field(metadata=INLINE)
     goes_back: tuple[LaterRelease, ...] = ()
-    brings: tuple[BroughtAlong, ...] = ()
     stages: tuple[Stage, ...]
-    cost: Cost | None = None
-    frozen: tuple[FreezeDocument, ...] = ()
-    rejected: tuple[RejectedRecords, ...] = ()
-    scope_rows: int | None = None
     alternatives: tuple[Alternative, ...] = ()
 
 
@@ -60,26 +69,16 @@ class LeftOutDocument:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetPlan:
+class SetPlan(PlannedRuns):
     """The plan of a set.
 
     Attributes:
         planned: The set.
         left_out: What is not built, each partition once.
-        brings: The newer releases and the other references that its runs bring, compared with the rows they replace.
-        frozen: The freezes over some of its partitions.
-        rejected: What was rejected of the landed files behind the source days that its runs build or read.
-        cost: What its runs are expected to cost together; null where no earlier run of one of their tables tells.
-        scope_rows: As of the plan of one run, for a pilot in phases.
     """
 
     planned: PlannedSet = field(metadata=INLINE)
     left_out: tuple[LeftOutDocument, ...]
-    brings: tuple[BroughtAlong, ...] = ()
-    cost: Cost | None = None
-    frozen: tuple[FreezeDocument, ...] = ()
-    rejected: tuple[RejectedRecords, ...] = ()
-    scope_rows: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
