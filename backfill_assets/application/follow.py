@@ -11,7 +11,7 @@ from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved, Refused
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import UNFINISHED, RunState
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
@@ -27,9 +27,6 @@ from backfill_assets.report.follow import (
 )
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
-
-UNFINISHED = (RunState.PLANNED, RunState.STAGED, RunState.FAILED)
-"""States in which a follow-up that is launched again is continued."""
 
 
 def is_taken_on(run: RunRecord) -> bool:

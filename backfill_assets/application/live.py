@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from backfill_assets.application.follow import UNFINISHED, follow
+from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
@@ -22,7 +22,7 @@ from backfill_assets.core.people import LIVE, Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.landing.days import pending_days
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import UNPUBLISHED, RunState
+from backfill_assets.ledger.states import UNFINISHED, UNPUBLISHED, RunState
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.impact import complete_partitions, lacking, lacks

@@ -10,7 +10,7 @@ from enum import StrEnum
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.states import NOT_STAGED, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.estimates import estimate
@@ -21,7 +21,6 @@ from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.upkeep.audit_record import last_audit
 from backfill_assets.workspace import Workspace
 
-_UNSTAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED)
 _STUCK = (RunState.BLOCKED, RunState.FAILED)
 _MOST_ESTIMATED = 50
 """Of how many runs that are not staged yet the cost is estimated."""
@@ -216,7 +215,7 @@ def _age(since: datetime, as_of: datetime) -> float:
 def _estimated(tx: ReadTransaction) -> Metric:
     """How long what is planned will take to stage and to measure, where earlier runs of the table tell."""
     seconds: dict[str, float] = {}
-    for header in tx.runs.headers(states=_UNSTAGED, limit=_MOST_ESTIMATED):
+    for header in tx.runs.headers(states=NOT_STAGED, limit=_MOST_ESTIMATED):
         try:
             run = tx.runs.get(header.run_id)
         except Refused:

@@ -15,7 +15,7 @@ from backfill_assets.landing.days import pending_days, require_explained, unexpl
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, imports_for_days
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import EVER_VISIBLE
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
@@ -100,7 +100,7 @@ def _unread(tx: ReadTransaction, table: SourceTable, days: Collection[date]) -> 
     A file is pending until all of its days are built, and some of them are frozen: the others would be built again at
     every tick.
     """
-    built = tx.runs.records(table=table.name, states=(RunState.PUBLISHED, RunState.SUPERSEDED), over=tuple(days))
+    built = tx.runs.records(table=table.name, states=EVER_VISIBLE, over=tuple(days))
     for day in days:
         landed = {each.import_id for each in imports_for_days(tx, table, [day])}
         if not any(day in run.manifest.partitions and landed <= set(run.manifest.imports) for run in built):

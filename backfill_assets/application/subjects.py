@@ -15,7 +15,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.errors import UnfitState
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, AskedKind, RunState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, AskedKind, RunState, SetState
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication.authority import approve_run, approve_set, grounds_to_leave
@@ -184,9 +184,6 @@ class Run:
             raise interrupted(self.ws, self.run_id) from None
 
 
-_GATED = (RunState.PASSED, RunState.ROLLED_BACK)
-
-
 @dataclass(frozen=True, slots=True)
 class RestatementSet:
     """A set by its id: several runs that are approved, published and undone together.
@@ -251,7 +248,7 @@ class RestatementSet:
             raise UnfitState(name=self.set_id, state=state, why="it cannot be staged")
         members = self.members
         for place, member in enumerate(members):
-            if member.state in VISIBLE or (member.state in _GATED and not is_outdated(self.ws, member)):
+            if member.state in VISIBLE or (member.state in GATED and not is_outdated(self.ws, member)):
                 continue
             manifest, run = member.manifest, Run(self.ws, member.run_id)
             partitions = describe(manifest.grain, manifest.partitions)

@@ -14,15 +14,14 @@ from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.records import Action, RunRecord, SetRecord
 from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.sets import SetReads, members_of, move_set
-from backfill_assets.ledger.states import PublicationState, RunState, SetState
+from backfill_assets.ledger.states import EVER_VISIBLE, PublicationState, RunState, SetState
 
-LANDED = (RunState.PUBLISHED, RunState.SUPERSEDED)
 """The states of phases that are behind."""
 
 
 def next_phase(members: Sequence[RunRecord]) -> RunRecord | None:
     """The first run of a set of phases that is not published and may still be; None when there is none."""
-    return next((run for run in members if run.state not in (*LANDED, RunState.CANCELLED)), None)
+    return next((run for run in members if run.state not in (*EVER_VISIBLE, RunState.CANCELLED)), None)
 
 
 def last_phase(members: Sequence[RunRecord]) -> RunRecord | None:
@@ -32,7 +31,7 @@ def last_phase(members: Sequence[RunRecord]) -> RunRecord | None:
 
 def held_until(publications: PublicationReads, record: SetRecord, members: Sequence[RunRecord]) -> datetime | None:
     """Until when the next phase of a set waits after the one before it; None when there is nothing to wait for."""
-    last = next((run for run in reversed(members) if run.state in LANDED), None)
+    last = next((run for run in reversed(members) if run.state in EVER_VISIBLE), None)
     if record.manifest.phases is None or not record.manifest.phases.hold_s or last is None:
         return None
     made = publications.headers(run_id=last.run_id, states=[PublicationState.PUBLISHED])
@@ -56,7 +55,7 @@ class PhaseSteps:
             return
         members = members_of(self._runs, record)
         to = SetState.PUBLISHED if next_phase(members) is None else SetState.PARTLY_PUBLISHED
-        if not any(run.state in LANDED for run in members):
+        if not any(run.state in EVER_VISIBLE for run in members):
             was_begun = record.state is SetState.PARTLY_PUBLISHED
             to = SetState.ROLLED_BACK if was_begun else SetState.PENDING
         if record.state not in (SetState.PUBLISHING, SetState.PARTLY_PUBLISHED) or to is record.state:

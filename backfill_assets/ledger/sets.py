@@ -17,7 +17,7 @@ from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
 from backfill_assets.ledger.runs import Cancellation, Leaves, RunReads, RunSteps, cancel_run
 from backfill_assets.ledger.schema import events, manifests, restatement_sets, runs, set_members
-from backfill_assets.ledger.states import ApprovalState, RunState, SetState, may_follow
+from backfill_assets.ledger.states import EVER_VISIBLE, ApprovalState, RunState, SetState, may_follow
 from backfill_assets.planning.sets import SetManifest
 
 
@@ -235,7 +235,7 @@ class SetWrites(SetReads):
         found = self.of_run(run_id)
         assert found is not None and found.manifest.phases is not None and found.manifest.phases.each
         runs = self._runs.named(member.run_id for member in found.manifest.members)
-        due = next((run for run in runs if run.state not in (RunState.PUBLISHED, RunState.SUPERSEDED)), None)
+        due = next((run for run in runs if run.state not in EVER_VISIBLE), None)
         if due is None:
             raise errors.Ended(kind="set", name=found.set_id, why="is published already")
         if due.run_id != run_id:
@@ -288,7 +288,7 @@ class SetWrites(SetReads):
             # What readers see of its phases stays; those that are left are decided against.
             for member in found.manifest.members:
                 state = self._runs.state(member.run_id)
-                if state not in (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.CANCELLED):
+                if state not in (*EVER_VISIBLE, RunState.CANCELLED):
                     cancel_run(self._run_steps, member.run_id, state, decision)
             self.move(set_id, SetState.PUBLISHED, actor=decision.by, note=f"its other phases were {decision.note}")
             return

@@ -63,25 +63,33 @@ VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.VERIFIED,
 """The states of runs of which readers see the rows, have seen them, or see equal ones: their candidates are evidence,
 and there is nothing left to approve."""
 
-EVER_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
-"""The states of a run whose publication has landed once."""
+NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED)
+NOT_MEASURED = (*NOT_STAGED, RunState.STAGED, RunState.GATING)
+"""The states of runs without a whole candidate, and of those without results of their gates."""
 
-UNPUBLISHED = (
-    RunState.PLANNED,
-    RunState.STAGING,
-    RunState.STAGED,
-    RunState.GATING,
-    RunState.PASSED,
-    RunState.BLOCKED,
-    RunState.FAILED,
-)
+UNFINISHED = (RunState.PLANNED, RunState.STAGED, RunState.FAILED)
+"""The states of runs on which no process works, and whose gates are still to be measured."""
+
+GATED = (RunState.PASSED, RunState.ROLLED_BACK)
+"""The states of runs that can be published as they are."""
+
+UNPUBLISHED = (*NOT_MEASURED, RunState.PASSED, RunState.BLOCKED)
 """The states of runs of which readers have seen nothing."""
+
+EVER_VISIBLE = (RunState.PUBLISHED, RunState.SUPERSEDED)
+"""The states of runs whose rows readers see, or saw until a later publication replaced them."""
+
+EVER_PUBLISHED = (*EVER_VISIBLE, RunState.ROLLED_BACK)
+"""The states of a run whose publication has landed once."""
 
 FINISHED = (RunState.PUBLISHED, RunState.VERIFIED, RunState.SUPERSEDED, RunState.CANCELLED)
 """The states of runs that cannot be published, or not again before they are rolled back."""
 
 OPEN_STATES = (*UNPUBLISHED, RunState.PUBLISHING)
 """The states of runs that could still be published, unless their mode is one that never is."""
+
+UNBLOCKED = tuple(state for state in OPEN_STATES if state is not RunState.BLOCKED)
+"""The same without blocked ones, which are planned again."""
 
 
 class StoppedBy(StrEnum):

@@ -14,7 +14,7 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import is_replaceable, members_of
-from backfill_assets.ledger.states import COUNTING, OPEN_SETS, RunState, SetState
+from backfill_assets.ledger.states import COUNTING, OPEN_SETS, UNBLOCKED, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
@@ -28,17 +28,6 @@ from backfill_assets.staleness.landed_news import (
     landed_news,
 )
 from backfill_assets.workspace import Workspace
-
-OPEN_RUNS = (
-    RunState.PLANNED,
-    RunState.STAGING,
-    RunState.STAGED,
-    RunState.GATING,
-    RunState.PASSED,
-    RunState.FAILED,
-    RunState.PUBLISHING,
-)
-"""The states of runs that keep theirs: a blocked one cannot be published, and what it was for is planned again."""
 
 _MOST_ROLLED_BACK = 10
 
@@ -193,7 +182,7 @@ def open_sets(tx: ReadTransaction) -> Iterator[OpenWork]:
 
 
 def _open_runs(tx: ReadTransaction) -> Iterator[OpenWork]:
-    for run in tx.runs.records(states=OPEN_RUNS):
+    for run in tx.runs.records(states=UNBLOCKED):
         manifest = run.manifest
         if manifest.inputs and manifest.member_of is None and manifest.mode not in NEVER_PUBLISHED:
             yield OpenWork(name=run.run_id, record=None, runs=(run,))

@@ -24,7 +24,14 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
-from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
+from backfill_assets.ledger.states import (
+    GATED,
+    ApprovalState,
+    ImportState,
+    PublicationState,
+    RunState,
+    SetState,
+)
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.manifest_parts import Mode
@@ -118,12 +125,7 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
         upstream = {pin.from_run for pinned in run.manifest.inputs for pin in pinned.partitions if pin.from_run}
         is_early = any(found.state is not RunState.PUBLISHED for found in tx.runs.named(sorted(upstream)))
     manifest = run.manifest
-    if (
-        manifest.expires
-        or manifest.mode is Mode.REPLAY
-        or is_early
-        or run.state not in (RunState.PASSED, RunState.ROLLED_BACK)
-    ):
+    if manifest.expires or manifest.mode is Mode.REPLAY or is_early or run.state not in GATED:
         return
     if older := regressed_partitions(ws, run_id):
         raise OlderInputs(run_id=run_id, partitions=Partitions.of(manifest.grain, older), manifest=manifest)

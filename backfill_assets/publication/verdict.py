@@ -18,7 +18,7 @@ from backfill_assets.ledger.records import (
     RunRecord,
     VerifiedPartition,
 )
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import GATED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind
@@ -45,7 +45,7 @@ def require_publishable(tx: ReadTransaction, run: RunRecord) -> None:
     if manifest.mode in NEVER_PUBLISHED:
         raise NeverPublished(run_id=run.run_id, manifest=manifest)
     require_not_stopped_for_good(tx, run)
-    if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
+    if run.state not in GATED:
         is_leased = run.lease is not None
         raise NotPublishable(run_id=run.run_id, state=run.state, is_leased=is_leased, manifest=manifest)
 

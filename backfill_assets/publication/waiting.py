@@ -11,13 +11,11 @@ from datetime import datetime
 
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import OPEN_STATES, RunState, SetState
+from backfill_assets.ledger.states import UNBLOCKED, SetState
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.errors import ComesAfter, Frozen
-
-_CAN_BE_PUBLISHED = tuple(state for state in OPEN_STATES if state is not RunState.BLOCKED)
 
 
 def waits_for(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | RunRecord | None:
@@ -32,7 +30,7 @@ def waits_for(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | 
         return freeze
     others = tx.runs.records(
         table=manifest.table,
-        states=_CAN_BE_PUBLISHED,
+        states=UNBLOCKED,
         modes=EVER_PUBLISHED,
         above=manifest.limits.priority,
         over=manifest.partitions,

@@ -10,7 +10,7 @@ from backfill_assets.capture.drop_folder import dropped_files
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger.outbox import StuckWork
-from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
+from backfill_assets.ledger.states import UNFINISHED, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import is_set
 from backfill_assets.report.documents import INLINE
@@ -25,7 +25,6 @@ _UNDER_WAY = (
     SetState.ROLLING_BACK,
     ImportState.LANDING,
 )
-_UNFOLLOWED = (RunState.PLANNED, RunState.STAGED, RunState.PASSED, RunState.FAILED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +75,7 @@ def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[st
             if _is_publication(work.subject):
                 entry = tx.outbox.of_publications([work.subject]).get(work.subject)
                 return entry is not None and entry.is_open
-            return _state(tx, work.subject) in _UNFOLLOWED
+            return _state(tx, work.subject) in (*UNFINISHED, RunState.PASSED)
         case Sensor.PUBLISH:
             return _state(tx, work.subject) in (RunState.PASSED, SetState.PENDING)
         case Sensor.RECOVER:

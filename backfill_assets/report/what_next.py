@@ -11,7 +11,15 @@ from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import is_replaceable, members_of
-from backfill_assets.ledger.states import UNPUBLISHED, VISIBLE, ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import (
+    EVER_VISIBLE,
+    NOT_MEASURED,
+    UNPUBLISHED,
+    VISIBLE,
+    ApprovalState,
+    RunState,
+    SetState,
+)
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed, open_comments
@@ -40,9 +48,6 @@ from backfill_assets.workspace import Workspace
 _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
 """A rollback is done and needs no approval: what can be approved after it is a new publication."""
 
-_BUILT = (RunState.PUBLISHED, RunState.SUPERSEDED)
-_NOT_BUILT = (RunState.PLANNED, RunState.STAGING, RunState.STAGED, RunState.GATING, RunState.FAILED)
-
 
 def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
     """What moves a run on; None when nothing is left to do."""
@@ -51,7 +56,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         return None
     if waits := _waits(ws, tx, [run]):
         return waits
-    if run.lease is None and run.state in _NOT_BUILT and not is_declared(ws, run):
+    if run.lease is None and run.state in NOT_MEASURED and not is_declared(ws, run):
         why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
         return step(why, cancel(named))
     match run.state:
@@ -112,7 +117,7 @@ def next_step_of_set(
     for member in members:
         if (by := tx.events.stopped_by(member)) or member.state is RunState.BLOCKED:
             return fix_and_plan_again(member.run_id, set_id, by)
-    if gone := next((each for each in members if each.state in _NOT_BUILT and not is_declared(ws, each)), None):
+    if gone := next((each for each in members if each.state in NOT_MEASURED and not is_declared(ws, each)), None):
         why = f"release {gone.manifest.transform_version} of {gone.manifest.table} is not declared any more: "
         return step(why, cancel(set_id))
     if waits := _waits(ws, tx, members):
@@ -231,6 +236,6 @@ def is_built_since(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
 def _is_covered_since(tx: ReadTransaction, run: RunRecord) -> bool:
     """Whether runs of the table that were planned later have published every partition of a run."""
     left, partitions = set(run.manifest.partitions), run.manifest.partitions
-    for later in tx.runs.records(table=run.manifest.table, states=_BUILT, after=run.sequence, over=partitions):
+    for later in tx.runs.records(table=run.manifest.table, states=EVER_VISIBLE, after=run.sequence, over=partitions):
         left.difference_update(later.manifest.partitions)
     return not left

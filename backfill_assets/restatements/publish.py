@@ -25,7 +25,7 @@ from backfill_assets.core.errors import (
 from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.states import GATED, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
@@ -149,7 +149,7 @@ def _require_publishable(tx: ReadTransaction, record: SetRecord, members: Sequen
         if member.state is RunState.PUBLISHED:
             continue
         require_not_stopped_for_good(tx, member)
-        if member.state not in (RunState.PASSED, RunState.ROLLED_BACK):
+        if member.state not in GATED:
             is_leased = member.lease is not None
             raise errors.MemberNotPublishable(
                 set_id=record.set_id, run_id=member.run_id, state=member.state, is_leased=is_leased

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.states import EVER_PUBLISHED, RunState, SetState
+from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, RunState, SetState
 from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
@@ -116,7 +116,7 @@ def _headline(found: RunReport, warnings: Sequence[str]) -> str:
         return f"Every blocking gate passed: {waits}{share}{with_warnings}"
     if run.record.state is RunState.FAILED and run.record.note:
         return f"Failed: {run.record.note.removesuffix('.')}{with_warnings}"
-    share = share if run.record.state in (RunState.PUBLISHED, RunState.SUPERSEDED) else ""
+    share = share if run.record.state in EVER_VISIBLE else ""
     return f"{run.record.state.replace('_', ' ').capitalize()}: {meaning_of_run(run.record)}{share}{with_warnings}"
 
 

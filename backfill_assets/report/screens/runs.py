@@ -7,7 +7,15 @@ from collections.abc import Collection, Sequence
 from backfill_assets.core.errors import Problem
 from backfill_assets.core.people import POLICY
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
-from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import (
+    EVER_PUBLISHED,
+    EVER_VISIBLE,
+    NOT_MEASURED,
+    NOT_STAGED,
+    ApprovalState,
+    RunState,
+    SetState,
+)
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.report.advice import next_step_of
@@ -54,12 +62,7 @@ _SPECIAL_MODES = {
     Mode.DRY_RUN: "DRY_RUN: staged and gated, never published",
     Mode.RECONCILIATION: "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
 }
-_NOT_STAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED)
-EVER_VISIBLE = (RunState.PUBLISHED, RunState.SUPERSEDED)
-"""Runs whose rows readers see, or saw until a later publication replaced them."""
-
 _PASSED = (RunState.PASSED, RunState.PUBLISHING, *EVER_PUBLISHED, RunState.VERIFIED)
-_NOT_MEASURED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.STAGED, RunState.GATING)
 _OF_THE_PLAN = ": the plan, not its results, which are not measured yet; publication still waits for the gates"
 _BEFORE_RESULTS = ": the plan, before its results were measured"
 _NOT_NEEDED = "not needed: nothing changes"
@@ -172,7 +175,7 @@ def _approval(run: RunSummary, grounds: ApprovalGrounds | None) -> Value:
 
 def _of_the_plan(runs: Collection[RunRecord]) -> str:
     """What an approval is of, where it is older than the results of a run."""
-    if any(each.state in _NOT_MEASURED for each in runs):
+    if any(each.state in NOT_MEASURED for each in runs):
         return _OF_THE_PLAN
     return _BEFORE_RESULTS if any(map(_is_agreed_before_results, runs)) else ""
 
@@ -214,7 +217,7 @@ def _approval_of_set(found: SetDocument) -> str:
 def progress_words(found: SetDocument) -> str:
     """How many runs of a set are staged, have passed, are published, and were rolled back."""
     states, reached = found.states, [each.reached for each in found.runs]
-    staged = sum(each not in _NOT_STAGED for each in reached)
+    staged = sum(each not in NOT_STAGED for each in reached)
     passed = sum(each in _PASSED for each in reached)
     published = sum(each in EVER_VISIBLE for each in states)
     undone = states.count(RunState.ROLLED_BACK)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from backfill_assets.ledger.states import EVER_PUBLISHED, OPEN_SETS
+from backfill_assets.ledger.states import EVER_PUBLISHED, EVER_VISIBLE, OPEN_SETS
 from backfill_assets.report.at_work import WorkInProgress
 from backfill_assets.report.page import (
     Items,
@@ -26,7 +26,7 @@ from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.replays import open_replays_table
-from backfill_assets.report.screens.runs import EVER_VISIBLE, approval, partitions_of, problem_notes, state, state_of
+from backfill_assets.report.screens.runs import approval, partitions_of, problem_notes, state, state_of
 from backfill_assets.report.screens.server import server_line
 from backfill_assets.report.screens.table_acts import acts_table
 from backfill_assets.report.sets import SetDocument
