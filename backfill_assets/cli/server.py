@@ -15,6 +15,7 @@ def up(as_json: Json = False) -> None:
         from backfill_assets.core.clock import system_clock
 
         settings = settings_of_command()
+        settings.require_home(with_ledger=True)
         with progress_listener("the Spark server", quiet=as_json or bool(settings.log)) as listener:
             document = spark_server.up(settings, clock=system_clock, listener=listener)
         answer(console, document, as_json=as_json)

@@ -115,17 +115,21 @@ class Settings:
         """Where Spark reads and writes in object stores."""
         return frozenset(place for place in (self.lake, self.landing) if isinstance(place, StoreUrl))
 
-    def require_home(self) -> None:
+    def require_home(self, *, with_ledger: bool = False) -> None:
         """Refuses a home that does not exist: a mistyped one would be created, and look empty.
 
         With the ledger in a database of its own a home may be new on every machine.
 
+        Args:
+            with_ledger: A folder that is there and holds no ledger is none either.
+
         Raises:
             Refused: There is no such folder, and the ledger would be in it.
         """
-        if self.home.exists() or self.ledger_url != _ledger_in(self.home):
+        if self.ledger_url != _ledger_in(self.home) or (self.home / (_LEDGER if with_ledger else "")).exists():
             return
-        why = f"is {self.home}, and there is no such folder"
+        lacks = "it holds no ledger" if self.home.exists() else "there is no such folder"
+        why = f"is {self.home}, and {lacks}"
         wanted = "the folder that holds the ledger and the tables, or land a first file, which makes this one"
         raise InvalidSetting(setting="BACKFILL_HOME", why=why, wanted=wanted)
 
@@ -174,8 +178,11 @@ class Settings:
         )
 
 
+_LEDGER = "ledger.db"
+
+
 def _ledger_in(home: Path) -> str:
-    return f"sqlite:///{home / 'ledger.db'}"
+    return f"sqlite:///{home / _LEDGER}"
 
 
 def home_named(environment: Mapping[str, str] | None = None) -> str | Path:

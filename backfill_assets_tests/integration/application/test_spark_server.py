@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.lease import mark_of
+from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark_server import FOLDER
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support.s3_server import Store
 
@@ -41,6 +43,8 @@ class Home:
             "BACKFILL_FIRST_DAY": "2024-01-01",
             **more,
         }
+        with Workspace.open(Settings.from_environment(self.environment)).ledger.read():
+            pass  # The first command of a home has made its ledger.
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -92,6 +92,7 @@ NUMBERS: Mapping[Example, tuple[Any, Any]] = {
 
 @pytest.mark.long
 def test_the_commands_of_its_readme_publish_a_number_and_correct_it(shop: Path, example: Example) -> None:
+    typed(shop, "backfill doctor || true")
     typed(shop, "backfill up")
     try:
         for commands, number, landed in zip(readme(shop), NUMBERS[example], ROWS[example], strict=True):

@@ -30,6 +30,7 @@ def typed(home: Path, *words: str) -> Result:
         ["audit"],
         ["follow", "--by", "ana"],
         ["recover"],
+        ["up"],
         [
             "load",
             "sales",
@@ -59,6 +60,14 @@ def test_a_home_that_does_not_exist_is_refused_and_not_created(tmp_path: Path, w
 
 def test_a_folder_that_is_there_is_a_home(tmp_path: Path) -> None:
     assert typed(tmp_path, "status").exit_code == 0
+
+
+def test_no_server_is_started_in_a_folder_that_is_no_home(tmp_path: Path) -> None:
+    result = typed(tmp_path, "up")
+    said = " ".join(result.stderr.split())
+    assert result.exit_code == 1 and not any(tmp_path.iterdir())
+    assert f"BACKFILL_HOME is {tmp_path}, and it holds no ledger. next: " in said
+    assert "or land a first file, which makes this one" in said
 
 
 def test_the_first_file_begins_a_home_and_says_so(tmp_path: Path) -> None:
