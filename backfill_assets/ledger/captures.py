@@ -153,8 +153,7 @@ class CaptureReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        chosen = select(captures).where(captures.c.capture_id == capture_id)
-        return _capture(self._only_row(chosen, kind="capture", name=capture_id))
+        return _capture(self._named(select(captures), captures.c.capture_id, kind="capture", name=capture_id))
 
     def files(self, source: str, *, stream: str | None = None) -> tuple[CapturedFile, ...]:
         """The files of a source in the order in which they were captured.

@@ -106,7 +106,7 @@ class PublicationReads(Queries):
         """
         ids = [publication_id]
         changes, verified = self._changes(ids)[publication_id], self._verified(ids)[publication_id]
-        return rows.publication_record(self._named(publication_id), changes, verified)
+        return rows.publication_record(self._row_of(publication_id), changes, verified)
 
     def header(self, publication_id: str) -> PublicationHeader:
         """One publication without the partitions that it changes.
@@ -116,9 +116,9 @@ class PublicationReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        return rows.publication_header(self._named(publication_id))
+        return rows.publication_header(self._row_of(publication_id))
 
-    def _named(self, publication_id: str) -> Row[Any]:
+    def _row_of(self, publication_id: str) -> Row[Any]:
         chosen = select(publications).where(publications.c.publication_id == publication_id)
         return self._only_row(chosen, kind="publication", name=publication_id)
 

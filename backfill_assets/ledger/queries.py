@@ -61,6 +61,19 @@ class Queries:
             raise NotInLedger(kind=kind, name=name)
         return row
 
+    def _named(self, statement: Select[*tuple[Any, ...]], key: Column[str], *, kind: str, name: str) -> Row[Any]:
+        """The row of what has an id.
+
+        Raises:
+            NotInLedger: There is none; the error names the only one whose id begins like that.
+        """
+        row = self._row(statement.where(key == name))
+        if row is None:
+            begun = select(key).where(key.startswith(name, autoescape=True)).limit(2)
+            found = self._values(begun) if name else []
+            raise NotInLedger(kind=kind, name=name, near=found[0] if len(found) == 1 else "")
+        return row
+
     def _highest(self, number: Column[int], *of: ColumnElement[bool]) -> int:
         """The highest number that was given so far; 0 before the first."""
         return int(self._values(select(func.coalesce(func.max(number), 0)).where(*of))[0])

@@ -57,8 +57,7 @@ class ReplayReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        chosen = select(replays).where(replays.c.replay_id == replay_id)
-        return _replay(self._only_row(chosen, kind="replay", name=replay_id))
+        return _replay(self._named(select(replays), replays.c.replay_id, kind="replay", name=replay_id))
 
     def open_in(self, stream: str, target: str) -> ReplayRecord | None:
         """The replay that has a topic; None when none has.

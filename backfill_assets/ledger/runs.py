@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Row, Select, exists, func, insert, or_, select
+from sqlalchemy import ColumnElement, Select, exists, func, insert, or_, select
 
 from backfill_assets.core.identity import plain
 from backfill_assets.core.lease import LeaseTerms
@@ -79,7 +79,7 @@ class RunReads(Queries):
         Raises:
             UnknownName: There is no such run.
         """
-        return rows.run_header(self._named(_headers(), run_id))
+        return rows.run_header(self._named(_headers(), runs.c.run_id, kind="run", name=run_id))
 
     def headers(self, **chosen: Unpack[RunFilter]) -> tuple[RunHeader, ...]:
         """Runs without their manifests, the last planned first. Cost: one index range: one short row per chosen run."""
@@ -99,20 +99,7 @@ class RunReads(Queries):
             UnknownName: There is no such run.
             Refused: Its manifest was edited in the database.
         """
-        return rows.run_record(self._named(_records(), run_id))
-
-    def _named(self, statement: Select[*tuple[object, ...]], run_id: str) -> Row[Any]:
-        """The row of a run.
-
-        Raises:
-            NotInLedger: There is none; the error names the only run whose id begins like that.
-        """
-        row = self._row(statement.where(runs.c.run_id == run_id))
-        if row is None:
-            begun = runs.c.run_id.startswith(run_id, autoescape=True)
-            found = self._rows(select(runs.c.run_id).where(begun).limit(2)) if run_id else ()
-            raise errors.NotInLedger(kind="run", name=run_id, near=found[0].run_id if len(found) == 1 else "")
-        return row
+        return rows.run_record(self._named(_records(), runs.c.run_id, kind="run", name=run_id))
 
     def records(self, *, unreadable: Unreadable | None = None, **chosen: Unpack[RunFilter]) -> tuple[RunRecord, ...]:
         """Runs with their manifests, the last planned first.
@@ -174,7 +161,7 @@ class RunReads(Queries):
         Raises:
             UnknownName: There is no such run.
         """
-        row = self._only_row(select(runs.c.state).where(runs.c.run_id == run_id), kind="run", name=run_id)
+        row = self._named(select(runs.c.state), runs.c.run_id, kind="run", name=run_id)
         state: RunState = row.state
         return state
 
@@ -191,8 +178,8 @@ class RunReads(Queries):
         Raises:
             TakenOver: Another process has it by now, or it was given up.
         """
-        chosen = select(runs.c.attempt, runs.c.state, runs.c.note).where(runs.c.run_id == run_id)
-        row = self._only_row(chosen, kind="run", name=run_id)
+        chosen = select(runs.c.attempt, runs.c.state, runs.c.note)
+        row = self._named(chosen, runs.c.run_id, kind="run", name=run_id)
         if row.attempt != attempt:
             what = "another process took it over, or a recovery gave it up"
             because = f"it was {row.note}" if row.state is RunState.CANCELLED else what

@@ -33,8 +33,7 @@ class SetReads(Queries):
             UnknownName: There is no such set.
             Refused: Its document was edited in the database.
         """
-        chosen = _sets().where(restatement_sets.c.set_id == set_id)
-        return rows.set_record(self._only_row(chosen, kind="restatement set", name=set_id))
+        return rows.set_record(self._named(_sets(), restatement_sets.c.set_id, kind="restatement set", name=set_id))
 
     def records(
         self,

@@ -93,7 +93,7 @@ class TableActReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        return _act(self._only_row(select(table_acts).where(table_acts.c.act_id == act_id), kind="act", name=act_id))
+        return _act(self._named(select(table_acts), table_acts.c.act_id, kind="act", name=act_id))
 
     def columns(self, act_id: str) -> tuple[ColumnChange, ...]:
         """How the columns that readers see change with an act, as it was when it was asked for.

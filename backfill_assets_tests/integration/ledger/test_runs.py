@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, UnknownName
-from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.planning.sets import SetMember
 from backfill_assets.report.command_line import explained
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support.advice import advised
@@ -25,6 +26,7 @@ from backfill_assets_tests.support.ledger_examples import (
     stage,
     tamper,
 )
+from backfill_assets_tests.support.report_examples import restatement
 
 
 def test_a_planned_run_comes_back_as_it_was_agreed(ledger: Ledger) -> None:
@@ -246,3 +248,16 @@ def test_a_run_id_without_its_last_character_is_recognized(ledger: Ledger) -> No
             with pytest.raises(UnknownName) as found:
                 reader.runs.get(several)
             assert advised(found.value) == "backfill status"
+
+
+def test_a_set_id_without_its_last_character_is_recognized(ledger: Ledger) -> None:
+    alone = restatement(SetState.PENDING).record.manifest
+    member = a_manifest("bf-1", member_of=alone.set_id)
+    named = SetMember(run_id=member.run_id, table=member.table, manifest_digest=member.digest)
+    manifest = replace(alone, members=(named,))
+    with ledger.write() as writer:
+        writer.runs.add(member, actor="ann")
+        writer.sets.add(manifest, actor="ann")
+    with ledger.read() as reader, pytest.raises(UnknownName) as found:
+        reader.sets.get(manifest.set_id[:-1])
+    assert advised(found.value) == f"did you mean {manifest.set_id}? backfill status {manifest.set_id}"
