@@ -25,7 +25,6 @@ from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, 
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import (
-    GATED,
     ApprovalState,
     ImportState,
     PublicationState,
@@ -34,7 +33,6 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest, lineage
-from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
 from backfill_assets.publication.errors import (
@@ -50,8 +48,7 @@ from backfill_assets.publication.errors import (
 )
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
-from backfill_assets.publication.waiting import require_its_turn
-from backfill_assets.staleness.find import regressed_partitions
+from backfill_assets.publication.waiting import older_inputs, require_its_turn
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -113,7 +110,7 @@ def require_as_intended(ws: Workspace, run: RunRecord, intent: PublicationIntent
 
 
 def _require_not_older(ws: Workspace, run_id: str) -> None:
-    """Refuses to publish rows from older inputs than readers see, except for a replay; an expiry has no rows.
+    """Refuses to publish rows from older inputs than readers see, as of `waiting.older_inputs`.
 
     Checked before the ledger's transaction, because it reads much: the accepted versions that it reads are those that
     the candidate was compared with, or the transaction refuses.
@@ -121,14 +118,10 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
         tx.outbox.require_still_asked(run)
-        # Out of its order in the set it is refused by the ledger, with a better reason.
-        upstream = {pin.from_run for pinned in run.manifest.inputs for pin in pinned.partitions if pin.from_run}
-        is_early = any(found.state is not RunState.PUBLISHED for found in tx.runs.named(sorted(upstream)))
-    manifest = run.manifest
-    if manifest.expires or manifest.mode is Mode.REPLAY or is_early or run.state not in GATED:
-        return
-    if older := regressed_partitions(ws, run_id):
-        raise OlderInputs(run_id=run_id, partitions=Partitions.of(manifest.grain, older), manifest=manifest)
+        older = older_inputs(ws, tx, run)
+    if older:
+        partitions = Partitions.of(run.manifest.grain, older)
+        raise OlderInputs(run_id=run_id, partitions=partitions, manifest=run.manifest)
 
 
 def _require_nothing_under_way(tx: ReadTransaction, manifest: Manifest) -> None:

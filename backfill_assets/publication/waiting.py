@@ -1,4 +1,5 @@
-"""What a run waits for before it is published: the end of a freeze, or an open run of a higher priority.
+"""What a run waits for before it is published, the end of a freeze or an open run of a higher priority; and whether it
+has read older inputs than readers see.
 
 Asked before automatic work begins, when a reader is advised, and again in the transaction that begins a publication.
 Nothing is overwritten for a priority: when the other run is published, this one was compared with rows that are no
@@ -7,15 +8,18 @@ longer accepted, is refused for that, and is planned again.
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import date, datetime
 
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import UNBLOCKED, SetState
+from backfill_assets.ledger.states import GATED, UNBLOCKED, RunState, SetState
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.errors import ComesAfter, Frozen
+from backfill_assets.workspace import Workspace
 
 
 def waits_for(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | RunRecord | None:
@@ -61,3 +65,21 @@ def require_its_turn(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> No
                 priority=first.manifest.limits.priority,
                 partitions=Partitions.of(grain, set(partitions).intersection(first.manifest.partitions)),
             )
+
+
+def older_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
+    """The partitions of which a run that could be published has rows from older inputs than those that readers see.
+
+    None of a replay, which is meant to; of an expiry, which has no rows; and of a run of a set before its turn, which
+    the ledger refuses with a better reason.
+    """
+    manifest = run.manifest
+    if manifest.expires or manifest.mode is Mode.REPLAY or run.state not in GATED:
+        return ()
+    upstream = {pin.from_run for pinned in manifest.inputs for pin in pinned.partitions if pin.from_run}
+    if any(found.state is not RunState.PUBLISHED for found in tx.runs.named(sorted(upstream))):
+        return ()
+    # It reads much, and most of what is shown cannot be published now.
+    from backfill_assets.staleness.find import regressed_partitions
+
+    return regressed_partitions(ws, tx, manifest)

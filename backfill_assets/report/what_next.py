@@ -25,7 +25,8 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
-from backfill_assets.publication.waiting import waits_for
+from backfill_assets.publication.waiting import older_inputs, waits_for
+from backfill_assets.report.advice.filling import plan_anew
 from backfill_assets.report.frozen import waiting_words
 from backfill_assets.report.requests import (
     WAIT_OR_RECOVER,
@@ -175,6 +176,14 @@ def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> S
     return read_before(tx, graph, run.manifest)
 
 
+def _older_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
+    try:
+        return older_inputs(ws, tx, run)
+    except Refused:
+        # As for `outdated_partitions`.
+        return ()
+
+
 def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
     """What moves on the set that a run belongs to; None for a run of its own."""
     if run.manifest.member_of is None:
@@ -190,10 +199,15 @@ def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextSte
 def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Sequence[RunRecord]) -> NextStep:
     """The next step of a run that has passed, or of the runs of a set: to publish, or to approve where publication
     would be refused for want of an approval; or to compare it again where the table has changed since."""
-    if overtaken := next((run for run in runs if is_overtaken(tx, run.manifest)), None):
+    overtaken = next((run for run in runs if is_overtaken(tx, run.manifest)), None)
+    lacking = [run for run in runs if not is_agreed(ws, tx, run)]
+    for run in [overtaken] if overtaken else [] if lacking else runs:
+        if older := _older_inputs(ws, tx, run):
+            why = f"{run.run_id} was computed from older inputs than what readers see; "
+            return step(why, plan_anew(run.manifest, older))
+    if overtaken:
         why = f"{overtaken.manifest.table} changed since {overtaken.run_id} was compared with it: "
         return step(why, compare_again(overtaken.run_id))
-    lacking = [run for run in runs if not is_agreed(ws, tx, run)]
     if not lacking:
         return step(publish(named))
     needs_comment = any(open_comments(tx, run) for run in lacking)

@@ -79,25 +79,21 @@ def partitions_with_chosen_references(ws: Workspace) -> Mapping[str, frozenset[d
     }
 
 
-def regressed_partitions(ws: Workspace, run_id: str) -> tuple[date, ...]:
+def regressed_partitions(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> tuple[date, ...]:
     """The accepted partitions of a run's table that are up to date, and would not be once the run is published.
 
     Such a run was planned before its inputs changed, and another run has been published from the newer ones since.
     """
-    with ws.ledger.read() as tx:
-        manifest = tx.runs.get(run_id).manifest
-        table = ws.domain.table(manifest.table)
-        candidate = tx.bases.of_run(run_id, manifest.partitions)
-        tables = {edge.table for edge in ws.graph.table(table.name).inputs} | {
-            read.edge.table for read in candidate.inputs
-        }
-        known = tx.bases.of_accepted([table.name], inputs=sorted(tables), partitions=set(manifest.partitions))
-        older = _by_input(_stale(ws, tx, table, known, [candidate], lambda *_: iter(()), manifest.partitions))
-        if not older:
-            return ()
-        bases = known.bases[table.name]
-        accepted = {partition for basis in bases for partition in basis.partitions}
-        older_now = _by_input(_stale(ws, tx, table, known, bases, known.earlier, manifest.partitions))
+    table = ws.domain.table(manifest.table)
+    candidate = tx.bases.of_run(manifest.run_id, manifest.partitions)
+    tables = {edge.table for edge in ws.graph.table(table.name).inputs} | {read.edge.table for read in candidate.inputs}
+    known = tx.bases.of_accepted([table.name], inputs=sorted(tables), partitions=set(manifest.partitions))
+    older = _by_input(_stale(ws, tx, table, known, [candidate], lambda *_: iter(()), manifest.partitions))
+    if not older:
+        return ()
+    bases = known.bases[table.name]
+    accepted = {partition for basis in bases for partition in basis.partitions}
+    older_now = _by_input(_stale(ws, tx, table, known, bases, known.earlier, manifest.partitions))
     return tuple(sorted(older & accepted - older_now))
 
 

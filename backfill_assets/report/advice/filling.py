@@ -54,6 +54,11 @@ def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -
     return joined([*loads(manifest.table, landed), *loads(manifest.table, empty, empty=True)])
 
 
+def plan_anew(manifest: Manifest, partitions: Collection[date]) -> NextStep:
+    """For a run whose inputs have changed since it was planned."""
+    return step("plan it again, so that it reads them: ", plan_again(manifest, partitions))
+
+
 def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[Invocation]:
     """What builds exactly these days of a source table; days between them may never have landed.
 

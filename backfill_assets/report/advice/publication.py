@@ -5,7 +5,7 @@ from __future__ import annotations
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.states import RunState
 from backfill_assets.publication import errors
-from backfill_assets.report.advice.filling import plan_again
+from backfill_assets.report.advice.filling import plan_again, plan_anew
 from backfill_assets.report.advice.left_out import added_again
 from backfill_assets.report.requests import (
     NAME,
@@ -60,7 +60,7 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
         case errors.ReadByOpenRun():
             return step("publish or cancel that one first: ", do(Act.STATUS, error.reader))
         case errors.OlderInputs():
-            return step("plan it again, so that it reads them: ", plan_again(error.manifest, error.partitions))
+            return plan_anew(error.manifest, error.partitions)
         case errors.InputsRolledBack():
             return step("build that again first: ", do(Act.HISTORY, error.table, partition=error.partitions.days[0]))
         case errors.NothingToUndo():

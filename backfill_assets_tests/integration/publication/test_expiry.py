@@ -191,7 +191,7 @@ def test_an_expiry_and_its_rollback_leave_the_columns_as_they_are(office: Office
 
 def test_an_expiry_has_no_rows_that_could_be_of_older_inputs(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     # As where a table has references, of which the manifest of an expiry pins none.
-    monkeypatch.setattr("backfill_assets.publication.publish.regressed_partitions", lambda *_: GONE)
+    monkeypatch.setattr("backfill_assets.staleness.find.regressed_partitions", lambda *_: GONE)
     without_spark(office).through(planned(office))
     assert months(office) == STAYS
 
