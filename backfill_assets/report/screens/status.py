@@ -52,7 +52,7 @@ def status_page(status: StatusDocument) -> Page:
             table(["table", "accepted partitions", "rows"], accepted, numbers=["rows"]),
             _STALENESS if any(each.accepted for each in status.tables) else None,
         ),
-        section("Runs, newest first", _runs(status.runs)),
+        section("Runs, newest first", _runs([run for run in status.runs if run.manifest.member_of is None])),
         section("Restatement sets, newest first", _sets(status.sets)),
         frozen_section(status.frozen),
         section("Next", Items(items=tuple(_next(status)))),

@@ -101,7 +101,10 @@ def test_a_status_with_accepted_partitions_says_that_it_does_not_look_at_what_is
 def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
     shown = lines(STATUS, width)
     assert all(len(line) <= width for line in shown)
-    for each in STATUS.runs:
+    *own, of_set = STATUS.runs
+    # Its set is a line.
+    assert not any(of_set.record.run_id in line for line in shown)
+    for each in own:
         (line,) = (line for line in shown if line.startswith(each.record.run_id))
         assert re.split(r"\s{2,}", line)[1:] == [
             each.record.kind,
