@@ -52,9 +52,13 @@ def approve(
 def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as console:
+        from backfill_assets.report.sets import SetDocument
+
         with opened(quiet=as_json, conditions=False) as session:
             document = session.subject(run).stage(session.acting(person_or_account(by), on=run))
-        answer(console, document, as_json=as_json)
+        # The report of a run is a command of its own, which the next step begins with.
+        is_whole = as_json or isinstance(document, SetDocument)
+        answer(console, document if is_whole else document.run, as_json=as_json)
         if document.is_blocked:
             raise typer.Exit(1)
 

@@ -43,6 +43,9 @@ def test_who_runs_a_run_of_another_person_is_recorded_by_the_name_of_the_account
     belongs_to("cleo", monkeypatch)
     result = CliRunner().invoke(app, ["run", run_id], catch_exceptions=False)
     assert result.exit_code == 0, result.output
+    # What it has come to, and not its report.
+    assert f"backfill report {run_id}, and then backfill approve {run_id}" in " ".join(result.stdout.split())
+    assert "every blocking gate passed" in result.stdout and "Totals" not in result.stdout
     with shop.ws.ledger.read() as reader:
         assert reader.runs.get(run_id).manifest.requested_by == "ana"
         moved = [each for each in reader.events.entries(entity_id=run_id) if each.action == "moved"]
