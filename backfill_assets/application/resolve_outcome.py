@@ -7,14 +7,12 @@ is allowed: nothing is published or undone here. A publication whose process may
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.sensor_work import LEASES
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.records import Action, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import PublicationState
-from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.publication.errors import StillUnknown
 from backfill_assets.publication.recover import end_publication
 from backfill_assets.workspace import Workspace
@@ -51,11 +49,8 @@ def _open(ws: Workspace) -> Sequence[PublicationRecord]:
     quiet_since = ws.clock() - LEASES * ws.settings.lease
     with ws.ledger.read() as tx:
         records = tx.publications.records(states=[PublicationState.PUBLISHING])
-        return [record for record in records if _has_ended(tx, record, quiet_since)]
-
-
-def _has_ended(tx: ReadTransaction, record: PublicationRecord, quiet_since: datetime) -> bool:
-    return record.started_at < quiet_since or tx.publications.is_unknown(record.intent.publication_id)
+        unknown = tx.publications.is_unknown
+        return [r for r in records if r.started_at < quiet_since or unknown(r.intent.publication_id)]
 
 
 def _resolved(ws: Workspace, records: Iterable[PublicationRecord], acting: Acting) -> Sequence[PublicationRecord]:

@@ -178,8 +178,9 @@ class KafkaStream:
         low, high = self._watermarks(partition)
         mine = [each for each in captured if each.partition == str(partition)]
         # What is whole has landed, so that nothing before its end is missing.
-        wholes = [each for each in captured if each.is_complete and _is_of_scan(each, partition)]
-        last = _end_of([*mine, *wholes])
+        scans = [each for each in captured if each.is_complete and each.partition.startswith(SCAN)]
+        wholes = [each for each in scans if _number(each.partition) == partition]
+        last = max((int(each.range_to) for each in [*mine, *wholes]), default=None)
         if period.start is None:
             start = low if last is None else last
             if start < low or (last is None and low > 0):
@@ -507,14 +508,6 @@ def _expiry(first_at: datetime | None, pinned: Mapping[str, str]) -> datetime | 
 def _number(name: str) -> int:
     """The partition of the topic that a partition is, or that a scan reads once more."""
     return int(name.rpartition("-")[2])
-
-
-def _is_of_scan(each: Span, partition: int) -> bool:
-    return each.partition.startswith(SCAN) and _number(each.partition) == partition
-
-
-def _end_of(captured: Iterable[Span]) -> int | None:
-    return max((int(each.range_to) for each in captured), default=None)
 
 
 def _covers(captured: Iterable[Captured], low: int, start: datetime) -> bool:

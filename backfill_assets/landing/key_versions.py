@@ -95,7 +95,7 @@ def standing(
     found = _with_withdrawals(found, every, is_stated=is_stated)
     found = found.withColumn(_COUNTS, ~is_statement & F.col(VOID_BY).isNull())
     place = F.struct(*(F.col(name) for name in _place(source)))
-    position = F.struct(*(F.col(name) for name in _position(source)))
+    position = F.struct(*(F.col(name) for name in source.order or (ARRIVAL, ROW)))
     before = F.struct(_COUNTS, CONTENT_HASH, _RANK, position.alias("position"))
     found = found.withColumn(_BEFORE, F.lag(before).over(_in_order(source, every)))
     follows = F.col(_COUNTS) & F.coalesce(F.col(f"{_BEFORE}.{_COUNTS}"), F.lit(False))
@@ -191,11 +191,6 @@ def key_state() -> Column:
         .when((operation == Operation.DELETE) | F.col(NEXT).isNotNull(), F.lit(KeyState.DELETED))
         .otherwise(F.lit(KeyState.CURRENT))
     )
-
-
-def _position(source: SourceTable) -> tuple[str, ...]:
-    """Where a version is among those of its key; only declared orders have equal positions."""
-    return source.order or (ARRIVAL, ROW)
 
 
 def _place(source: SourceTable) -> tuple[str, ...]:

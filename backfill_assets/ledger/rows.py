@@ -70,11 +70,6 @@ def _resolved_spans(documents: list[dict[str, Any]]) -> tuple[Resolved, ...]:
     )
 
 
-def _replay_parts(documents: list[dict[str, Any]]) -> tuple[ReplayPart, ...]:
-    """The inputs of a replay, as they are stored."""
-    return tuple(ReplayPart(**{**each, "kind": PartKind(each["kind"])}) for each in documents)
-
-
 _READ: Mapping[str, Callable[[Any], object]] = {
     "provenance": provenance_of,
     "partitions": dates_of,
@@ -82,7 +77,7 @@ _READ: Mapping[str, Callable[[Any], object]] = {
     "ignored_columns": tuple,
     "finding": Finding,
     "spans": _resolved_spans,
-    "parts": _replay_parts,
+    "parts": lambda found: tuple(ReplayPart(**{**each, "kind": PartKind(each["kind"])}) for each in found),
     "policy": Policy.parse,
     "grain": Grain,
 }

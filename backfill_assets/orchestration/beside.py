@@ -88,7 +88,9 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
                 recorder.start()
 
         try:
-            for group in _as_assets(parts) if not is_load else _as_asset(parts):
+            # The assets of a derived table execute a part each; that of a source table stages and gates.
+            single = [(part,) for part in parts if not is_load or part not in STAGED_AND_GATED]
+            for group in [STAGED_AND_GATED, *single] if is_load else single:
                 done = execute(ws, run_id, group, actor=by, listener=tell)
                 handover.say(done)
                 if done.is_blocked:
@@ -105,16 +107,6 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
             recorder.join()
         if failed:
             raise failed[0]
-
-
-def _as_assets(parts: Sequence[Part]) -> Sequence[Sequence[Part]]:
-    """Parts as the assets of a derived table execute them: each is one."""
-    return [(part,) for part in parts]
-
-
-def _as_asset(parts: Sequence[Part]) -> Sequence[Sequence[Part]]:
-    """Parts as the asset of a source table executes them."""
-    return [STAGED_AND_GATED, *((part,) for part in parts if part not in STAGED_AND_GATED)]
 
 
 def _opened(settings: Settings) -> AbstractContextManager[DagsterRecorder]:

@@ -23,7 +23,6 @@ from backfill_assets.orchestration.attempts import end_abandoned_runs
 from backfill_assets.orchestration.dagster_internals import origin_of
 from backfill_assets.orchestration.jobs import job_name, keys_of, table_definitions, table_jobs
 from backfill_assets.orchestration.resources import Perform, Session
-from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.pinned_node import has_gaps
 from backfill_assets.workspace import Workspace
@@ -81,7 +80,9 @@ def run_in_process(
         # A command that died is run again by a person; Dagster's daemon starts its own runs again.
         MAX_RETRIES: "0",
     }
-    for keys in _together(run.manifest, keys_of(table, parts)):
+    every = keys_of(table, parts)
+    # Partitions with gaps are no range of one Dagster run over several assets.
+    for keys in [[key] for key in every] if has_gaps(run.manifest) else [every]:
         dagster_run_id, succeeded, errors = _execute(
             workspace, job_name(table), given, instance, progress, perform, only=keys
         )
@@ -94,11 +95,6 @@ def run_in_process(
         run=Run(workspace, run_id).record,
         error=errors[-1] if errors else None,
     )
-
-
-def _together(manifest: Manifest, keys: Sequence[AssetKey]) -> Sequence[Sequence[AssetKey]]:
-    """Which assets one Dagster run executes: all, or each by itself where the partitions have gaps."""
-    return [[key] for key in keys] if has_gaps(manifest) else [keys]
 
 
 def _execute(

@@ -142,7 +142,9 @@ def _alternatives(
             tolerated=declared.tolerance,
         )
     is_newer = any(each.what == "release" for each in brings)
-    if is_newer and is_accepted and not _would_leave_wrong_rows(manifest):
+    # Rows that stay would lack a changed input, or be mixed by a pilot.
+    leaves_wrong_rows = any(each.cause in (Cause.INPUT_CHANGED, Cause.PILOTED) for each in manifest.changed)
+    if is_newer and is_accepted and not leaves_wrong_rows:
         yield Alternative(instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=free)
     if needed and not is_newer and declared.has_pilots and is_accepted and (by := _identifying(declared)):
         where = f"{by}={KEY}"
@@ -162,11 +164,6 @@ def _alternatives(
             next_step=step(together(manifest, partial=bool(plan.left_out))),
             dependents=dependents,
         )
-
-
-def _would_leave_wrong_rows(manifest: Manifest) -> bool:
-    """Whether rows that stay would lack a changed input, or be mixed by a pilot."""
-    return any(each.cause in (Cause.INPUT_CHANGED, Cause.PILOTED) for each in manifest.changed)
 
 
 def _identifying(table: DerivedTable) -> str | None:

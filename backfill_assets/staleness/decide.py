@@ -19,7 +19,7 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import TablePartitions, complete, lacking
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress
-from backfill_assets.planning.publish_mode import PUBLISH, PublishMode, Scope
+from backfill_assets.planning.publish_mode import PUBLISH, PublishMode
 from backfill_assets.planning.reasons import Cause, Reason, in_order
 from backfill_assets.planning.windows import Window, parse_window
 from backfill_assets.staleness.ranges import Staleness, StaleRange
@@ -235,18 +235,13 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
         yield _Mark(Reason(cause=Cause.SESSION_CHANGED, was=sessions[0], now=sessions[1]), here)
     bound = {read.edge.argument: read.edge.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
     expected = present.configured_with(basis.references) if basis.has_chosen_references else None
-    configuration, scope = basis.configuration, _scope_of(basis.configuration)
-    if scope is not None:
+    configuration = basis.configuration
+    if PUBLISH in configuration and (scope := PublishMode.parse(configuration[PUBLISH]).scope) is not None:
         yield _Mark(Reason(cause=Cause.PILOTED, name=str(scope), run_id=basis.run_id), here)
         configuration = {name: value for name, value in configuration.items() if name != PUBLISH}
     if configuration not in (expected, present.configuration) or bound[0] != bound[1]:
         before, after = _configured(configuration, bound[0]), _configured(present.configuration, bound[1])
         yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=before, now=after), here)
-
-
-def _scope_of(configuration: Mapping[str, Any]) -> Scope | None:
-    """The rows that a pilot has changed; None of any other run."""
-    return PublishMode.parse(configuration[PUBLISH]).scope if PUBLISH in configuration else None
 
 
 def _configured(configuration: Mapping[str, Any], tables: Mapping[str, str]) -> str:

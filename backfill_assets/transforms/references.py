@@ -146,7 +146,11 @@ def find_version(
         return _read(reference, LocalFiles(path.parent), path.name, is_named=True)
     versions_used = (each for each in _archived(reference, archived) if each.sha256 in used)
     known = {each.sha256: each for each in (*versions_used, present)}
-    found = [each for each in known.values() if _is_version(each, wanted)]
+    found = [
+        each
+        for each in known.values()
+        if each.value.version == wanted or (len(wanted) >= _FEWEST_DIGITS and each.sha256.startswith(wanted))
+    ]
     if not found:
         versions = sorted({each.value.version for each in known.values()})
         raise errors.NoSuchVersion(reference=reference.name, wanted=wanted, known=versions)
@@ -154,10 +158,6 @@ def find_version(
         digests = sorted(each.sha256[:12] for each in found)
         raise errors.SeveralDocuments(reference=reference.name, wanted=wanted, sha256=digests)
     return found[0]
-
-
-def _is_version(loaded: LoadedReference, wanted: str) -> bool:
-    return loaded.value.version == wanted or (len(wanted) >= _FEWEST_DIGITS and loaded.sha256.startswith(wanted))
 
 
 def _archived(reference: Reference, files: Files) -> Iterator[LoadedReference]:

@@ -93,7 +93,7 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
         (
             "rights in the lake",
             lake,
-            lambda ws: _in_lake(ws, _rights_in_lake),
+            lambda ws: _in_lake(ws, lambda ws: _rights(files_at(ws.settings.lake, ws.settings.access))),
         ),
         ("rights in landing", landing, lambda ws: _rights(landing_files(ws.settings))),
         ("references", ws.reference_files.place, _references),
@@ -193,10 +193,6 @@ def _in_lake(ws: Workspace, check: Callable[[Workspace], str]) -> str:
     """Tries a part in the lake, but not in place of one that is away."""
     ws.require_lake()
     return check(ws)
-
-
-def _rights_in_lake(ws: Workspace) -> str:
-    return _rights(files_at(ws.settings.lake, ws.settings.access))
 
 
 def _rights(files: Files) -> str:

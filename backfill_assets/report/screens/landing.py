@@ -135,15 +135,12 @@ def imports_table(imports: Sequence[ImportRecord]) -> Table:
 def captured_table(captured: Sequence[CapturedSource]) -> Table:
     """How far the captures of sources are, and from when on the retention may take what is behind them."""
     rows = [
-        (each.source, each.name, each.capture_id, each.records, each.captured_until, _ago(each), each.expires_at)
+        (each.source, each.name, each.capture_id, each.records, each.captured_until, ago, each.expires_at)
         for each in captured
+        for ago in [None if each.lag_seconds is None else str(timedelta(seconds=round(each.lag_seconds)))]
     ]
     heads = ["source", "captured from", "capture", "records", "until", "lag", "expires"]
     return table(heads, rows, numbers=["records"], whole=["capture"])
-
-
-def _ago(each: CapturedSource) -> str | None:
-    return None if each.lag_seconds is None else str(timedelta(seconds=round(each.lag_seconds)))
 
 
 def _captured_files(files: Sequence[CapturedFile]) -> Table:

@@ -110,7 +110,8 @@ def plan_page(plan: PlanDocument) -> Page:
 def set_plan_page(plan: SetPlan) -> Page:
     """The plan of a set: what a change asks for, table by table, and what will be done."""
     planned, manifest = plan.planned, plan.planned.manifest
-    scope = planned.plans[0].manifest.publish.scope
+    runs = [run.manifest for run in planned.plans]
+    scope = runs[0].publish.scope
     conflicts = sorted({conflict for run in planned.plans for conflict in run.conflicts})
     return page(
         words("Plan of ", set_ref(manifest.set_id, manifest.name)),
@@ -120,13 +121,13 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("reason", f"{manifest.reason} (asked by {manifest.requested_by})"),
             ("builds", _part_of(planned.planned, planned.asked_for)),
             ("phases", phase_words(manifest.phases) if manifest.phases else None),
-            ("publishes", publish_words(planned.plans[0].manifest) if scope else None),
-            ("columns", _each(_columns(run.manifest) for run in planned.plans)),
-            *several("changed since", changed_by_table(run.manifest for run in planned.plans)),
-            ("references", _each(references_described(run.manifest.references) for run in planned.plans)),
-            ("policies", _each(f"{run.manifest.table}: {policy_words(run.manifest.policy)}" for run in planned.plans)),
+            ("publishes", publish_words(runs[0]) if scope else None),
+            ("columns", _each(f"{run.table}: {columns_words(run.columns)}" for run in runs if run.columns)),
+            *several("changed since", changed_by_table(runs)),
+            ("references", _each(references_described(run.references) for run in runs)),
+            ("policies", _each(f"{run.table}: {policy_words(run.policy)}" for run in runs)),
             ("cost", cost_line(plan.cost, unmeasured_tables(planned.plans))),
-            ("limits of each run", _each(_limits(run.manifest.limits) for run in planned.plans)),
+            ("limits of each run", _each(_limits(run.limits) for run in runs)),
             ("manifest", _draft(manifest.digest)),
         ),
         *_brings(plan.brings),
@@ -152,10 +153,6 @@ def nothing_planned_page(plan: NothingPlanned) -> Page:
     elif plan.left_out:
         nothing = "nothing that was built has to be rebuilt"
     return page("Nothing planned", Note(text=nothing), _left_out(plan.left_out))
-
-
-def _columns(manifest: Manifest) -> str | None:
-    return f"{manifest.table}: {columns_words(manifest.columns)}" if manifest.columns else None
 
 
 def _in_scope(plan: PlanDocument) -> int | None:
