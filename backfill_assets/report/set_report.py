@@ -9,6 +9,7 @@ from backfill_assets.ledger.states import SetState
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.measured import MovesOfSome, total_moves
+from backfill_assets.report.rejected import RejectedRecords, rejected_behind
 from backfill_assets.report.report import Level, RunReport, run_report
 from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.workspace import Workspace
@@ -42,12 +43,14 @@ class SetReport:
         set: The set.
         level: How it should be taken: the worst of its runs, and BAD when it was rolled back or cancelled.
         tables: What it would do, table by table.
+        rejected: What was rejected of the landed files behind the source days that its runs build or read.
         reports: In the order of publication.
     """
 
     set: SetDocument = field(metadata=INLINE)
     level: Level
     tables: tuple[TableTotals, ...]
+    rejected: tuple[RejectedRecords, ...] = ()
     reports: tuple[RunReport, ...]
 
     def title_of(self, report: RunReport) -> str:
@@ -62,7 +65,9 @@ def set_report(ws: Workspace, set_id: str) -> SetReport:
     reports = tuple(run_report(ws, member.run.record.run_id) for member in found.runs)
     is_over = found.record.state in (SetState.ROLLED_BACK, SetState.CANCELLED)
     level = Level.BAD if is_over else worst(report.level for report in reports)
-    return SetReport(set=found, level=level, tables=totals_by_table(reports), reports=reports)
+    with ws.ledger.read() as tx:
+        rejected = rejected_behind(ws, tx, [member.run.manifest for member in found.runs])
+    return SetReport(set=found, level=level, tables=totals_by_table(reports), rejected=rejected, reports=reports)
 
 
 def worst(levels: Iterable[Level]) -> Level:

@@ -154,6 +154,7 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
             if each.breakdown and each.totals
         ),
         *(_sample(each, of=report.title_of(each)) for each in report.reports),
+        rejected_section(report.rejected),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
         facts(("cost", _spent([each.cost for each in report.reports]))),
         set_files(found),
@@ -167,8 +168,8 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
 
 
 def _of_one_run(report: RunReport, review: Review) -> tuple[Block, ...]:
-    # Its measures and its rows before and after are beside those of the other runs.
-    rest = replace(report, breakdown=None, sample=(), samples_erased=None, left_behind=())
+    # Its measures and its rows before and after are beside those of the other runs; their files are often the same.
+    rest = replace(report, breakdown=None, sample=(), samples_erased=None, left_behind=(), rejected=())
     return present([*_review(review, report.level, None), *_details(rest)])
 
 

@@ -14,6 +14,7 @@ from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Section
+from backfill_assets.report.rejected import RejectedRecords
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.requests import Act, do, read_first, step
 from backfill_assets.report.screens.review import review_of, review_of_set
@@ -31,6 +32,15 @@ AFTER = "of the rows accepted before, 10.0% of silver.orders changed or disappea
 
 def of_set(state: SetState, *reports: RunReport) -> SetReport:
     return SetReport(set=restatement(state), level=Level.GOOD, tables=totals_by_table(reports), reports=reports)
+
+
+def test_rejected_records_behind_several_runs_are_said_once_for_the_set() -> None:
+    look = do(Act.LOCATE, "orders", first="2026-01-01", last="2026-01-02")
+    rejected = (RejectedRecords(source="bronze.orders", imports=("imp-000001",), landed=3, rejected=1, look=look),)
+    each = replace(report(), rejected=rejected)
+    found = replace(of_set(SetState.PENDING, each, each), rejected=rejected)
+    assert markdown_page(set_page(found)).count("1 of 3 records of imp-000001") == 1
+    assert markdown_page(run_page(each)).count("1 of 3 records of imp-000001") == 1
 
 
 @pytest.mark.parametrize(
