@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import WHY as WHY
-from backfill_assets.ledger.states import StoppedBy
+from backfill_assets.ledger.states import NOT_MEASURED, RunState, StoppedBy
 
 NAME = "NAME"
 """Stands for the name of the person who acts."""
@@ -209,6 +209,25 @@ def fix_and_plan_again(run_id: str, member_of: str | None, stopped_by: StoppedBy
     # Nothing is proposed for the partitions of a set before it is cancelled; of phases, those that are published stay.
     then = ("; then plan it again; what was proposed is planned again by ", do(Act.PROPOSE))
     return step(read, "fix the cause and cancel what is not published of the set: ", give_up, *then)
+
+
+def go_on_with(run_id: str, state: RunState, whole: str | None = None, *, is_leased: bool = False) -> Advice:
+    """What takes a run on by its state alone: of a measured one it depends on its set, its approval and later
+    publications too, which its status knows.
+
+    Args:
+        whole: The set that it is asked for with; None for the run alone.
+        is_leased: Whether a process stages or gates it.
+    """
+    match state:
+        case RunState.STAGING | RunState.GATING if is_leased:
+            return wait_or_take_over(run_id)
+        case RunState.BLOCKED:
+            return do(Act.REPORT, run_id)
+        case RunState.PUBLISHING:
+            return WAIT_OR_RECOVER
+        case _:
+            return do(Act.RUN if state in NOT_MEASURED else Act.STATUS, whole or run_id)
 
 
 def once_read(following: NextStep) -> NextStep:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import assert_never
-
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger import errors
 from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState
@@ -19,6 +17,7 @@ from backfill_assets.report.requests import (
     cancel,
     comment,
     do,
+    go_on_with,
     publish,
     step,
     undo,
@@ -110,14 +109,14 @@ def _of_state(error: BackfillError) -> Advice | None:
         case errors.CannotBecome(wanted=ImportState()):
             return step(do(Act.STATUS), ", then land the file again")
         case errors.CannotBecome(wanted=RunState(), found=RunState() as found):
-            return _of_run(str(error.of["run_id"]), found)
+            return go_on_with(str(error.of["run_id"]), found)
         case errors.CannotBecome():
             named = error.of.get("run_id") or error.of.get("set_id")
             return do(Act.STATUS, *([str(named)] if named else []))
         case errors.NotCancellable():
             return _of_cancellation(error)
         case errors.UnfitState(state=RunState() as state):
-            return _of_run(error.name, state)
+            return go_on_with(error.name, state)
         case errors.UnfitState() | errors.Ended(kind="run" | "set"):
             return do(Act.STATUS, error.name)
         case errors.Ended():
@@ -171,28 +170,6 @@ def _of_publication(error: BackfillError) -> Advice | None:
             return step("restate the days instead: ", plan_again(error.manifest))
         case _:
             return None
-
-
-def _of_run(run_id: str, state: RunState) -> Advice:
-    match state:
-        case RunState.PLANNED | RunState.STAGING | RunState.STAGED | RunState.GATING | RunState.FAILED:
-            return do(Act.RUN, run_id)
-        case RunState.BLOCKED:
-            return do(Act.REPORT, run_id)
-        case RunState.PUBLISHING:
-            return do(Act.RECOVER)
-        case (
-            RunState.PASSED
-            | RunState.PUBLISHED
-            | RunState.VERIFIED
-            | RunState.SUPERSEDED
-            | RunState.ROLLED_BACK
-            | RunState.CANCELLED
-        ):
-            # It depends on its set, its approval and later publications too.
-            return do(Act.STATUS, run_id)
-        case _:
-            assert_never(state)
 
 
 def _of_cancellation(error: errors.NotCancellable) -> Advice:

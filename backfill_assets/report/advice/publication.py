@@ -20,9 +20,9 @@ from backfill_assets.report.requests import (
     do,
     end_freeze,
     fix_and_plan_again,
+    go_on_with,
     step,
     undo,
-    wait_or_take_over,
 )
 
 
@@ -31,8 +31,12 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
     match error:
         case errors.NeverPublished():
             return step("plan a run that is published: ", plan_again(error.manifest))
+        case errors.NotPublishable(state=RunState.SUPERSEDED):
+            return do(Act.HISTORY, error.manifest.table)
+        case errors.NotPublishable(state=RunState.CANCELLED):
+            return step("plan it again: ", plan_again(error.manifest))
         case errors.NotPublishable():
-            return _of_state(error)
+            return go_on_with(error.run_id, error.state, is_leased=error.is_leased)
         case errors.StoppedForGood():
             return fix_and_plan_again(error.run_id, error.manifest.member_of, error.by)
         case errors.Frozen():
@@ -102,19 +106,3 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return do(Act.HISTORY, error.of)
         case _:
             return None
-
-
-def _of_state(error: errors.NotPublishable) -> Advice:
-    match error.state:
-        case RunState.STAGING | RunState.GATING if error.is_leased:
-            return wait_or_take_over(error.run_id)
-        case RunState.PLANNED | RunState.STAGED | RunState.FAILED | RunState.STAGING | RunState.GATING:
-            return do(Act.RUN, error.run_id)
-        case RunState.PUBLISHING:
-            return do(Act.RECOVER)
-        case RunState.SUPERSEDED:
-            return do(Act.HISTORY, error.manifest.table)
-        case RunState.CANCELLED:
-            return step("plan it again: ", plan_again(error.manifest))
-        case RunState.BLOCKED | RunState.PASSED | RunState.PUBLISHED | RunState.VERIFIED | RunState.ROLLED_BACK:
-            return do(Act.REPORT, error.run_id)

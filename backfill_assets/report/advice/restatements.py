@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.ledger.states import RunState
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.advice.left_out import NEW_VERSION, how_to_include
 from backfill_assets.report.requests import (
     NAME,
-    WAIT_OR_RECOVER,
     WHY,
     Act,
     Advice,
@@ -16,10 +14,10 @@ from backfill_assets.report.requests import (
     Option,
     approve,
     do,
+    go_on_with,
     publish,
     step,
     undo,
-    wait_or_take_over,
 )
 from backfill_assets.restatements import errors
 
@@ -32,7 +30,7 @@ def of_restatements(error: BackfillError, following: Following) -> Advice | None
         case errors.SetIsNeverPublished():
             return f"plan the set again without the mode {error.mode}"
         case errors.MemberNotPublishable():
-            return _before_publishing(error)
+            return go_on_with(error.run_id, error.state, error.set_id, is_leased=error.is_leased)
         case errors.AnotherPhaseFirst():
             return step("publish that first: ", publish(error.set_id))
         case errors.PhaseHeld():
@@ -76,17 +74,3 @@ def of_restatements(error: BackfillError, following: Following) -> Advice | None
             return step(how_to_include(first), "; or, to plan less than was asked for, add ", Option("partial"))
         case _:
             return None
-
-
-def _before_publishing(error: errors.MemberNotPublishable) -> Advice:
-    match error.state:
-        case RunState.BLOCKED:
-            return do(Act.REPORT, error.run_id)
-        case RunState.PUBLISHING:
-            return WAIT_OR_RECOVER
-        case RunState.STAGING | RunState.GATING if error.is_leased:
-            return wait_or_take_over(error.run_id)
-        case RunState.SUPERSEDED:
-            return do(Act.STATUS, error.set_id)
-        case _:
-            return do(Act.RUN, error.set_id)
