@@ -19,9 +19,14 @@ from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.streams import Operated, Tombstones
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
+from backfill_assets.domain.change_columns import (
+    DEBEZIUM_COLUMNS,
+    DEBEZIUM_OPERATIONS,
+    POSTGRES_COLUMNS,
+    POSTGRES_OPERATIONS,
+)
 from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
-from backfill_assets.domain.debezium import DEBEZIUM_COLUMNS, DEBEZIUM_OPERATIONS
 from backfill_assets.domain.declarations import (
     OF_EVERY_TABLE,
     REPLAY,
@@ -40,7 +45,6 @@ from backfill_assets.domain.declarations import (
 )
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.operations import POSITION, Operations, Ties
-from backfill_assets.domain.postgres import POSTGRES_COLUMNS, POSTGRES_OPERATIONS
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 
