@@ -50,30 +50,24 @@ class Recorder(Protocol):
 
 
 class Unrecorded:
-    """Executes without a further record; the ledger has everything that is decisive."""
+    """Executes without a further record; the ledger has everything that is decisive. See `Recorder`."""
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
-        """See `Recorder`."""
         # Imported when something is executed: it brings Spark's functions and the readers of files along.
         from backfill_assets.application.execute import execute
 
         execute(ws, run_id, parts, actor=by, listener=listener)
 
     def is_elsewhere(self, run_id: str) -> bool:  # noqa: ARG002 - as the protocol has it
-        """See `Recorder`."""
         return False
 
-    def catch_up(self, ws: Workspace) -> None:
-        """See `Recorder`."""
+    def catch_up(self, ws: Workspace) -> None: ...
 
-    def landed(self, ws: Workspace, record: PublicationRecord) -> None:
-        """See `Recorder`."""
+    def landed(self, ws: Workspace, record: PublicationRecord) -> None: ...
 
-    def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
-        """See `Recorder`."""
+    def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None: ...
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:  # noqa: ARG002 - as the protocol has it
-        """See `Recorder`."""
         # With the rooms of upkeep, which other commands do not need.
         from backfill_assets.report.vacuumed import Pruned
 

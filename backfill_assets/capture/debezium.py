@@ -34,7 +34,6 @@ class Debezium:
     unavailable: str = "__debezium_unavailable_value"
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not isinstance(self.table, str) or not re.fullmatch(r'[^\s."\0]+\.[^\s."\0]+', self.table):
             yield f"its events are of {self.table!r:.60}, and have to be of a table such as 'public.orders'"
         if not isinstance(self.unavailable, str) or not self.unavailable:

@@ -1,4 +1,7 @@
-"""Declared values: what the declarations of all streams demand of numbers, times and secrets."""
+"""Declared values: what the declarations of all streams demand of numbers, times and secrets.
+
+The `mistakes` of a declaration are what is wrong with it, for a sentence that names its table.
+"""
 
 from __future__ import annotations
 

@@ -154,7 +154,6 @@ class HttpApi:
         }
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         secrets = {**self.secret_parameters, **self.secret_headers, **(self.token.secrets if self.token else {})}
         for url in (self.url, *((self.token.url,) if self.token else ())):
             yield from _mistakes_of_url(url, has_secrets=bool(secrets))

@@ -97,7 +97,6 @@ class KafkaTopic(KafkaCluster):
     topic_id: str = ""
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not is_topic(self.topic):
             yield f"it is captured from {self.topic!r:.60}, which is no name of a topic"
         if not is_number(self.chunk):
@@ -152,7 +151,6 @@ class KafkaReplay(KafkaCluster):
         return is_topic(target)
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not is_number(self.partitions):
             yield f"its replay has {self.partitions!r:.60} partitions, and has to have a number of them"
         if self.key_format not in ("text", "json"):

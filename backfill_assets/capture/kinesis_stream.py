@@ -78,7 +78,6 @@ class KinesisStream(KinesisService):
     creation: str = ""
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not is_stream(self.stream):
             yield f"it is captured from {self.stream!r:.60}, which is no name of a stream"
         yield from wrong_time("lateness", self.lateness, of="capture")
@@ -111,7 +110,6 @@ class KinesisReplay(KinesisService):
     retention: timedelta = timedelta(days=7)
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not is_number(self.shards):
             yield f"its replay has {self.shards!r:.60} shards, and has to have a number of them"
         if self.key_format not in ("text", "json"):

@@ -38,7 +38,6 @@ class LakeTable:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not isinstance(self.url, str) or not self.url.strip() or _LEAKING.search(self.url):
             yield "the place of its table has to be a folder or an address such as 's3://bucket/path', without a user"
         yield from _mistakes(self.version, self.chunk, self.options, self.secrets)
@@ -74,7 +73,6 @@ class IcebergTable:
         return self.table.endswith(".metadata.json")
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not isinstance(self.table, str) or not self.table.strip() or _LEAKING.search(self.table):
             yield "its table has to be a name such as 'sales.orders', or the address of a metadata file, without a user"
         elif not self.is_metadata and not self.catalog:

@@ -65,7 +65,6 @@ class PostgresTable:
     secrets: Mapping[str, str] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not isinstance(self.table, str) or not re.fullmatch(r'[^\s."\0]+\.[^\s."\0]+', self.table):
             yield f"it is captured from {self.table!r:.60}, and has to be from a table such as 'public.orders'"
         for name in ("database", "host", "user"):

@@ -36,7 +36,6 @@ class SchemaRegistry:
     versions: Mapping[int, int] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not isinstance(self.url, str) or not re.fullmatch(r"https?://[^\s@?#]+", self.url):
             # Not what was written: a URL may have a password in it.
             yield "the url of its registry has to be like 'https://registry:8081', without a user"
@@ -61,7 +60,6 @@ class SchemaFolder:
     versions: Mapping[int, int] = field(default_factory=dict)
 
     def mistakes(self) -> Iterator[str]:
-        """What is wrong with the declaration, for a sentence that names its table."""
         if not isinstance(self.path, Path) or not self.path.is_absolute():
             yield "the folder of its schemas has to be an absolute path, such as Path(__file__).parent / 'schemas'"
         yield from _mistakes_in(self.versions)

@@ -31,7 +31,6 @@ class LocalFiles:
         yield from sorted(_below(str(self.place / folder), below), key=lambda each: each.path)
 
     def stat(self, path: str) -> FileState | None:
-        """The state of a file; None when there is none."""
         try:
             # Not by a `Path`: making one takes longer than the question, and there are as many as files.
             found = os.stat(f"{self.place}/{path}")  # noqa: PTH116

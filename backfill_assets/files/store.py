@@ -86,7 +86,6 @@ class StoreFiles:
                 yield each
 
     def stat(self, path: str) -> FileState | None:
-        """The state of a file; None when there is none."""
         with self._answering():
             try:
                 return _state(self._store.head(path))
