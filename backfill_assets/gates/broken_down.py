@@ -6,7 +6,7 @@ are those of the staged files and those that were kept of the accepted ones.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from decimal import Context, Decimal
 from typing import Any
@@ -20,7 +20,7 @@ from backfill_assets.domain import Breakdown, DerivedTable, Table, Tolerance
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.gates.comparison import key_columns
-from backfill_assets.lake.checksums import SUMS
+from backfill_assets.lake.checksums import LOW_32_BITS, SUMS
 from backfill_assets.lake.row_values import texts
 from backfill_assets.ledger.findings import BreakdownCell, PartitionCell, RowChanges
 
@@ -60,20 +60,28 @@ def amounts(frame: DataFrame, table: Table, breakdown: Breakdown | None) -> Sequ
 
 
 def _amount(frame: DataFrame, table: Table, name: str, measured: str) -> Column:
-    """What a row adds to a measure: 1 or 0 for a condition, otherwise its number. Sums of whole numbers are exact."""
+    """What a row adds to a measure: 1 or 0 for a condition, otherwise its number."""
     value = F.expr(measured)
     kind: DataType = frame.select(value).schema.fields[0].dataType
     match kind:
         case BooleanType():
             return value.cast("int")
-        case IntegralType():
-            # Spark adds up 32 bits in 64, and 64 bits in as many, which may be too few.
-            return value.cast("decimal(20,0)") if isinstance(kind, LongType) else value
-        case DecimalType() | DoubleType() | FloatType():
+        case IntegralType() | DecimalType() | DoubleType() | FloatType():
             return value
         case _:
             problem = f"is {kind.simpleString()}, and neither a condition nor a number"
             raise CodeBroken(code=f"the measure {name} of {table.name}", problem=problem)
+
+
+def sums_of_amounts(rows: DataFrame, breakdown: Breakdown | None) -> Iterator[Column]:
+    """The sums of the `amounts` of rows, exact for whole numbers: Spark adds up 32 bits in 64, and 64 bits in as many,
+    which may be too few, so that both halves of those are added up. Decimals would take several times as long."""
+    for name in breakdown.measures if breakdown else ():
+        amount, kind = F.col(f"of_{name}"), rows.schema[f"of_{name}"].dataType
+        is_long = isinstance(kind, LongType)
+        yield F.sum(amount.bitwiseAND(F.lit(LOW_32_BITS).cast("bigint")) if is_long else amount).alias(f"of_{name}")
+        if is_long:
+            yield F.sum(F.shiftright(amount, 32)).alias(f"high_{name}")
 
 
 def partition_cell(found: Mapping[str, Any], breakdown: Breakdown) -> PartitionCell:
@@ -83,13 +91,18 @@ def partition_cell(found: Mapping[str, Any], breakdown: Breakdown) -> PartitionC
         by=texts(by, by),
         measures={
             ROWS: str(found[ROWS]),
-            **{
-                name: _text(Decimal(str(found[f"of_{name}"] if found[f"of_{name}"] is not None else 0)))
-                for name in breakdown.measures
-            },
+            **{name: _text(_sum(found, name)) for name in breakdown.measures},
         },
         content=tuple(found[name] for name in SUMS),
     )
+
+
+def _sum(found: Mapping[str, Any], name: str) -> Decimal:
+    """A measure of a cell: zero where no row has a value."""
+    found_sum, high = found[f"of_{name}"], found.get(f"high_{name}")
+    if found_sum is None:
+        return Decimal(0)
+    return Decimal(str(found_sum)) if high is None else Decimal(found_sum + (high << 32))
 
 
 def row_changes(
@@ -112,7 +125,11 @@ def row_changes(
         amount = F.lit(1) if tolerance.measure == ROWS else F.coalesce(named[tolerance.measure], F.lit(0))
         month = F.trunc(table.partition.column, "month").alias("month")
         every = dict(zip(breakdown.by, dimensions(breakdown), strict=True))
-        return rows.select(month, *key, *(every[name] for name in tolerance.by), (sign * amount).alias("amount"))
+        chosen = rows.select(month, *key, *(every[name] for name in tolerance.by), amount.alias("amount"))
+        kind = chosen.schema["amount"].dataType
+        return chosen.withColumn(
+            "amount", sign * F.col("amount").cast(DecimalType(20) if isinstance(kind, LongType) else kind)
+        )
 
     rows = side(staged, 1).unionByName(side(accepted, -1))
     each = rows.groupBy("month", *(f"key_{n}" for n in range(len(key))), *by).agg(F.sum("amount").alias("amount"))

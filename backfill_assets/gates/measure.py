@@ -40,7 +40,13 @@ from backfill_assets.domain import (
     WarmUpProof,
 )
 from backfill_assets.domain.operations import OPERATION
-from backfill_assets.gates.broken_down import MOST_DAILY_CELLS, amounts, dimensions, partition_cell
+from backfill_assets.gates.broken_down import (
+    MOST_DAILY_CELLS,
+    amounts,
+    dimensions,
+    partition_cell,
+    sums_of_amounts,
+)
 from backfill_assets.gates.comparison import compare_keys
 from backfill_assets.gates.measured import ByKey, Measured, equal_partitions
 from backfill_assets.lake.checksums import (
@@ -96,11 +102,7 @@ def contents(
     rows = staged.select(
         column, *by, *hash_columns(schema), *(flag.alias(f"bad_{name}") for name, flag in flags.items()), *measured
     )
-    summed = [f"of_{name}" for name in (breakdown.measures if breakdown else ())]
-    sums = [
-        *(F.count(F.lit(1)).alias("rows"), *sums_of(HASHES), *counted),
-        *(F.sum(name).alias(name) for name in summed),
-    ]
+    sums = [F.count(F.lit(1)).alias("rows"), *sums_of(HASHES), *counted, *sums_of_amounts(rows, breakdown)]
     names = [f"by_{name}" for name in (breakdown.by if breakdown else ())]
     found = rows.groupBy(column, *names).agg(*sums).limit(MOST_DAILY_CELLS + 1).collect() if names else []
     if not names or len(found) > MOST_DAILY_CELLS:

@@ -19,7 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructT
 FORM = "c2"
 """The version of the canonical form and of its hashes, with which every checksum begins."""
 
-_LOW_32_BITS = 0xFFFFFFFF
+LOW_32_BITS = 0xFFFFFFFF
 
 SUMS = ("low_0", "high_0", "low_1", "high_1")
 """The aggregates of a checksum besides `rows`: the sums of both halves of both hashes."""
@@ -88,7 +88,7 @@ def sums_of(hashes: Iterable[str | Column], prefix: str = "") -> tuple[Column, .
         half
         for value in hashes
         for each in [F.col(value) if isinstance(value, str) else value]
-        for half in (each.bitwiseAND(F.lit(_LOW_32_BITS).cast("bigint")), F.shiftrightunsigned(each, 32))
+        for half in (each.bitwiseAND(F.lit(LOW_32_BITS).cast("bigint")), F.shiftrightunsigned(each, 32))
     )
     return tuple(F.sum(half).alias(f"{prefix}{name}") for half, name in zip(halves, SUMS, strict=False))
 

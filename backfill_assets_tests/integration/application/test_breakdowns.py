@@ -194,6 +194,28 @@ def test_a_sum_that_is_not_finite_is_kept_as_such_and_needs_a_comment(spark: Spa
     assert verdict.observed[NEEDS_COMMENT] is True
 
 
+LEAST, MOST = -(2**63), 2**63 - 1
+OF_64_BITS = Breakdown(measures={"amount": "cast(state AS bigint)"})
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[MOST] * 3, [LEAST] * 3, [MOST, LEAST, LEAST], [-1, None, 2**32 - 1], [2**32, -(2**32) - 1, 7], [None] * 3],
+)
+def test_numbers_of_64_bits_are_added_up_exactly(spark: SparkSession, values: list[int | None]) -> None:
+    table = replace(TABLE, breakdown=OF_64_BITS)
+    texts = [None if value is None else str(value) for value in values]
+    rows = frame(spark, [(FIRST, f"k{n}", text, 1, None) for n, text in enumerate(texts)])
+    expected = sum(value or 0 for value in values)
+    (cell,) = break_down(rows, None, table, new=(FIRST,))
+    assert cell.after["amount"] == str(expected)
+    none = frame(spark, [])
+    allowed = tolerance("amount", percent=1, owner="finance")
+    for sides in ((rows, none), (none, rows)):
+        (changed,) = broken_down.row_changes(*sides, table, OF_64_BITS, allowed)
+        assert changed.amount == str(sum(abs(value or 0) for value in values))
+
+
 def test_too_many_combinations_are_kept_by_month_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(broken_down, "MOST_CELLS", 2)
     rows = frame(spark, [(FIRST, f"k{n}", f"s{n}", 1, None) for n in range(3)])
