@@ -57,6 +57,8 @@ QUICK_SPARK: Mapping[str, str] = {
             "spark.sql.codegen.wholeStage=false",
             "spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark.sql.adaptive.enabled=false",
+            # Else every table of hashes takes 32 MB, also for three rows, and a broadcast one keeps them.
+            "spark.buffer.pageSize=1m",
         )
     ),
 }
