@@ -24,6 +24,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support.by_hand import JANUARY, open_by_hand
 from backfill_assets_tests.support.desk_reader import PATIENCE_S, get
 from backfill_assets_tests.support.hand_made import GOLD, SILVER
+from backfill_assets_tests.support.quick_commands import remember_commands
 from backfill_assets_tests.support.shop import sale, shop_environment
 
 SIZE = "24m"
@@ -100,4 +101,5 @@ def contents(home: Path) -> set[str]:
 
 
 if __name__ == "__main__":
+    remember_commands()
     main(Path(sys.argv[1]))
