@@ -17,7 +17,6 @@ from backfill_assets.testing import QUICK_SPARK
 from backfill_assets_tests.support import long_tests
 from backfill_assets_tests.support.ledgers import home_environment
 from backfill_assets_tests.support.quick_commands import remember_commands
-from backfill_assets_tests.support.quick_duckdb import remember_databases
 from backfill_assets_tests.support.quick_py4j import convert_lists_at_once, remember_java_names, remember_settings
 from backfill_assets_tests.support.quick_statements import remember_statements
 from backfill_assets_tests.support.quick_writers import nothing_slow_at_the_writers_turn
@@ -32,7 +31,6 @@ remember_settings()
 convert_lists_at_once()
 remember_statements()
 remember_commands()
-remember_databases()
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 

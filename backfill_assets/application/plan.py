@@ -222,7 +222,7 @@ def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
         back, shared = goes_back(tx, planned.manifest), _of_runs(ws, tx, [planned])
         instead = () if planned.manifest.expires else alternatives(ws, tx, planned, shared.brings)
     return PlanDocument(
-        **fields_of(shared),  # type: ignore[arg-type]
+        **fields_of(shared),
         plan=planned,
         goes_back=back,
         stages=stages(ws, planned.manifest.run_id),
@@ -281,7 +281,7 @@ def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) ->
         return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
     with ws.ledger.read() as tx:
         shared = _of_runs(ws, tx, planned.plans)
-    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out)  # type: ignore[arg-type]
+    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date
-from queue import SimpleQueue
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -28,9 +25,6 @@ from backfill_assets.lake.snapshot import OpenedFiles, arrow_rows, opened_files
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
-
-if TYPE_CHECKING:
-    import duckdb
 
 GROUP_BYTES, GROUP_ROWS = 64 << 20, 1_000_000
 """The size and the rows of the files that are compared at once, unless those of one partition are more.
@@ -127,27 +121,18 @@ def _found(sides: Sides, shape: Shape, compare: Comparing) -> Iterator[pa.Table]
     here = [p for p in here if not is_lifted(sides.table, sides.accepted.get(p, EMPTY_FILE_SET))]
     groups = list(groups_of(here, sides.staged, sides.accepted))
     at_once = min(len(groups), GROUPS_AT_ONCE, pa.cpu_count())
-    free: SimpleQueue[duckdb.DuckDBPyConnection] = SimpleQueue()
 
     def compared(group: Sequence[date]) -> pa.Table:
-        connection = free.get()
-        try:
+        with opened(1 if at_once > 1 else None) as connection, lake.reading(table):
             for view, files in (("staged", staged), ("accepted", accepted)):
                 connection.register(view, arrow_rows([files[p] for p in group if p in files], columns, column))
-            with lake.reading(table):
-                return compare(connection)
-        finally:
-            free.put(connection)
+            return compare(connection)
 
-    with ExitStack() as opening:
-        # One for each thread and not for each group, which would take as long as to compare 40,000 rows.
-        for _ in range(at_once):
-            free.put(opening.enter_context(opened(1 if at_once > 1 else None)))
-        if groups:
-            # The first one alone: two threads may not be inside the imports of one package.
-            yield compared(groups[0])
-            with ThreadPoolExecutor(at_once) as pool:
-                yield from pool.map(compared, groups[1:])
+    if groups:
+        # The first one alone: two threads may not be inside the imports of one package.
+        yield compared(groups[0])
+        with ThreadPoolExecutor(at_once) as pool:
+            yield from pool.map(compared, groups[1:])
     if others := sorted(set(partitions) - set(here)):
         yield from _by_spark(sides.of(others), shape, compare)
 

@@ -46,7 +46,7 @@ def _refuse_floats(value: object) -> None:
                 _refuse_floats(item)
 
 
-def fields_of(record: object) -> dict[str, object]:
+def fields_of(record: object) -> dict[str, Any]:
     """The fields of a record by name. What they hold is not copied, which `dataclasses.asdict` does at all depths."""
     return {each.name: getattr(record, each.name) for each in fields(record)}  # type: ignore[arg-type]
 
