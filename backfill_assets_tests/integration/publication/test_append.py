@@ -57,8 +57,7 @@ def late(book: Book) -> None:
 
 def test_partitions_are_added_and_what_was_accepted_is_refused_also_where_it_is_empty(book: Book) -> None:
     ws = book.ws
-    book.published(JOURNAL, [EMPTY])
-    published = book.published(JOURNAL, [DAYS[0]])
+    published = book.published(JOURNAL, [DAYS[0], EMPTY])
     book.land("late", [entry(DAYS[0], "b", 5), entry(EMPTY, "a"), entry(DAYS[2], "a")])
     with pytest.raises(AlreadyAccepted):
         book.planned(JOURNAL, [EMPTY])
@@ -74,10 +73,10 @@ def test_partitions_are_added_and_what_was_accepted_is_refused_also_where_it_is_
     rows = [(DAYS[0], f"a-{DAYS[0]}-1", 10), (DAYS[2], f"a-{DAYS[2]}-1", 10), (DAYS[3], f"a-{DAYS[3]}-1", 10)]
     assert book.rows(JOURNAL, COLUMNS) == rows
 
-    # Rolled back, the day has no version, and is added with what has landed since.
+    # Rolled back, the days have no version, and are added with what has landed since.
     operations.rollback(ws, published, by="ben", reason="an entry was late")
-    book.published(JOURNAL, [DAYS[0]])
-    assert book.rows(JOURNAL, COLUMNS) == sorted([*rows, (DAYS[0], f"b-{DAYS[0]}-1", 5)])
+    book.published(JOURNAL, [DAYS[0], EMPTY])
+    assert book.rows(JOURNAL, COLUMNS) == sorted([*rows, (DAYS[0], f"b-{DAYS[0]}-1", 5), (EMPTY, f"a-{EMPTY}-1", 10)])
     assert audit(ws).problems == ()
 
 

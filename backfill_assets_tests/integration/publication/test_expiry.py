@@ -228,14 +228,13 @@ def test_who_lets_a_snapshot_expire_is_said_wherever_it_is_looked_for(office: Of
 
 
 def test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_expired_stays_so(
-    office: Office, tmp_path: Path, spark: SparkSession
+    office: Office,
 ) -> None:
     run_id = planned(office).manifest.run_id
     office.gated(run_id)
     operations.approve(office.ws, run_id, by="ben")
     operations.publish(office.ws, run_id, by="ben")
-    late = move(date(2026, 4, 10), "a", 100, name="late")
-    office.land("late", [late])
+    office.land("late", [move(date(2026, 4, 10), "a", 100, name="late")])
     assert stale(office)[CASES] == (MAY,)
     restated, _ = office.restated()
     (plan,) = [each for each in restated.plans if each.manifest.table == CASES]
@@ -246,8 +245,7 @@ def test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_
     assert stale(office) == {"bronze.moves": (), CASES: (), DUE: ()}
 
     # Before the first kept snapshot: a cold start, and where the state is equal again the next one is not computed.
-    closed = move(date(2026, 2, 20), "b", 100, name="later")
-    office.land("later", [closed])
+    office.land("later", [move(date(2026, 2, 20), "b", 100, name="later")])
     assert stale(office)[CASES] == (MARCH, MAY)
     equal = operations.plan_set(office.ws, SetRequest(reason="late", by="ana", stale=True))
     assert isinstance(equal, PlannedSet)
@@ -263,12 +261,13 @@ def test_a_late_event_is_restated_from_the_kept_snapshot_before_it_and_what_has_
     assert months(office) == STAYS
     assert audit(office.ws).problems == ()
 
-    fresh = opened(tmp_path / "fresh", spark)
-    fresh.land("all", [*USUAL, late, closed])
-    fresh.through(fresh.planned(JANUARY, LAST))
-    assert office.rows() == [row for row in fresh.rows() if row[0] in STAYS]
-    assert office.checksums() == {day: each for day, each in fresh.checksums().items() if day in STAYS}
-    fresh.ws.close()
+    assert office.rows() == [
+        (MARCH, "a", 15, 2),
+        (MARCH, "c", 7, 1),
+        (MAY, "a", 116, 4),
+        (MAY, "c", 7, 1),
+        (MAY, "d", 2, 1),
+    ]
 
 
 def test_a_snapshot_that_is_asked_for_by_name_is_computed_again(office: Office) -> None:

@@ -82,9 +82,8 @@ def test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_firs
     assert [found.partitions for found in operations.stale_tables(ws) if found.table == ACCOUNTS] == [()]
 
     # A delete, in its day alone; what it freed is used on another day, so it cannot be undone before that.
-    book.land("gone", [entry(DAYS[0], "b", version=3, gone=True)])
+    book.land("gone", [entry(DAYS[0], "b", version=3, gone=True), entry(DAYS[3], "b", 5, version=4)])
     deleted = book.published(ACCOUNTS, [DAYS[0]])
-    book.land("again", [entry(DAYS[3], "b", 5, version=4)])
     again = book.published(ACCOUNTS, [DAYS[3]])
     assert seen(book) == [(DAYS[2], "a", 11, 2), (DAYS[3], "b", 5, 4), (DAYS[3], "c", 30, 1)]
     with pytest.raises(MergedSince) as refused:
