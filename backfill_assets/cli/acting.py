@@ -52,10 +52,11 @@ def approve(
 def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as console:
-        from backfill_assets.report.report import RunReport
-
         with opened(quiet=as_json, conditions=False) as session:
             document = session.subject(run).stage(session.acting(person_or_account(by), on=run))
+        # With all that a report needs, which is imported while rows are computed, and not before.
+        from backfill_assets.report.report import RunReport
+
         # The report of a run is a command of its own, which the next step begins with.
         shown = document.run if isinstance(document, RunReport) and not as_json else document
         answer(console, shown, as_json=as_json)

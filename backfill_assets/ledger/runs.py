@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from functools import cache
 from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ColumnElement, Select, exists, func, insert, or_, select
@@ -190,6 +191,7 @@ class RunReads(Queries):
 _NOT_IN_HEADERS = ("attempt", "left_sequence", "priority")
 
 
+@cache
 def _headers() -> Select[*tuple[object, ...]]:
     return (
         select(
@@ -207,6 +209,7 @@ def _headers() -> Select[*tuple[object, ...]]:
     )
 
 
+@cache
 def _records() -> Select[*tuple[object, ...]]:
     return _headers().add_columns(manifests.c.body)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from sqlalchemy import Select, exists, func, insert, select
 
@@ -89,6 +90,7 @@ class SetReads(Queries):
         return None if set_id is None else self.get(set_id)
 
 
+@cache
 def _sets() -> Select[*tuple[object, ...]]:
     return select(
         restatement_sets.c.set_id,

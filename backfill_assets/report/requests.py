@@ -226,8 +226,10 @@ def go_on_with(run_id: str, state: RunState, whole: str | None = None, *, is_lea
             return do(Act.REPORT, run_id)
         case RunState.PUBLISHING:
             return WAIT_OR_RECOVER
+        case _ if state in NOT_MEASURED:
+            return do(Act.RUN, whole or run_id)
         case _:
-            return do(Act.RUN if state in NOT_MEASURED else Act.STATUS, whole or run_id)
+            return do(Act.STATUS, whole or run_id)
 
 
 def once_read(following: NextStep) -> NextStep:

@@ -57,6 +57,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/findings.py PartitionCells.parse",
         "ledger/findings.py shown_row",
     ),
+    "the fields of any record, to make another of them": ("core/identity.py fields_of",),
     "values of columns, as an author writes them": (
         "domain/contracts.py Lift.defaults",
         "domain/contracts.py lifts",
