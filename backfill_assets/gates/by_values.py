@@ -8,6 +8,7 @@ which need pyarrow and DuckDB. DuckDB writes to a scratch folder what exceeds it
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -66,7 +67,9 @@ def _database(threads: int | None, memory: str) -> duckdb.DuckDBPyConnection:
     # Imported when rows are compared: before, a run waits for it.
     import duckdb
 
-    folder = tempfile.mkdtemp(prefix="backfill-compare-")
+    # A worker of Spark ends without `atexit`; what is in its local folders Spark removes.
+    local = os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    folder = tempfile.mkdtemp(prefix="backfill-compare-", dir=local or None)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     tuned: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -219,3 +220,15 @@ def test_sparks_workers_find_what_one_process_finds(spark: SparkSession, is_rank
         rows = shown([here(one, other, sampling(shape)) for one, other in groups], table)
         assert sample_rows(staged, accepted, table) == rows
     assert len(sample_rows(staged, accepted, table)) == 20
+
+
+def test_what_a_worker_compares_on_disk_is_where_spark_removes_it(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(FIRST, 1, 0.5, "a")], SCHEMA)
+    compare_keys(rows, rows, table_of(SCHEMA), schema=SCHEMA)
+
+    def local_folders(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield pa.RecordBatch.from_pydict({"folders": [os.environ["SPARK_LOCAL_DIRS"]]})
+
+    found = rows.mapInArrow(local_folders, "folders string").collect()[0].folders.split(",")
+    assert any(left for folder in found for left in Path(folder).glob("backfill-compare-*"))
