@@ -66,17 +66,19 @@ def records(
         return _nothing(spark.createDataFrame([], _strings(source.schema.fieldNames())), source)
     match kind.format:
         case Format.JSONL:
-            return _json_lines(spark, stored, kind, source)
+            return _json_lines(spark, stored, kind, probe, source)
         case Format.CSV:
             return _csv(spark, stored, probe, source)
         case Format.PARQUET:
             return _parquet(spark, stored, probe, source)
 
 
-def _json_lines(spark: SparkSession, stored: Sequence[str], kind: FileKind, source: SourceTable) -> Records:
+def _json_lines(
+    spark: SparkSession, stored: Sequence[str], kind: FileKind, probe: Probe, source: SourceTable
+) -> Records:
     names = source.file_columns
     lines = _of_files(spark.read.text(list(stored)), stored)
-    lines = _numbered(lines, in_one_piece=bool(kind.compression)) if len(stored) == 1 else _numbered_by_file(lines)
+    lines = _numbered(lines, kind, probe) if len(stored) == 1 else _numbered_by_file(lines)
     lines = lines.where(F.trim(F.col("value"), F.lit(" \t\r\n")) != "")
     parsed = taken_apart(lines.withColumn("_text", F.when(F.is_valid_utf8("value"), F.col("value"))), "_text", source)
     text, record = F.col("_text"), F.col(debezium.LINE)
@@ -137,16 +139,19 @@ def _numbered_by_file(found: DataFrame) -> DataFrame:
     return numbered.withColumn(ROW, F.row_number().over(in_file).cast(LongType())).drop(_ID, _BLOCK)
 
 
-def _numbered(lines: DataFrame, *, in_one_piece: bool) -> DataFrame:
+def _numbered(lines: DataFrame, kind: FileKind, probe: Probe) -> DataFrame:
     """Lines with their number in the file, from 1.
 
-    `monotonically_increasing_id` counts lines within each split; the lines of the splits before are counted first.
+    `monotonically_increasing_id` counts lines within each split; the lines of the splits before are counted first,
+    unless one task reads the file, as it does whatever is compressed.
     """
+    if probe.is_small:
+        lines = lines.coalesce(1)
     numbered = lines.withColumn("_id", F.monotonically_increasing_id())
     split = F.shiftright("_id", _PARTITION_BITS)
     in_split = F.col("_id") - F.shiftleft(split, _PARTITION_BITS)
     before = F.lit(0).cast(LongType())
-    if not in_one_piece:
+    if not (kind.compression or probe.is_small):
         counts = {row["split"]: row["count"] for row in numbered.groupBy(split.alias("split")).count().collect()}
         if len(counts) > 1:
             ordered = sorted(counts)

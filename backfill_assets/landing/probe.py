@@ -33,6 +33,7 @@ from backfill_assets.landing.record_rules import required_of_a_file
 from backfill_assets.landing.values import can_become
 
 _CHUNK_BYTES = 1 << 20
+_BYTES_OF_A_TASK = 1 << 20
 MOST_RECORD_BYTES = 8 << 20
 """Of a line of text, or a value of a CSV. Spark holds a record several times over; 1 GB of heap is enough for these."""
 
@@ -58,6 +59,7 @@ class Probe:
     Attributes:
         empty: Whether it has no record and no header.
         valid_utf8: Whether every byte of a text file belongs to a UTF-8 character; always true for Parquet.
+        is_small: Whether it has so few lines of JSON that one task reads them sooner than several.
         header: The columns of a CSV, in order, as often as they are named.
         line_end: What ends the rows of a CSV.
         columns: The columns of a Parquet file that Spark can read.
@@ -69,6 +71,7 @@ class Probe:
 
     empty: bool = False
     valid_utf8: bool = True
+    is_small: bool = False
     header: tuple[str, ...] = ()
     line_end: str = "\n"
     columns: tuple[PhysicalColumn, ...] = ()
@@ -89,7 +92,8 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Prob
         case Format.JSONL:
             with _text_errors(name):
                 empty, valid_utf8 = _scan_text(path, kind, name)
-            return Probe(empty=empty, valid_utf8=valid_utf8)
+            is_small = path.stat().st_size <= _BYTES_OF_A_TASK
+            return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.core.settings import Settings
+from backfill_assets.landing import probe
 from backfill_assets_tests.support.lakes import folder_at, only_in_folders
 from backfill_assets_tests.support.landing_examples import LandingRoom, event, json_lines, landing_room, reasons
 
@@ -114,13 +115,21 @@ def test_a_line_of_five_megabytes_is_a_record_like_any_other(room: LandingRoom) 
     assert len(rows[1]["_reason"]) < 200
 
 
-@pytest.mark.long
-def test_lines_keep_their_numbers_across_the_splits_of_a_large_file(room: LandingRoom) -> None:
-    count = 30_000
-    content = b"".join(json_lines(event(f"{number}", place="x" * 50)) for number in range(1, count + 1))
-    assert len(content) > 8 * 262_144
-    rows = room.judge(content, "a.jsonl")
-    assert [(row["event_id"], row["_row"]) for row in rows] == [(f"{n}", n) for n in range(1, count + 1)]
+@pytest.mark.parametrize("of_a_task", [0, 1 << 20])
+def test_lines_keep_their_numbers_across_the_splits_of_a_file(
+    room: LandingRoom, monkeypatch: pytest.MonkeyPatch, of_a_task: int
+) -> None:
+    monkeypatch.setattr(probe, "_BYTES_OF_A_TASK", of_a_task)
+    numbers = range(1, 2_001)
+    content = b"".join(json_lines(event(f"{number}", place="x" * (number % 90))) for number in numbers)
+    split = 40_000
+    assert len(content) > 5 * split
+    room.spark.conf.set("spark.sql.files.maxPartitionBytes", split)
+    try:
+        rows = room.judge(content, "a.jsonl")
+    finally:
+        room.spark.conf.unset("spark.sql.files.maxPartitionBytes")
+    assert [(row["event_id"], row["_row"]) for row in rows] == [(f"{n}", n) for n in numbers]
 
 
 # ------------------------------------------------------------------------------------------------------------- CSV
