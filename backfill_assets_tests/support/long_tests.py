@@ -1,13 +1,14 @@
 """Which tests does `make test` leave to `make test-long`, so that one can run it while thinking?
 
 Those marked as long, most members of families that show one promise from many sides, and most tests with a second
-database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs a sixth of the others, by
-the day of the commit. Those in `browser` need Chromium, and are run by `make test-ui` alone.
+database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs an eighth of the others,
+by the day of the commit. Those in `browser` need Chromium, and are run by `make test-ui` alone.
 """
 
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
@@ -159,7 +160,7 @@ def mark(items: Iterable[pytest.Item]) -> None:
 
 
 def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
-    """The tests of one part of the modules, such as `2/3`; a module is in the same part on every machine.
+    """The tests of one part, such as `2/3`: each dozen of a module is in one part, and in the same on every machine.
 
     Raises:
         UsageError: There is no such part.
@@ -167,5 +168,12 @@ def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
     number, _, parts = part.partition("/")
     if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts)):
         raise pytest.UsageError(f"--part is {part!r}, and has to be a part such as 2/3")
-    of_module = (zlib.crc32(item.nodeid.partition("::")[0].encode()) % int(parts) + 1 for item in items)
-    return [item for item, found in zip(items, of_module, strict=True) if found == int(number)]
+    chosen: list[pytest.Item] = []
+    before: Counter[str] = Counter()
+    for item in items:
+        module = item.nodeid.partition("::")[0]
+        dozen = f"{module} {before[module] // 12}"
+        before[module] += 1
+        if zlib.crc32(dozen.encode()) % int(parts) + 1 == int(number):
+            chosen.append(item)
+    return chosen

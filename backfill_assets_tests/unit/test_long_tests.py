@@ -6,11 +6,13 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from backfill_assets.core.settings import PROJECT_ROOT
-from backfill_assets_tests.support.long_tests import ON_POSTGRESQL_TOO, ON_SQLITE_ONLY, ROOT, STAY
+from backfill_assets_tests.support.long_tests import ON_POSTGRESQL_TOO, ON_SQLITE_ONLY, ROOT, STAY, in_part
 
 GUARANTEES = (PROJECT_ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
@@ -245,3 +247,13 @@ def test_a_central_test_is_named_by_its_promise_and_stays(number: str, test: str
     module, _, name = test.partition("::")
     assert ROOT / module in [place for _, places in modules_named(promises()[number]) for place in places]
     assert functions_of(module)[name] is False
+
+
+def test_every_test_is_in_one_part_and_no_part_has_a_whole_large_module() -> None:
+    names = [f"{module}.py::test[{n}]" for module in "abcdefgh" for n in range(100)]
+    items = [cast(pytest.Item, SimpleNamespace(nodeid=name)) for name in names]
+    parts = [[item.nodeid for item in in_part(items, f"{number}/4")] for number in range(1, 5)]
+    assert sorted(name for part in parts for name in part) == sorted(names)
+    assert all(len(part) < len(names) / 2 for part in parts)
+    with pytest.raises(pytest.UsageError, match="--part is '5/4'"):
+        in_part(items, "5/4")
