@@ -151,18 +151,7 @@ def _captured_source(ws: Workspace, source: str) -> SourceTable:
 @contextmanager
 def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Resolved]:
     """The positions of a period, asked of the stream."""
-    assert table.capture is not None
-    opened = opened_stream(
-        table.capture,
-        key=table.key,
-        columns=table.file_columns,
-        event_time=table.event_time,
-        tombstones=table.tombstones,
-        operated=table.operated,
-        home=ws.settings.home,
-        as_of=ws.clock(),
-    )
-    with opened as stream:
+    with opened_stream(table, home=ws.settings.home, as_of=ws.clock()) as stream:
         with ws.ledger.read() as tx:
             before = tx.captures.records(table.name, limit=1)
             captured = tx.captures.captured(table.name, before[0].stream) if before else ()
