@@ -9,13 +9,14 @@ from datetime import datetime
 from backfill_assets.application.land import build, land
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.sensor_work import GivenUp, remember
+from backfill_assets.application.sensor_work import remember
 from backfill_assets.capture.drop_folder import DroppedFile, dropped_files, put_aside
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import Sensor, require_person
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.progress import Progress
 from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.workspace import Workspace
 

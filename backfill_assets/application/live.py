@@ -15,12 +15,13 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.sensor_work import GivenUp, remember
+from backfill_assets.application.sensor_work import remember
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.core.people import LIVE, Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.landing.days import pending_days
+from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, UNPUBLISHED, RunState
 from backfill_assets.ledger.store import LedgerState

@@ -36,6 +36,23 @@ from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, even
 from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState
 from backfill_assets.planning.estimates import EarlierRun, Pace
 
+COMMENT_ON = "comment_on"
+"""In the event of an approval, the digest of what its note comments on."""
+
+
+def comment_digest(results: Iterable[GateResult]) -> str:
+    """Identifies what is commented on."""
+    return document_digest(
+        sorted(
+            [r.partition.isoformat(), r.gate, r.digest, r.finding, document_digest(dict(r.observed))] for r in results
+        )
+    )
+
+
+def gates_of(results: Iterable[GateResult]) -> tuple[str, ...]:
+    """The gates that are commented on, each once."""
+    return tuple(dict.fromkeys(result.gate for result in results))
+
 
 class CandidateReads(Queries):
     """Chunks, candidates and gate results of runs."""
@@ -153,28 +170,6 @@ class CandidateReads(Queries):
         for row in self._rows_with(chosen, held.c.run_id, run_ids):
             found.setdefault(row.run_id, {})[row.partition_date] = row.files
         return found
-
-
-COMMENT_ON = "comment_on"
-"""In the event of an approval, the digest of what its note comments on."""
-
-
-def comment_digest(results: Iterable[GateResult]) -> str:
-    """Identifies what is commented on."""
-    return document_digest(
-        sorted(
-            [r.partition.isoformat(), r.gate, r.digest, r.finding, document_digest(dict(r.observed))] for r in results
-        )
-    )
-
-
-def gates_of(results: Iterable[GateResult]) -> tuple[str, ...]:
-    """The gates that are commented on, each once."""
-    return tuple(dict.fromkeys(result.gate for result in results))
-
-
-class CommentReads(Queries):
-    """What approvers have to comment on."""
 
     def demanded(self, run_id: str) -> tuple[GateResult, ...]:
         """The gate results of a run that its approver has to comment on, by partition and gate.

@@ -62,8 +62,7 @@ class ImportReads(Queries):
         Raises:
             UnknownName: There is none of this id.
         """
-        chosen = select(imports).where(imports.c.import_id == import_id)
-        return import_record(self._only_row(chosen, kind="import", name=import_id))
+        return import_record(self._named(select(imports), imports.c.import_id, kind="import", name=import_id))
 
     def named(self, import_ids: Iterable[str]) -> Mapping[str, ImportRecord]:
         """Landed files by id; ids of none are absent. Cost: one primary key lookup per file."""

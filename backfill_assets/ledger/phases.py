@@ -16,8 +16,6 @@ from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.sets import SetReads, members_of, move_set
 from backfill_assets.ledger.states import EVER_VISIBLE, PublicationState, RunState, SetState
 
-"""The states of phases that are behind."""
-
 
 def next_phase(members: Sequence[RunRecord]) -> RunRecord | None:
     """The first run of a set of phases that is not published and may still be; None when there is none."""

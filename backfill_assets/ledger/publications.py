@@ -119,8 +119,7 @@ class PublicationReads(Queries):
         return rows.publication_header(self._row_of(publication_id))
 
     def _row_of(self, publication_id: str) -> Row[Any]:
-        chosen = select(publications).where(publications.c.publication_id == publication_id)
-        return self._only_row(chosen, kind="publication", name=publication_id)
+        return self._named(select(publications), publications.c.publication_id, kind="publication", name=publication_id)
 
     def require_none_open(self, table: str) -> None:
         """Refuses what cannot be while a swap of a table has begun and its outcome is not recorded.

@@ -219,7 +219,7 @@ class SetWrites(SetReads):
         approver = another_person(by, found.manifest.requested_by, kind="set", name=set_id)
         _require_landed_nothing(found, approver)
         for run in drafts:
-            self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id), place=place)
+            self._approvals.give(run, approver, note, (grounds or {}).get(run.run_id), place=place)
         payload = {"manifest_digest": found.digest, "note": storable_text("the note", note)}
         self._log.append(Event("set", set_id, "set_approved", actor=approver, payload=payload))
 
@@ -242,7 +242,7 @@ class SetWrites(SetReads):
         if due.run_id != run_id:
             raise errors.ApprovedByPhase(set_id=found.set_id, run_id=due.run_id)
         approver = another_person(by, found.manifest.requested_by, kind="run", name=run_id)
-        self._approvals.agree(due, approver, note, grounds, place=place)
+        self._approvals.give(due, approver, note, grounds, place=place)
 
     def move(
         self, set_id: str, to: SetState, *, actor: str, note: str = "", grounds: ApprovalGrounds | None = None

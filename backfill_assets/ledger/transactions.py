@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.approvals import ApprovalSteps, ApprovalWrites
 from backfill_assets.ledger.bases import BasisReads
-from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites, CommentReads
+from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites
 from backfill_assets.ledger.captures import CaptureReads, CaptureWrites
 from backfill_assets.ledger.comparisons import ComparisonReads, ComparisonWrites
-from backfill_assets.ledger.events import ChainChecks, EventLog, EventReads, EventWrites
+from backfill_assets.ledger.events import EventLog, EventReads, EventWrites
 from backfill_assets.ledger.freezes import FreezeReads, FreezeWrites
 from backfill_assets.ledger.imports import ImportReads, ImportWrites
 from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
@@ -38,8 +38,7 @@ class ReadTransaction:
     Attributes:
         runs: What was agreed, and how far it is.
         leases: Which process works on what.
-        candidates: What was staged and measured for a run.
-        comments: What approvers have to comment on.
+        candidates: What was staged and measured for a run, and what its approver has to comment on.
         samples: Values of rows that reviewers are shown.
         publications: Swaps that were intended, and what became of them.
         versions: What readers see, and saw before.
@@ -53,8 +52,7 @@ class ReadTransaction:
         imports: Landed files.
         acts: Which tables the readers of names are shown, and which versions are kept up to date.
         comparisons: How versions of a table differ from the one that readers are shown.
-        events: What happened, as a chain.
-        chain_checks: Whether the chain of events is as it was written.
+        events: What happened, as a chain, and whether that is as it was written.
         row_checks: Whether the rows are as the events left them.
         views: Runs and publications as other programs read them.
     """
@@ -63,7 +61,6 @@ class ReadTransaction:
         self.runs = RunReads(connection)
         self.leases = LeaseReads(connection)
         self.candidates = CandidateReads(connection)
-        self.comments = CommentReads(connection)
         self.samples = SampleReads(connection)
         self.publications = PublicationReads(connection)
         self.versions = VersionReads(connection)
@@ -78,7 +75,6 @@ class ReadTransaction:
         self.acts = TableActReads(connection)
         self.comparisons = ComparisonReads(connection)
         self.events = EventReads(connection)
-        self.chain_checks = ChainChecks(connection)
         self.row_checks = RowChecks(connection)
         self.views = ViewReads(connection)
 

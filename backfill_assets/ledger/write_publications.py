@@ -308,16 +308,16 @@ class PublicationWrites(PublicationChecks):
             _publication_event(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
             also={"delta_version": delta_version, "finished_at": self._log.now},
         )
-        run = self._runs.header(found.intent.run_id)
+        run = self._runs.header(found.run_id)
         if not run.kind.expires:
             # What follows from a snapshot stays as it is when the snapshot expires, and when it is brought back.
-            self._outbox.announce(found.intent)
-        match found.intent.action:
+            self._outbox.announce(found)
+        match found.action:
             case Action.PUBLISH:
-                self._publish(found.intent, run, delta_version, actor)
+                self._publish(found, run, delta_version, actor)
             case Action.ROLLBACK:
-                self._roll_back(found.intent, run, actor)
-        self._phases.settle(found.intent.run_id, actor=actor)
+                self._roll_back(found, run, actor)
+        self._phases.settle(found.run_id, actor=actor)
         ended = self.header(publication_id)
         return replace(
             found,
@@ -372,9 +372,9 @@ class PublicationWrites(PublicationChecks):
             _publication_event(publication_id, "publication_abandoned", actor, {"reason": why}),
             also={"finished_at": self._log.now, "note": why},
         )
-        if found.intent.action is Action.PUBLISH:
-            self._move_by(publication_id, found.intent.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
-        self._phases.settle(found.intent.run_id, actor=actor, note=why)
+        if found.action is Action.PUBLISH:
+            self._move_by(publication_id, found.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
+        self._phases.settle(found.run_id, actor=actor, note=why)
 
     def note_unknown(self, publication_id: str, *, actor: str, why: str) -> None:
         """The process of an open publication ends without knowing whether the swap landed; `recover` finds out.

@@ -132,16 +132,16 @@ def _require_nothing_under_way(tx: ReadTransaction, manifest: Manifest) -> None:
     if not manifest.publish.keys_move:
         return
     for record in tx.publications.records(states=[PublicationState.PUBLISHING]):
-        if record.intent.table == manifest.table:
-            raise AnotherUnderWay(table=manifest.table, publication_id=record.intent.publication_id)
+        if record.table == manifest.table:
+            raise AnotherUnderWay(table=manifest.table, publication_id=record.publication_id)
 
 
 def _require_inputs(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
     """Refuses a run that was computed from partitions without an accepted version."""
     taken = {
-        (record.intent.table, change.partition)
+        (record.table, change.partition)
         for record in tx.publications.records(states=[PublicationState.PUBLISHING])
-        for change in record.intent.changes
+        for change in record.changes
         if change.restores == 0
     }
     for pinned in manifest.inputs:

@@ -422,6 +422,6 @@ def _moved(ws: Workspace, planned: PlannedSet, table: str) -> tuple[list[date], 
     """The partitions of a table that the set swapped, and those that it found equal."""
     run_ids = [member.run_id for member in planned.manifest.members if member.table == table]
     with ws.ledger.read() as reader:
-        intents = [reader.publications.records(run_id=run_id)[0].intent for run_id in run_ids]
+        intents = [reader.publications.records(run_id=run_id)[0] for run_id in run_ids]
     changed = sorted(change.partition for intent in intents for change in intent.changes)
     return changed, sorted(found.partition for intent in intents for found in intent.verified)

@@ -282,9 +282,9 @@ class Alone(Teller):
         table, day = each
         if now is None or (was is not None and now.claim.version < was.claim.version):
             (last, *_) = (
-                record.intent.by
+                record.by
                 for record in tx.publications.records(table=table)
-                if record.intent.action is Action.ROLLBACK and any(c.partition == day for c in record.intent.changes)
+                if record.action is Action.ROLLBACK and any(c.partition == day for c in record.changes)
             )
             if last not in (*FINANCE, "ops"):
                 yield f"{last} has rolled it back"

@@ -219,7 +219,7 @@ def _disagreements(shop: Shop, clean: Clean) -> Iterator[str]:
     with shop.ws.ledger.read() as reader:
         yield from (f"{run.run_id} is still {run.state}" for run in reader.runs.records(states=UNDER_WAY))
         left = reader.publications.records(states=[PublicationState.PUBLISHING])
-        yield from (f"{record.intent.publication_id} is still open" for record in left)
+        yield from (f"{record.publication_id} is still open" for record in left)
         half = reader.sets.records(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
         yield from (f"{record.set_id} is still {record.state}" for record in half)
         landing = reader.imports.records(states=[ImportState.LANDING])

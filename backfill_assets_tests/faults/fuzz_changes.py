@@ -179,7 +179,7 @@ class ChangesRoom:
         if there != expected:
             self._findings.blame("changes, file", f"bronze: {set(there) ^ set(expected)}")
         with self._room.ledger.read() as reader:
-            for violation in [*reader.chain_checks.violations(), *reader.row_checks.violations()]:
+            for violation in [*reader.events.violations(), *reader.row_checks.violations()]:
                 self._findings.blame("changes, file", violation)
         for record in self._live():
             kind = "withdraw" if record.format == "statement" else "file"

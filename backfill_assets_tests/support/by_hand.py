@@ -133,12 +133,12 @@ class Hand:
 
     def publish(self, run_id: str) -> str:
         """The publication of a run."""
-        return operations.publish(self.ws, run_id, by="ben").intent.publication_id
+        return operations.publish(self.ws, run_id, by="ben").publication_id
 
     def undo(self, publication_id: str) -> None:
         """Rolls the run of a publication back."""
         with self.ws.ledger.read() as reader:
-            run_id = reader.publications.get(publication_id).intent.run_id
+            run_id = reader.publications.get(publication_id).run_id
         operations.rollback(self.ws, run_id, by="ben", reason="was right before")
 
     def month(self, run_id: str) -> str:

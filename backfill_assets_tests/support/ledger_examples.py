@@ -230,7 +230,7 @@ def publication_of(
 
 
 def rollback_of(reader: ReadTransaction, publication_id: str) -> PublicationIntent:
-    undone = reader.publications.get(publication_id).intent
+    undone = reader.publications.get(publication_id)
     versions = {version.partition: version for version in reader.versions.of_publication(publication_id)}
     changes = tuple(
         PartitionChange(

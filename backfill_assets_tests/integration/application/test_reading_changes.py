@@ -117,7 +117,7 @@ def moved(ws: Workspace, planned: PlannedSet) -> Mapping[str, tuple[list[int], l
     found = {}
     with ws.ledger.read() as reader:
         for member in planned.manifest.members:
-            intent = reader.publications.records(run_id=member.run_id)[0].intent
+            intent = reader.publications.records(run_id=member.run_id)[0]
             changed = sorted(each.partition.day for each in intent.changes)
             found[member.table] = (changed, sorted(each.partition.day for each in intent.verified))
     return found

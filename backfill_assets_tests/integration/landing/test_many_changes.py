@@ -93,7 +93,7 @@ def require_equal(room: LandingRoom, feed: Sequence[Change], *, duplicates: int)
     wanted, keys = applied(feed)
     with room.ledger.read() as reader:
         imports = imports_for_days(reader, room.source, DAYS)
-        assert not [*reader.chain_checks.violations(), *reader.row_checks.violations()]
+        assert not [*reader.events.violations(), *reader.row_checks.violations()]
     rows = bronze_rows(room.spark, room.settings, room.source, imports=imports, days=DAYS).where(is_current())
     found = rows.select("order_id", "order_date", "place").collect()
     assert {row["order_id"]: (row["order_date"], row["place"]) for row in found} == wanted

@@ -71,7 +71,7 @@ def keys(room: LandingRoom) -> KeyCounts:
     found = sum((record.keys for record in live), KeyCounts())
     assert sum(record.counts.accepted for record in live) == found.ever
     with room.ledger.read() as tx:
-        assert not [*tx.chain_checks.violations(), *tx.row_checks.violations()]
+        assert not [*tx.events.violations(), *tx.row_checks.violations()]
     return found
 
 

@@ -44,7 +44,7 @@ from backfill_assets_tests.support.ledger_examples import (
 
 def violations(ledger: Ledger) -> tuple[str, ...]:
     with ledger.read() as reader:
-        return (*reader.chain_checks.violations(), *reader.row_checks.violations())
+        return (*reader.events.violations(), *reader.row_checks.violations())
 
 
 @pytest.fixture(scope="module")

@@ -250,7 +250,7 @@ def test_a_run_that_claims_to_follow_or_to_be_live_is_not_approved_by_policy(loa
     live = loaded.materialize([CANDIDATE], *FEBRUARY, by="uma", kind="LIVE")
     assert "is 'LIVE', which is none of BACKFILL" in failures(live)[0]
     with loaded.workspace.ledger.read() as reader:
-        load = next(p for p in reader.publications.records() if p.intent.table == "bronze.sales").intent.publication_id
+        load = next(p for p in reader.publications.records() if p.table == "bronze.sales").publication_id
     claimed = {"because": load, "transform_version": "0.9.0", "by": "x"}
     result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], date(2025, 2, 5), date(2025, 2, 7), **claimed)
     assert "a launch cannot state what it follows: the ledger decides that" in failures(result)[0]
