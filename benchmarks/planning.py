@@ -27,6 +27,7 @@ from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.planning.pinned_node import configuration_of
+from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.request import PlanRequest, Terms, propose
 from backfill_assets.staleness.decide import Present, Staleness, find_stale
 
@@ -181,6 +182,7 @@ def planned(world: World, table: str, state: LedgerState) -> Any:
         references=(),
         gates=(),
         limits=Limits(chunk_partitions=500),
+        policy=USUAL_POLICY,
     )
     plan = propose(request, terms, graph=world.graph, state=state, as_of=NOW)
     assert plan.manifest.digest and not plan.missing

@@ -48,7 +48,42 @@ MERGED_WITH = "accepted rows"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class DeclaredTerms:
+    """What the declaration of a table contributes to a manifest, as it was when the run was planned.
+
+    Attributes:
+        domain: The domain that declares it.
+        partition_column: The column of its partitions.
+        transform: The transform that computes its partitions.
+        transform_version: The registered version of that transform.
+        code_digest: sha256 over the code of that transform.
+        session_digest: The Spark settings that decide what rows mean.
+        code_modules: What the code digest is over.
+        versions: Of this project, PySpark and Python where the run was planned.
+        references: The versions of the reference documents that it reads.
+        gates: What is measured before it may be published.
+        limits: The bounds of the run; null is no limit.
+        policy: Whose approval publication asks for.
+        columns: How the columns that readers see change with its publication.
+    """
+
+    domain: str
+    partition_column: str
+    transform: str
+    transform_version: str
+    code_digest: str
+    session_digest: str
+    code_modules: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    references: tuple[PinnedReference, ...] = ()
+    gates: tuple[GateTerm, ...] = ()
+    limits: Limits
+    policy: Policy
+    columns: tuple[ColumnChange, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(DeclaredTerms):
     """The contract of one run over one table.
 
     Attributes:
@@ -61,12 +96,6 @@ class Manifest:
         table: The table whose partitions it computes.
         grain: Whether a partition is a day or a month.
         partitions: The output partitions, in order; nothing else may change.
-        transform: The transform that computes them.
-        transform_version: The registered version of that transform.
-        code_digest: sha256 over the code of that transform.
-        references: The versions of the reference documents that it reads.
-        gates: What is measured before it may be published.
-        limits: The bounds of the run; null is no limit.
         publish: How its rows become the content of the partitions, as declared when the run was planned.
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
@@ -77,7 +106,6 @@ class Manifest:
         settled: Accepted snapshots that are kept where the one before them turns out to be equal.
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
-        columns: How the columns that readers see change with its publication, as it was when the run was planned.
         changed: What the accepted rows of its partitions were computed from and is not what it is computed from, as it
             was when the run was planned: why they can differ.
         cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
@@ -85,11 +113,7 @@ class Manifest:
             whose chunks all have the size of the limit.
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
-        session_digest: The Spark settings that decide what rows mean.
-        code_modules: What the code digest is over.
-        versions: Of this project, PySpark and Python where the run was planned.
         declared_empty: For a source table, days on which nothing happened, as the requester states.
-        policy: Whose approval publication asks for, as declared when the run was planned.
     """
 
     run_id: str
@@ -98,35 +122,22 @@ class Manifest:
     reason: str
     requested_by: str
     requested_at: datetime
-    domain: str
     table: str
     grain: Grain
-    partition_column: str
     partitions: tuple[date, ...]
-    transform: str
-    transform_version: str
-    code_digest: str
     configuration: Mapping[str, Any]
     inputs: tuple[PinnedInput, ...] = ()
     imports: tuple[str, ...] = ()
-    references: tuple[PinnedReference, ...] = ()
-    gates: tuple[GateTerm, ...] = ()
-    limits: Limits
     publish: PublishMode = REPLACE
     base: PinnedInput | None = None
     keep: Kept | None = None
     settled: tuple[SettledSnapshot, ...] = ()
     supersedes: tuple[str, ...] = ()
-    columns: tuple[ColumnChange, ...] = ()
     changed: tuple[Reason, ...] = ()
     cause: RunCause = A_PERSON
     chunks: tuple[int, ...] = ()
     proof: Proof | None = None
     member_of: str | None = None
-    session_digest: str
-    code_modules: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    policy: Policy
     declared_empty: tuple[date, ...] = ()
 
     @cached_property

@@ -15,6 +15,7 @@ from backfill_assets.planning.estimates import Basis, EarlierRun, Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
+from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
     NO_LIMITS_ASKED,
@@ -99,6 +100,7 @@ def plan_of(
         references=(),
         gates=(),
         limits=limits,
+        policy=USUAL_POLICY,
         proof=proof,
     )
     if isinstance(asked_for, DayRange):
