@@ -90,14 +90,10 @@ def _derived(ws: Workspace, acting: Acting) -> Iterator[Advanced]:
         )
         if isinstance(table, DerivedTable) and is_followed and name not in stopped:
             yield _advanced(ws, table, acting)
-    followed = follow(ws, replace(acting, by=str(Sensor.FOLLOW)))
-    for each in followed.done:
-        yield Advanced(
-            sentence=f"{each.run.manifest.table}: {each.run.run_id} follows, and is {each.run.state}."
-            + (f" {explained(each.error)}" if each.error else ""),
-            failed=each.error is not None or each.run.state is RunState.BLOCKED,
-        )
-    yield from (Advanced(sentence=explained(each.error), failed=True) for each in followed.failed)
+    for each in follow(ws, replace(acting, by=str(Sensor.FOLLOW))).followed:
+        because = explained(each.error) if each.error else ""
+        sentence = f"{each.table}: {each.run_id} follows, and is {each.state}. {because}".rstrip()
+        yield Advanced(sentence=sentence if each.run_id else because, failed=each.failed)
     if ws.domain.names_with_versions:
         yield from _compared(ws)
 

@@ -209,8 +209,8 @@ class Alone(Teller):
         return f"live {[each.sentence for each in live(ws, self._acting(self.chance.choice(NAMES)))]}"
 
     def follow(self, ws: Workspace) -> str:
-        done = follow(ws, self._acting(self.chance.choice(NAMES))).done
-        return f"follow {[(each.run.run_id, str(each.run.state)) for each in done]}"
+        done = follow(ws, self._acting(self.chance.choice(NAMES))).followed
+        return f"follow {[(each.run_id, str(each.state)) for each in done]}"
 
     def propose(self, ws: Workspace) -> str:
         found = propose(ws, by="propose").proposed

@@ -265,7 +265,7 @@ def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     approve(loaded.workspace, run_id, by="bob")
     assert run_in_process(loaded.workspace, run_id, PUBLICATION, instance=loaded.instance, by="bob").succeeded
     # No month is complete yet, so nothing can follow and nothing is left waiting.
-    assert not loaded.follow(by="bob").done
+    assert not loaded.follow(by="bob").followed
 
     doctored = {TOO_MUCH: 20}
     loaded.land(loaded.workspace.spark(), doctored, name="corrected")
