@@ -26,8 +26,8 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 class ApprovalSteps:
     """Gives and withdraws approvals, for every aggregate that does; not a part of a transaction's surface."""
 
-    def __init__(self, log: EventLog, runs: RunReads) -> None:
-        self._log, self._runs, self._candidates = log, runs, CandidateReads(log.connection)
+    def __init__(self, log: EventLog) -> None:
+        self._log, self._candidates = log, CandidateReads(log.connection)
 
     def give(
         self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None = None, *, place: str = ""
@@ -91,8 +91,8 @@ _ASKED: Mapping[AskedKind | None, tuple[str, Column[str], ColumnElement[bool]]] 
 class ApprovalWrites:
     """Approvals of runs, and of acts, captures and replays; sets approve their runs together (`sets`)."""
 
-    def __init__(self, log: EventLog, runs: RunReads, steps: ApprovalSteps) -> None:
-        self._log, self._runs, self._steps = log, runs, steps
+    def __init__(self, log: EventLog) -> None:
+        self._log, self._runs, self._steps = log, RunReads(log.connection), ApprovalSteps(log)
 
     def approve(
         self, run_id: str, *, by: str, note: str = "", place: str = "", grounds: ApprovalGrounds | None = None

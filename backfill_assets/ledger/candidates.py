@@ -23,6 +23,7 @@ from backfill_assets.ledger.events import (
     Event,
     EventLog,
     Step,
+    Writes,
     seconds_of_gates,
 )
 from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, SampleRow
@@ -197,12 +198,12 @@ class CandidateReads(Queries):
         return () if is_given else results
 
 
-class CandidateWrites(CandidateReads):
+class CandidateWrites(CandidateReads, Writes):
     """Chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
 
-    def __init__(self, log: EventLog, runs: RunReads) -> None:
-        super().__init__(log.connection)
-        self._log, self._runs = log, runs
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._runs = RunReads(log.connection)
 
     def start_chunk(self, run_id: str, number: int, partitions: Sequence[date], *, attempt: str) -> None:
         """A chunk is being computed, for the first time or again.

@@ -12,7 +12,7 @@ from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.errors import CannotBecome, Damaged, NotInLedger
-from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.import_records import (
     ImportCounts,
     ImportDay,
@@ -149,12 +149,12 @@ FATES = ("accepted", "duplicate", "superseded")
 ENDINGS = ("displaced", "deleted", "withdrawn", "restored")
 
 
-class ImportWrites(ImportReads):
+class ImportWrites(ImportReads, Writes):
     """Landed files: begun, counted, loaded, failed and landed again."""
 
-    def __init__(self, log: EventLog, leases: LeaseSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._leases = log, leases
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._leases = LeaseSteps(log)
 
     def begin(
         self, offered: LandedFile, *, on_duplicate: str = "ignore", actor: str, lease: LeaseTerms | None = None

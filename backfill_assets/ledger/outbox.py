@@ -17,7 +17,7 @@ from backfill_assets.core.identity import plain
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, NotGivenUp, NotInLedger
-from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.events import Event, EventLog, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord, OutboxEntry, PublicationIntent, RunHeader, RunRecord
@@ -171,9 +171,9 @@ class OutboxReads(Queries):
 class OutboxSteps(OutboxReads):
     """Announces and withdraws what publications ask for; not a part of a transaction's surface."""
 
-    def __init__(self, log: EventLog, run_steps: RunSteps) -> None:
+    def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
-        self._log, self._run_steps = log, run_steps
+        self._log, self._run_steps = log, RunSteps(log)
 
     def withdraw(self, publication_id: str, *, actor: str, why: str) -> None:
         """Takes back what a publication asks for.
@@ -226,9 +226,9 @@ class OutboxSteps(OutboxReads):
 class OutboxWrites(OutboxReads):
     """Plans what follows, and withdraws what is no longer asked for."""
 
-    def __init__(self, log: EventLog, run_steps: RunSteps, steps: OutboxSteps) -> None:
+    def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
-        self._log, self._run_steps, self._steps = log, run_steps, steps
+        self._log, self._run_steps, self._steps = log, RunSteps(log), OutboxSteps(log)
 
     def add_follow_up(
         self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None
@@ -387,12 +387,8 @@ class StuckReads(Queries):
         return map(rows.event_record, self._rows(chosen))
 
 
-class StuckWrites(StuckReads):
+class StuckWrites(StuckReads, Writes):
     """Gives up, and clears."""
-
-    def __init__(self, log: EventLog, outbox_steps: OutboxSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._outbox_steps = log, outbox_steps
 
     def give_up(self, sensor: Sensor, found: GivenUp) -> None:
         """A sensor does not try something again. What it has given up already stays as it is.
@@ -420,7 +416,7 @@ class StuckWrites(StuckReads):
             raise NotGivenUp(subject=subject)
         for work in found:
             self._append(work.sensor, CLEARED, {"subject": subject}, actor=person)
-        self._outbox_steps.ask_again(subject, actor=person)
+        OutboxSteps(self._log).ask_again(subject, actor=person)
         return found
 
     def _append(self, sensor: Sensor, action: str, payload: Mapping[str, object], *, actor: str) -> None:

@@ -19,7 +19,7 @@ from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.bases import without_pins
-from backfill_assets.ledger.events import EXPECTED_MS, Event, EventLog, Step
+from backfill_assets.ledger.events import EXPECTED_MS, Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text, storable_text
@@ -255,12 +255,12 @@ NO_ATTEMPT = ""
 """The attempt of a run on which no process works."""
 
 
-class RunSteps(Queries):
+class RunSteps(Writes):
     """Inserts runs and takes their steps, whatever asks for them."""
 
-    def __init__(self, log: EventLog, leases: LeaseSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._leases = log, leases
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._leases = LeaseSteps(log)
 
     def insert(self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None) -> None:
         """Writes a manifest down, with how long it is expected to take. Its run is PLANNED and its approval a DRAFT.
@@ -389,12 +389,12 @@ MOVED_BY_ITS_PROCESS = frozenset({RunState.STAGED, RunState.PASSED, RunState.BLO
 """Where the process that has a run may move it; only a publication moves it into or out of the other states."""
 
 
-class RunWrites(RunReads):
+class RunWrites(RunReads, Writes):
     """Runs: planned, taken, moved on, given up and cancelled."""
 
-    def __init__(self, log: EventLog, leases: LeaseSteps, steps: RunSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._leases, self._steps = log, leases, steps
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._leases, self._steps = LeaseSteps(log), RunSteps(log)
 
     def add(self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None) -> RunRecord:
         """Writes a manifest down, with how long it is expected to take. Its run is PLANNED and its approval a DRAFT.

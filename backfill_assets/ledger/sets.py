@@ -11,7 +11,7 @@ from backfill_assets.core.identity import plain
 from backfill_assets.core.people import same_name
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps, another_person
-from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import Queries, Unreadable, readable
 from backfill_assets.ledger.recorded_text import one_line, storable_text
@@ -133,12 +133,12 @@ def move_set(
     )
 
 
-class SetWrites(SetReads):
+class SetWrites(SetReads, Writes):
     """Sets: added, approved, moved on and cancelled."""
 
-    def __init__(self, log: EventLog, runs: RunReads, run_steps: RunSteps, approvals: ApprovalSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._runs, self._run_steps, self._approvals = log, runs, run_steps, approvals
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._runs, self._run_steps, self._approvals = RunReads(log.connection), RunSteps(log), ApprovalSteps(log)
 
     def add(self, manifest: SetManifest, *, actor: str) -> SetRecord:
         """Writes a set down whose members' manifests are in the ledger already.
