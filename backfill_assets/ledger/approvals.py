@@ -137,7 +137,8 @@ class ApprovalWrites:
         agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
         statement = update(held).where(key == name, held.c.approved_by.is_(None), can_be).values(**agreed)
         if self._log.write(statement, of=[name]).rowcount != 1:
-            raise errors.NoApprovalAwaited(kind=kind, name=name)
+            why = "waits for no approval: it is approved already, needs none, or has ended"
+            raise errors.Ended(kind=kind, name=name, why=why)
         action, payload = f"{kind.split()[-1]}_approved", {"note": storable_text("the note", note)}
         self._log.append(Event(kind, name, action, actor=by, payload=payload))
 

@@ -281,7 +281,7 @@ class CandidateWrites(CandidateReads, Writes):
             before = (held.c.run_id == run_id) & held.c.partition_date.in_(batch)
             self._log.write(delete(held).where(before), of=self._chunks_of(before))
         if staged:
-            staged_rows = [rows.candidate_row(each) | {"chunk": chunk} for each in staged]
+            staged_rows = [rows.row_of(each, files_digest=each.files.digest, chunk=chunk) for each in staged]
             self._log.write(insert(held), staged_rows, of=[(run_id, chunk)])
 
     def _chunks_of(self, candidates: ColumnElement[bool]) -> list[tuple[str, int]]:

@@ -142,11 +142,6 @@ outbox_entry = read_as(OutboxEntry)
 event_record = read_as(EventRecord)
 
 
-def candidate_row(staged: CandidatePartition) -> dict[str, object]:
-    """The row of one staged partition."""
-    return row_of(staged, files_digest=staged.files.digest)
-
-
 def change_row(publication_id: str, made: PartitionChange) -> dict[str, object]:
     """The row of what a publication does to one partition."""
     new = made.new

@@ -129,11 +129,8 @@ class LedgerState:
 
     tx: ReadTransaction
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
         return self.tx.versions.claims(table, partitions)
-
-    def every_claim(self, table: str) -> Mapping[date, Claim]:
-        return self.tx.versions.claims(table)
 
     def expired(self, table: str) -> Mapping[date, Expired]:
         return self.tx.versions.expired(table)

@@ -36,7 +36,7 @@ def plan_expiry(
     """
     if keep is None:
         raise KeepsEverySnapshot(table=node.name, keeps_state=node.keeps_state)
-    claims = state.every_claim(node.name)
+    claims = state.claims(node.name)
     partitions = keep.expired(node.grain, claims)
     if not partitions:
         raise NothingExpires(table=node.name, days=keep.days, then=keep.then)

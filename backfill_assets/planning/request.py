@@ -253,7 +253,7 @@ def propose(
     present = state.claims(node.name, partitions)
     begins = Begins()
     if node.keeps_state:
-        snapshots = node.among(state.every_claim(node.name))
+        snapshots = node.among(state.claims(node.name))
         past = past.for_run(terms.code_digest, terms.references, snapshots)
         begins = begins_with(partitions[0], snapshots, past)
     base = _base(node, present, state, begins)
@@ -312,7 +312,7 @@ def propose(
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
         days=request.days if request.partitions is None else None,
-        held={read.table: Partitions.of(read.grain, state.every_claim(read.table)) for read in reads if read.missing},
+        held={read.table: Partitions.of(read.grain, state.claims(read.table)) for read in reads if read.missing},
         expired={read.table: state.expired(read.table) for read in reads if read.missing},
     )
 
@@ -383,7 +383,7 @@ def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader, be
         return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins) if pins else None
     if not node.publish.reads_accepted:
         return None
-    claims = state.every_claim(node.name) if node.publish.keys_move else present
+    claims = state.claims(node.name) if node.publish.keys_move else present
     return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims))
 
 

@@ -38,15 +38,13 @@ class Expired:
 class ClaimReader(Protocol):
     """What is accepted."""
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
-        """The accepted versions of these partitions; partitions without one are absent."""
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
+        """The accepted versions of these partitions, or of all; partitions without one are absent."""
         ...
 
 
 class StateReader(ClaimReader, Protocol):
     """The planner's read-only view of the ledger."""
-
-    def every_claim(self, table: str) -> Mapping[date, Claim]: ...
 
     def expired(self, table: str) -> Mapping[date, Expired]: ...
 

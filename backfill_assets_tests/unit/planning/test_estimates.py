@@ -48,14 +48,11 @@ class Accepted:
     others: Mapping[str, Mapping[date, int]] = field(default_factory=dict)
     paces: Mapping[str, Pace] = field(default_factory=dict)
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
         if table == SOURCE:
-            return {day: claim_of(rows=self.rows_a_day) for day in partitions}
+            return {day: claim_of(rows=self.rows_a_day) for day in partitions or ()}
         known = self.others.get(table, {})
-        return {day: claim_of(rows=known[day]) for day in partitions if day in known}
-
-    def every_claim(self, table: str) -> Mapping[date, Claim]:
-        return {day: claim_of(rows=rows) for day, rows in self.others.get(table, {}).items()}
+        return {day: claim_of(rows=known[day]) for day in known if partitions is None or day in partitions}
 
     def expired(self, table: str) -> Mapping[date, Expired]:
         assert table
