@@ -166,7 +166,7 @@ class Settings:
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=_matching(
-                given, "BACKFILL_SPARK_MEMORY", "4g", r"(?i)[1-9][0-9]*[kmgt]b?", "an amount of memory like 4g or 800m"
+                given, "BACKFILL_SPARK_MEMORY", "4g", r"(?ai)[1-9][0-9]*[kmgt]b?", "an amount of memory like 4g or 800m"
             ),
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
             drop=_drop(given, home),
@@ -257,7 +257,7 @@ def _day(given: Mapping[str, str], name: str, default: str) -> date:
 
 def _matching(given: Mapping[str, str], name: str, default: str, pattern: str, what: str) -> str:
     text = given.get(name) or default
-    if text and not re.fullmatch(pattern, text, flags=re.ASCII):
+    if text and not re.fullmatch(pattern, text):
         raise InvalidSetting(setting=name, why=f"is {text[:100]!r}, which is not {what}")
     return text
 
