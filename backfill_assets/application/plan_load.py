@@ -12,7 +12,7 @@ from backfill_assets.core.people import require_person
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
 from backfill_assets.landing.imports import imports_for_days
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import EVER_VISIBLE
 from backfill_assets.ledger.transactions import ReadTransaction

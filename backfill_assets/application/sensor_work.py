@@ -11,9 +11,8 @@ from datetime import datetime
 
 from backfill_assets.core.people import Sensor, is_policy, require_person
 from backfill_assets.ledger.outbox import GivenUp
-from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.sets import held_until, members_of, next_phase
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import assert_never
 
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.http import HttpStream
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.http_requests import HttpSecrets
@@ -20,7 +21,6 @@ from backfill_assets.capture.postgres import PostgresStream
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.schema_sources import SchemaRegistry
 from backfill_assets.capture.schemas import value_reader
-from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Stream
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.delta_of_others import DeltaStream

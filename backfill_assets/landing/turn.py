@@ -20,7 +20,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.compacted import remove_half_built
 from backfill_assets.landing.conformed import conformed_folder
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.leases import turn_of
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.store import Ledger

@@ -17,7 +17,6 @@ from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.outbox import OutboxSteps
-from backfill_assets.ledger.phases import PhaseSteps, last_phase, next_phase
 from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text
 from backfill_assets.ledger.records import (
@@ -39,7 +38,7 @@ from backfill_assets.ledger.schema import (
     publications,
     verifications,
 )
-from backfill_assets.ledger.sets import SetReads, members_of
+from backfill_assets.ledger.sets import PhaseSteps, SetReads, last_phase, members_of, next_phase
 from backfill_assets.ledger.states import (
     COUNTING,
     STANDING,

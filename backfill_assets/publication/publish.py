@@ -22,7 +22,7 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.core.identity import document_digest
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
-from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import (
     ApprovalState,

@@ -12,7 +12,7 @@ from datetime import date
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportDay, ImportRecord, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis

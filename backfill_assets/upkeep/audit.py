@@ -23,7 +23,7 @@ from backfill_assets.lake.lineage import lineage_rows
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.captures import CapturedFile
-from backfill_assets.ledger.import_records import ImportRecord, sums_by_source
+from backfill_assets.ledger.imports import ImportRecord, sums_by_source
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction

@@ -27,7 +27,7 @@ from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.examples.enforcement_sla.sources import case_events
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.findings import Finding, GateResult
-from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.reasons import Cause

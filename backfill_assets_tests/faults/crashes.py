@@ -39,7 +39,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.ledger.import_records import KeyCounts
+from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import COUNTING, ImportState, PublicationState, RunState, SetState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.dying import RECOVER, Victims

@@ -19,7 +19,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import ENDED_BY, OPERATION
 from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.statements import restore, withdraw
-from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains.orders import orders

@@ -18,7 +18,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import is_current
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.imports import imports_for_days
-from backfill_assets.ledger.import_records import KeyCounts
+from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.support.landing_examples import LandingRoom, json_lines, landing_room
 from backfill_assets_tests.support.searches import is_thorough

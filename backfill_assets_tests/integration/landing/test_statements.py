@@ -18,7 +18,7 @@ from backfill_assets.landing.days import pending_days, unexplained_days
 from backfill_assets.landing.extract import Effect, Extract, LandedExtract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore, withdraw
-from backfill_assets.ledger.import_records import KeyCounts
+from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.advice import advised

@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.core.errors import IllegalTransition, Refused, UnknownName
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON

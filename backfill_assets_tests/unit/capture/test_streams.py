@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import NoSecret, SecretInHome
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
@@ -19,7 +20,6 @@ from backfill_assets.capture.kinesis import in_order
 from backfill_assets.capture.kinesis_client import Shard, order_of
 from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.landed_files import LandingPlace
-from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Captured, Pace, Resolution, Span, covers
 from backfill_assets.core.errors import InvalidDeclaration, PackageMissing
 from backfill_assets.domain import Operations, SourceTable
