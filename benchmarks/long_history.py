@@ -29,7 +29,7 @@ from backfill_assets.ledger.records import Action, CandidatePartition, Partition
 from backfill_assets.ledger.row_digests import PROTECTED
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.versions import month_of
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     WHAT_LANDED,
@@ -41,7 +41,6 @@ from backfill_assets.planning.manifest_parts import (
     PinnedPartition,
     RunCause,
 )
-from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 

@@ -1,4 +1,4 @@
-"""Declared values: what the declarations of all streams demand of numbers, times and secrets, and the secrets themselves.
+"""Declared values: what the declarations of all streams demand of numbers, times and secrets, and where secrets are.
 
 The `mistakes` of a declaration are what is wrong with it, for a sentence that names its table.
 """

@@ -170,9 +170,6 @@ class HttpStream:
             answer=gzip.compress(kept, _LEVEL, mtime=0),
         )
 
-    def recorded(self, piece: Span) -> None:
-        """An API keeps what it has."""
-
     def _of_window(self, window: tuple[datetime, datetime] | None) -> Mapping[str, str]:
         named = self._declared.window
         if window is None or named is None:

@@ -279,9 +279,6 @@ class KafkaStream:
         if self._held:
             yield list(self._released(self._next_value(partition, end))), 0, ()
 
-    def recorded(self, piece: Span) -> None:
-        """A topic forgets by itself, and for everybody."""
-
     def _messages(self, partition: int, start: int, end: int, *, most: int) -> Iterator[list[Message]]:
         """The records of a range in their order, some at a time."""
         if start >= end:

@@ -211,9 +211,6 @@ class KinesisCapture:
         )
         return write_lines(copy, batches, pace)
 
-    def recorded(self, piece: Span) -> None:
-        """A stream forgets by itself, and for everybody."""
-
     def _between(self, piece: Span, *, most: int) -> Iterator[list[Record]]:
         """The records of a piece, in their order.
 

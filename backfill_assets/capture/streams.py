@@ -341,11 +341,16 @@ class Stream(Protocol):
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         """Writes the records of a piece to a new file of this machine: of the same records, the same bytes."""
 
-    def recorded(self, piece: Span) -> None:
-        """The file of a piece is durable and in the ledger, so that the stream need not keep these records for it."""
-
     def close(self) -> None:
         """Ends the connection."""
+
+
+@runtime_checkable
+class KeepsRecords(Protocol):
+    """A stream that keeps records until they are captured."""
+
+    def recorded(self, piece: Span) -> None:
+        """The file of a piece is durable and in the ledger, so that the stream need not keep these records for it."""
 
 
 @runtime_checkable

@@ -211,9 +211,6 @@ class TableStream(ABC):
         with self._reading(version):
             return self._write(rows, self._schema(version), copy, pace)
 
-    def recorded(self, piece: Span) -> None:  # noqa: B027 - a table needs nothing
-        """Nothing is acknowledged to a table."""
-
     def _write(self, rows: Iterator[pa.RecordBatch], schema: pa.Schema, copy: Path, pace: Pace) -> Written:
         count, times = 0, list[datetime]()
         with pq.ParquetWriter(copy, schema, compression="zstd") as file:

@@ -16,6 +16,7 @@ from typing import Any
 from backfill_assets.core.columns import RUN_ID, ColumnChange
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
 from backfill_assets.core.tariff import Cost
+from backfill_assets.planning.graph import TableInput, TableNode
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -35,9 +36,10 @@ from backfill_assets.planning.manifest_parts import (
 )
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.publish_mode import REPLACE, PublishMode
+from backfill_assets.planning.publish_mode import PUBLISH, REPLACE, PublishMode
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.reasons import Reason
+from backfill_assets.planning.windows import parse_window
 
 FORMAT = 1
 """The shape of the document; no other one is read."""
@@ -362,3 +364,32 @@ def _input_version(inputs: tuple[PinnedInput, ...]) -> str:
         f"{pinned.table}@{document_digest([[p.partition.isoformat(), p.digest] for p in pinned.partitions])[:16]}"
         for pinned in inputs
     )
+
+
+def configuration_of(node: TableNode) -> Mapping[str, Any]:
+    """The configuration of a derived table besides code and references: its windows, and its sources' contracts."""
+    windows = {edge.argument: dict(edge.window.document) for edge in node.inputs}
+    contracts = {edge.table: edge.contract for edge in node.inputs if edge.contract}
+    # What returns changes gives other rows when they are merged otherwise.
+    merged = {PUBLISH: node.publish.document} if node.publish.reads_accepted else {}
+    return {"windows": windows, **({"contracts": contracts} if contracts else {}), **merged}
+
+
+def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
+    """The inputs of a run."""
+    windows = manifest.configuration["windows"]
+    return tuple(
+        TableInput(argument=pinned.argument, table=pinned.table, window=parse_window(windows[pinned.argument]))
+        for pinned in manifest.inputs
+    )
+
+
+def has_gaps(manifest: Manifest) -> bool:
+    """Whether a run leaves out partitions between its own."""
+    return len(node_of(manifest).in_a_row(manifest.partitions)) > 1
+
+
+def node_of(manifest: Manifest) -> TableNode:
+    """The table of a run."""
+    inputs = inputs_of(manifest) if manifest.inputs else ()
+    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs, publish=manifest.publish)

@@ -22,7 +22,7 @@ from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, 
 from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
-from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest
+from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, configuration_of, node_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     NEVER_PUBLISHED,
@@ -44,7 +44,6 @@ from backfill_assets.planning.partitions import (
     partitions_of_spans,
     spans_of,
 )
-from backfill_assets.planning.pinned_node import configuration_of, node_of
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.state import Claim, Expired, StateReader

@@ -16,8 +16,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.planning.phases import Phases
-from backfill_assets.planning.sets import SetManifest, SetMember
+from backfill_assets.planning.sets import Phases, SetManifest, SetMember
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.hand_made import GOLD, SILVER, all_passed, compared, make_tables, written

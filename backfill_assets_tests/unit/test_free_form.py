@@ -23,7 +23,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/manifest.py Manifest.document",
         "planning/policy.py Policy.parse",
         "planning/reasons.py Reason.parse",
-        "planning/pinned_node.py configuration_of",
+        "planning/manifest.py configuration_of",
         "planning/sets.py ProposedBecause.parse",
         "planning/sets.py SetManifest.document",
         "staleness/decide.py ConfiguredWith",

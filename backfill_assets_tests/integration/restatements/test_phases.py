@@ -19,8 +19,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.phases import Phases, cut
-from backfill_assets.planning.sets import SetManifest
+from backfill_assets.planning.sets import Phases, SetManifest, cut
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.report.screens.runs import set_summary_page
 from backfill_assets.report.sets import set_document

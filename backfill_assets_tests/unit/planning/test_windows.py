@@ -22,9 +22,9 @@ from backfill_assets.orchestration.partitions import OfferedDays, key_of, partit
 from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
+from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of
-from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlannedInput, require_inputs
 from backfill_assets.planning.stages import computing
