@@ -18,7 +18,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "landing/contract_versions.py as_present_reads",
         "landing/contract_versions.py contracts_document",
         "ledger/bases.py without_pins",
-        "planning/basis.py Basis.configuration",
+        "planning/state.py Basis.configuration",
         "planning/manifest.py Manifest.configuration",
         "planning/manifest.py Manifest.document",
         "planning/policy.py Policy.parse",

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from backfill_assets.candidates.inputs import window_digests
 from backfill_assets.core.errors import InvalidDeclaration, MissingInput
 from backfill_assets.orchestration.partitions import OfferedDays, key_of, partitions_definition, window_mapping
-from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest import configuration_of
@@ -28,7 +27,7 @@ from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_o
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlannedInput, require_inputs
 from backfill_assets.planning.stages import computing
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import Basis, BasisInput, Claim
 from backfill_assets.planning.windows import Months, Window, parse_window
 from backfill_assets.staleness.decide import Present, find_stale
 from backfill_assets_tests.support.advice import advised
