@@ -306,7 +306,9 @@ def stage(history: History, manifest: Manifest, accepted: Accepted | None) -> tu
         checksum=f"xx64:{run_id}",
         seam_checksum="",
     )
-    history.waiting[schema.candidate_partitions].append(rows.candidate_row(candidate) | {"chunk": 1})
+    history.waiting[schema.candidate_partitions].append(
+        rows.row_of(candidate, files_digest=candidate.files.digest, chunk=1)
+    )
     history.waiting[schema.gate_results] += [rows.row_of(result) for result in results]
     return candidate, event("gates", run_id, "gates_recorded", {"partitions": 1, "results": len(results)})
 

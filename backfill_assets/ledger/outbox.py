@@ -331,7 +331,7 @@ class StuckWork(GivenUp):
 
     Attributes:
         sensor: Which one.
-        since_at: When.
+        since_at: When it was given up.
     """
 
     sensor: Sensor

@@ -158,28 +158,21 @@ def held_until(publications: PublicationReads, record: SetRecord, members: Seque
     return max(landed) + timedelta(seconds=record.manifest.phases.hold_s) if landed else None
 
 
-class PhaseSteps:
-    """Says how far a set of phases is, for the transactions that move its runs; not a part of their surface."""
+def settle_phases(log: EventLog, run_id: str, *, actor: str, note: str = "") -> None:
+    """A phase has landed, was given up or was undone: the set of the run is what its runs are together.
 
-    def __init__(self, log: EventLog) -> None:
-        self._log, self._sets, self._runs = log, SetReads(log.connection), RunReads(log.connection)
-
-    def settle(self, run_id: str, *, actor: str, note: str = "") -> None:
-        """A phase has landed, was given up or was undone: the set of the run is what its runs are together.
-
-        Cost: two index lookups for a run of its own; else the manifests of the set.
-        """
-        record = self._sets.of_run(run_id)
-        if record is None or record.manifest.phases is None:
-            return
-        members = members_of(self._runs, record)
-        to = SetState.PUBLISHED if next_phase(members) is None else SetState.PARTLY_PUBLISHED
-        if not any(run.state in EVER_VISIBLE for run in members):
-            was_begun = record.state is SetState.PARTLY_PUBLISHED
-            to = SetState.ROLLED_BACK if was_begun else SetState.PENDING
-        if record.state not in (SetState.PUBLISHING, SetState.PARTLY_PUBLISHED) or to is record.state:
-            return
-        move_set(self._log, record, to, actor=actor, note=note)
+    Cost: two index lookups for a run of its own; else the manifests of the set.
+    """
+    record = SetReads(log.connection).of_run(run_id)
+    if record is None or record.manifest.phases is None:
+        return
+    members = members_of(RunReads(log.connection), record)
+    to = SetState.PUBLISHED if next_phase(members) is None else SetState.PARTLY_PUBLISHED
+    if not any(run.state in EVER_VISIBLE for run in members):
+        was_begun = record.state is SetState.PARTLY_PUBLISHED
+        to = SetState.ROLLED_BACK if was_begun else SetState.PENDING
+    if record.state in (SetState.PUBLISHING, SetState.PARTLY_PUBLISHED) and to is not record.state:
+        move_set(log, record, to, actor=actor, note=note)
 
 
 class SetWrites(SetReads, Writes):
@@ -316,9 +309,7 @@ class SetWrites(SetReads, Writes):
             why = "is not replaced: it is no proposal, or was approved or staged meanwhile"
             raise errors.Ended(kind="set", name=set_id, why=why)
         decision = Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why))
-        for run in runs:
-            cancel_run(self._run_steps, run.run_id, run.state, decision)
-        self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+        self._cancel(found, decision)
 
     def cancel(self, set_id: str, *, by: str, reason: str, leaves: Leaves | None = None) -> None:
         """Ends a set of which readers see nothing, and every run of it; of a partly published one the other phases.
@@ -344,9 +335,12 @@ class SetWrites(SetReads, Writes):
             return
         if not may_follow(found.state, SetState.CANCELLED):
             raise errors.NotCancellable(name=set_id, state=found.state)
+        self._cancel(found, decision)
+
+    def _cancel(self, found: SetRecord, decision: Cancellation) -> None:
         for member in found.manifest.members:
             cancel_run(self._run_steps, member.run_id, self._runs.state(member.run_id), decision)
-        self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+        self.move(found.set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
 
 
 def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:

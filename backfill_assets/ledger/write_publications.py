@@ -38,7 +38,7 @@ from backfill_assets.ledger.schema import (
     publications,
     verifications,
 )
-from backfill_assets.ledger.sets import PhaseSteps, SetReads, last_phase, members_of, next_phase
+from backfill_assets.ledger.sets import SetReads, last_phase, members_of, next_phase, settle_phases
 from backfill_assets.ledger.states import (
     COUNTING,
     STANDING,
@@ -65,7 +65,7 @@ class PublicationWrites(PublicationReads, Writes):
         super().__init__(log)
         self._runs, self._sets = RunReads(log.connection), SetReads(log.connection)
         self._run_steps, self._approvals, self._outbox = RunSteps(log), ApprovalSteps(log), OutboxSteps(log)
-        self._versions, self._phases = VersionSteps(log), PhaseSteps(log)
+        self._versions = VersionSteps(log)
 
     def require_possible(self, intent: PublicationIntent, *, verifies: bool = False) -> None:
         """Refuses what cannot be published, verified or brought back now, and writes nothing down.
@@ -309,7 +309,7 @@ class PublicationWrites(PublicationReads, Writes):
                 self._publish(found, run, delta_version, actor)
             case Action.ROLLBACK:
                 self._roll_back(found, run, actor)
-        self._phases.settle(found.run_id, actor=actor)
+        settle_phases(self._log, found.run_id, actor=actor)
         ended = self.header(publication_id)
         return replace(
             found,
@@ -366,7 +366,7 @@ class PublicationWrites(PublicationReads, Writes):
         )
         if found.action is Action.PUBLISH:
             self._move_by(publication_id, found.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
-        self._phases.settle(found.run_id, actor=actor, note=why)
+        settle_phases(self._log, found.run_id, actor=actor, note=why)
 
     def note_unknown(self, publication_id: str, *, actor: str, why: str) -> None:
         """The process of an open publication ends without knowing whether the swap landed; `recover` finds out.

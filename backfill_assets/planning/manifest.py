@@ -51,7 +51,7 @@ MERGED_WITH = "accepted rows"
 
 @dataclass(frozen=True, kw_only=True)
 class DeclaredTerms:
-    """What the declaration of a table contributes to a manifest, as it was when the run was planned.
+    """What the declaration of a table contributes to a manifest.
 
     Attributes:
         domain: The domain that declares it.
@@ -65,8 +65,8 @@ class DeclaredTerms:
         references: The versions of the reference documents that it reads.
         gates: What is measured before it may be published.
         limits: The bounds of the run; null is no limit.
-        policy: Whose approval publication asks for.
-        columns: How the columns that readers see change with its publication.
+        policy: Whose approval publication asks for, as declared when the run was planned.
+        columns: How the columns that readers see change with its publication, as it was when the run was planned.
     """
 
     domain: str

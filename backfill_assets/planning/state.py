@@ -89,13 +89,15 @@ class Basis:
 class ClaimReader(Protocol):
     """What is accepted."""
 
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
-        """The accepted versions of these partitions, or of all; partitions without one are absent."""
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+        """The accepted versions of these partitions; partitions without one are absent."""
         ...
 
 
 class StateReader(ClaimReader, Protocol):
-    """The planner's read-only view of the ledger."""
+    """The planner's read-only view of the ledger. Without partitions, claims are all of a table."""
+
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]: ...
 
     def expired(self, table: str) -> Mapping[date, Expired]: ...
 

@@ -119,7 +119,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
 class EverySecondDay(Accepted):
     """A state in which every second source day is empty."""
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
         found = super().claims(table, partitions)
         return {day: replace(claim, rows=claim.rows * (day.day % 2)) for day, claim in found.items()}
 

@@ -7,7 +7,7 @@ day; everything that asks for it elsewhere has to say the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -45,10 +45,9 @@ class EverythingAccepted(Accepted):
 
     lacking: Mapping[str, frozenset[date]]
 
-    def claims(self, table: str, partitions: object) -> Mapping[date, Claim]:
-        assert isinstance(partitions, tuple | list)
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
         without = self.lacking.get(table, frozenset())
-        return {p: claim_of(rows=1) for p in partitions if table != TABLE and p not in without}
+        return {p: claim_of(rows=1) for p in partitions or () if table != TABLE and p not in without}
 
 
 @st.composite
