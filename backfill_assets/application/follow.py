@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backfill_assets.application.parts import Part
+from backfill_assets.application.parts import Part, parts_left
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved, Refused
@@ -40,7 +40,7 @@ class Unfinished:
     """A planned follow-up that is not finished.
 
     Attributes:
-        parts: The parts still to be executed; a run that a person has to approve ends with its gates.
+        parts: The parts still to be executed.
     """
 
     run: RunRecord
@@ -105,13 +105,9 @@ def unfinished(ws: Workspace) -> Iterator[Unfinished]:
         demands = demands_of(ws, tx, runs)
         waiting = {run.run_id for run in runs if waits_for(tx, run, at=ws.clock()) is not None}
     for run in runs:
-        if run.run_id in waiting:
-            continue
-        is_automatic = demands[run.run_id].policy is not None
-        if run.state in UNFINISHED:
-            yield Unfinished(run=run, parts=tuple(Part) if is_automatic else (Part.STAGE, Part.GATE))
-        elif is_automatic:
-            yield Unfinished(run=run, parts=(Part.PUBLISH,))
+        parts = parts_left(run.state, is_automatic=demands[run.run_id].policy is not None)
+        if parts and run.run_id not in waiting:
+            yield Unfinished(run=run, parts=parts)
 
 
 def asked_follow_ups(ws: Workspace) -> tuple[Asking, ...]:

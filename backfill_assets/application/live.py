@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.application.follow import follow
-from backfill_assets.application.parts import STAGED_AND_GATED, Part
+from backfill_assets.application.parts import Part, parts_left
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.sensor_work import remember
@@ -271,8 +271,7 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
                 named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
                 return Advanced(sentence=f"{named} is {run.state} and waits: {waiting_words(for_what)}.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None
-        parts = tuple(Part) if is_automatic else STAGED_AND_GATED
-        parts = tuple(part for part in parts if part is Part.PUBLISH or run.state is not RunState.PASSED)
+        parts = parts_left(run.state, is_automatic=is_automatic)
         is_load = isinstance(ws.domain.table(run.manifest.table), SourceTable)
         if parts and not acting.recorder.is_elsewhere(run.run_id):
             try:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from backfill_assets.application.parts import Part
+from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import resolve_outcomes, rollback_under_way, undone
 from backfill_assets.core.people import require_person
@@ -100,7 +100,7 @@ class Run:
         session = require_stageable(self.ws, record)
         is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
         with self.ws.one_session(session):
-            self.execute(acting, tuple(Part) if is_load else (Part.STAGE, Part.GATE))
+            self.execute(acting, tuple(Part) if is_load else STAGED_AND_GATED)
 
     def publish(self, acting: Acting) -> PublicationDocument:
         """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.

@@ -172,7 +172,9 @@ class Settings:
             drop=_drop(given, home),
             sensors=_sensors(given),
             live_at=time.fromisoformat(
-                _matching(given, "BACKFILL_LIVE_AT", "05:00", _TIME, "a time of day in UTC like 05:00")
+                _matching(
+                    given, "BACKFILL_LIVE_AT", f"{DEFAULT_LIVE_AT:%H:%M}", _TIME, "a time of day in UTC like 05:00"
+                )
             ),
             tariff=_tariff(given),
             log=_log(given),
