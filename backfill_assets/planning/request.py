@@ -17,7 +17,7 @@ from math import ceil
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
-from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
+from backfill_assets.planning.chunks import chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
@@ -168,7 +168,6 @@ class Plan:
     inputs: tuple[PlannedInput, ...]
     replaced_partitions: int
     replaced_rows: int
-    chunks: tuple[Chunk, ...]
     dependents: tuple[TablePartitions, ...]
     conflicts: tuple[str, ...]
     estimate: Estimate
@@ -200,7 +199,7 @@ class Plan:
     @property
     def chunk_count(self) -> int:
         """In how many parts it is computed."""
-        return len(self.chunks)
+        return len(chunks_of(self.manifest))
 
     @property
     def missing(self) -> Mapping[str, tuple[date, ...]]:
@@ -305,7 +304,6 @@ def propose(
         inputs=(*reads, *([_read_of(node, base, partitions, state)] if base else [])),
         replaced_partitions=len(present),
         replaced_rows=sum(claim.rows for claim in present.values()),
-        chunks=chunks_of(manifest),
         skipped=begins.skipped,
         dependents=dependents_of(graph, node.name, partitions),
         conflicts=tuple(state.open_runs(node.name, partitions)),

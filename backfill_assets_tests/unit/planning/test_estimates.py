@@ -111,7 +111,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
     limits = Limits(chunk_partitions=5_000, chunk_rows=20_000_000)
     planned = plan_of(graph_of(Window(days_back=251)), Accepted(rows_a_day=100_000), days, limits=limits)
     assert set(planned.estimate.rows.values()) == {100_000}
-    assert len(planned.chunks) == 25
+    assert planned.chunk_count == 25
     assert planned.estimate.based_on is Basis.INPUT_ROWS
 
 
@@ -164,7 +164,7 @@ def test_a_first_build_is_expected_to_write_what_its_days_bring_in_no_more_chunk
     assert planned.estimate.rows == {p: rows * len(days_of(grain, p)) for p in output}
     assert planned.estimate.total_rows <= sum(read.rows for read in planned.inputs)
     # Two neighbours together exceed a limit, or they would be one.
-    assert len(planned.chunks) <= 2 * (planned.estimate.total_rows // chunk_rows + 1) + 2 * (len(output) // most)
+    assert planned.chunk_count <= 2 * (planned.estimate.total_rows // chunk_rows + 1) + 2 * (len(output) // most)
 
 
 def test_accepted_rows_tell_more_than_earlier_runs_and_these_more_than_a_guess() -> None:
