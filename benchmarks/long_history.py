@@ -29,7 +29,7 @@ from backfill_assets.ledger.records import Action, CandidatePartition, Partition
 from backfill_assets.ledger.row_digests import PROTECTED
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.versions import month_of
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     WHAT_LANDED,
@@ -41,7 +41,6 @@ from backfill_assets.planning.manifest_parts import (
     PinnedPartition,
     RunCause,
 )
-from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -307,7 +306,9 @@ def stage(history: History, manifest: Manifest, accepted: Accepted | None) -> tu
         checksum=f"xx64:{run_id}",
         seam_checksum="",
     )
-    history.waiting[schema.candidate_partitions].append(rows.candidate_row(candidate) | {"chunk": 1})
+    history.waiting[schema.candidate_partitions].append(
+        rows.row_of(candidate, files_digest=candidate.files.digest, chunk=1)
+    )
     history.waiting[schema.gate_results] += [rows.row_of(result) for result in results]
     return candidate, event("gates", run_id, "gates_recorded", {"partitions": 1, "results": len(results)})
 

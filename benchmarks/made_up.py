@@ -22,13 +22,12 @@ from backfill_assets.ledger.schema import approvals, manifests, partition_versio
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.versions import month_of
-from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.policy import USUAL_POLICY
+from backfill_assets.planning.state import Basis, BasisInput
 from backfill_assets.planning.windows import Window
 
 FIRST = date(2014, 1, 1)

@@ -22,12 +22,13 @@ from sqlalchemy import update
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.schema import partition_versions
 from backfill_assets.ledger.store import Ledger, LedgerState
-from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.impact import impact
+from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, count_of
-from backfill_assets.planning.pinned_node import configuration_of
+from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.request import PlanRequest, Terms, propose
+from backfill_assets.planning.state import Basis
 from backfill_assets.staleness.decide import Present, Staleness, find_stale
 
 
@@ -181,6 +182,7 @@ def planned(world: World, table: str, state: LedgerState) -> Any:
         references=(),
         gates=(),
         limits=Limits(chunk_partitions=500),
+        policy=USUAL_POLICY,
     )
     plan = propose(request, terms, graph=world.graph, state=state, as_of=NOW)
     assert plan.manifest.digest and not plan.missing

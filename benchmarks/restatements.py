@@ -128,7 +128,7 @@ def governed(ws: Workspace, watch: Watch, run_id: str, what: str) -> bool:
         for part in PARTS:
             with watch.on(f"{what}: {str(part).lower()}"):
                 done = execute(ws, run_id, [part], actor="ben")
-    return bool(done.published.intent.changes)
+    return bool(done.published.changes)
 
 
 @contextmanager

@@ -21,7 +21,17 @@ from backfill_assets.application.streams import opened_stream
 from backfill_assets.capture.errors import NoGroups, NotCaptured
 from backfill_assets.capture.landed_files import Format, LandedFile
 from backfill_assets.capture.stream_files import StreamCapture, capture_piece
-from backfill_assets.capture.streams import Captured, HasGroups, Pace, Period, Resolution, Span, Stream, Written
+from backfill_assets.capture.streams import (
+    Captured,
+    HasGroups,
+    KeepsRecords,
+    Pace,
+    Period,
+    Resolution,
+    Span,
+    Stream,
+    Written,
+)
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
@@ -151,18 +161,7 @@ def _captured_source(ws: Workspace, source: str) -> SourceTable:
 @contextmanager
 def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Resolved]:
     """The positions of a period, asked of the stream."""
-    assert table.capture is not None
-    opened = opened_stream(
-        table.capture,
-        key=table.key,
-        columns=table.file_columns,
-        event_time=table.event_time,
-        tombstones=table.tombstones,
-        operated=table.operated,
-        home=ws.settings.home,
-        as_of=ws.clock(),
-    )
-    with opened as stream:
+    with opened_stream(table, home=ws.settings.home, as_of=ws.clock()) as stream:
         with ws.ledger.read() as tx:
             before = tx.captures.records(table.name, limit=1)
             captured = tx.captures.captured(table.name, before[0].stream) if before else ()
@@ -288,7 +287,8 @@ def _captured(
             for file, each in zip(kept, held, strict=True):
                 files.append(tx.captures.add(begun.capture_id, piece.partition, file, each, by=acting.by))
         ws.reached(Point.CAPTURE_RECORDED)
-        found.stream.recorded(replace(piece, range_to=kept[0].range_to))
+        if isinstance(found.stream, KeepsRecords):
+            found.stream.recorded(replace(piece, range_to=kept[0].range_to))
         done += 1
         acting.listener(Progress(step="capture", done=done, total=done + len(pieces), line=kept[0].original_path))
     return tuple(files)

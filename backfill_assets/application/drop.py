@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from backfill_assets.application.land import build, land
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.sensor_work import GivenUp, remember
+from backfill_assets.application.sensor_work import remember
 from backfill_assets.capture.drop_folder import DroppedFile, dropped_files, put_aside
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.people import Sensor, require_person
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.progress import Progress
 from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.workspace import Workspace
 
@@ -23,27 +24,14 @@ MOST_FILES = 100
 """How many files one run lands before it builds their days; the others are landed by the next one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Drop:
-    """What is in the drop folder.
-
-    Attributes:
-        files: What can be landed when it has settled, the oldest first.
-        unfit: What never can.
-    """
-
-    files: tuple[DroppedFile, ...] = ()
-    unfit: tuple[DroppedFile, ...] = ()
-
-
-def waiting(ws: Workspace) -> Drop:
-    """What is in the drop folder, without what was given up as it is.
+def waiting(ws: Workspace) -> tuple[DroppedFile, ...]:
+    """What is in the drop folder, the oldest first, without what was given up as it is; some of it may be unfit.
 
     Raises:
         Refused: There is a drop folder, and it is not stated who answers for it; or it cannot be read.
     """
     if ws.settings.drop is None:
-        return Drop()
+        return ()
     require_person("BACKFILL_USER, who answers for the drop folder,", ws.settings.user)
     try:
         found = dropped_files(ws.settings.drop, (source.short_name for source in ws.domain.sources))
@@ -55,8 +43,7 @@ def waiting(ws: Workspace) -> Drop:
         ) from error
     with ws.ledger.read() as tx:
         given_up = {(work.subject, work.mark) for work in tx.stuck.work(Sensor.DROP)}
-    new = [each for each in found if (each.subject, each.mark) not in given_up]
-    return Drop(files=tuple(f for f in new if not f.unfit), unfit=tuple(f for f in new if f.unfit))
+    return tuple(each for each in found if (each.subject, each.mark) not in given_up)
 
 
 def give_up(ws: Workspace, files: Collection[DroppedFile], *, why: str = "", attempts: int = 0) -> None:
@@ -71,7 +58,7 @@ def give_up(ws: Workspace, files: Collection[DroppedFile], *, why: str = "", att
 def settled_sources(ws: Workspace) -> tuple[str, ...]:
     """The sources with files that have settled."""
     at = ws.clock()
-    return tuple(dict.fromkeys(each.source for each in waiting(ws).files if each.is_settled(at)))
+    return tuple(dict.fromkeys(each.source for each in waiting(ws) if each.is_settled(at)))
 
 
 def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
@@ -83,7 +70,7 @@ def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
     drop, at = ws.settings.drop, ws.clock()
     assert drop is not None
     by = ws.settings.user
-    files = [each for each in waiting(ws).files if each.source == source and each.is_settled(at)][:MOST_FILES]
+    files = [each for each in waiting(ws) if each.source == source and each.is_settled(at)][:MOST_FILES]
     remarks: list[str] = []
     landed = 0
     for number, each in enumerate(files, start=1):

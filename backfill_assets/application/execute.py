@@ -6,12 +6,12 @@ record when it ends or fails) is opened when the loop reaches the first stage of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from types import TracebackType
-from typing import TypeVar, assert_never
+from itertools import groupby
+from typing import assert_never
 
 from backfill_assets.application.parts import Part, part_of, stages
 from backfill_assets.application.sensor_work import is_approved_by_a_person
@@ -23,15 +23,13 @@ from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Swap
+from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.verdict import require_publishable
 from backfill_assets.publication.waiting import require_its_turn
 from backfill_assets.restatements.verify import verify_if_equal
 from backfill_assets.workspace import Workspace
-
-W = TypeVar("W", Staging, Gating)
 
 
 @dataclass(kw_only=True)
@@ -71,37 +69,16 @@ def execute(
     chosen = frozenset(parts)
     done = Executed()
     log = WorkLog.of(ws, run_id, by=actor)
-    with log.run(chosen), _Opened(ws, run_id, done, actor=actor, listener=listener) as opened:
-        for stage in stages(ws, run_id):
-            if part_of(stage) not in chosen:
+    with log.run(chosen):
+        for part, some in groupby(stages(ws, run_id), part_of):
+            if part not in chosen:
                 continue
-            opened.turn_to(part_of(stage))
             if done.is_blocked:
                 break
-            with log.stage(stage):
-                match stage:
-                    case Compute():
-                        stage_chunk(opened.work(Staging), stage)
-                    case Expire():
-                        stage_expiry(opened.work(Staging))
-                    case Measure():
-                        measure_candidate(opened.work(Gating), stage)
-                    case Prove():
-                        prove_window(opened.work(Gating), stage)
-                    case Hold():
-                        # Whether the time is over was asked of the ledger when the phase began, in its transaction.
-                        pass
-                    case Agree():
-                        # Who has agreed is asked of the ledger: what a plan printed grants nothing.
-                        require_ready(ws, run_id)
-                    case Swap():
-                        done.publication = _swap(ws, stage.run_id, by=actor)
-                    case Notify():
-                        # The transaction that acknowledged the swap has put the publication into the outbox, so that a
-                        # process that stops in between does not lose it. `follow` and the sensor read it from there.
-                        pass
-                    case _:
-                        assert_never(stage)
+            with _opened(ws, run_id, part, done, actor=actor, listener=listener) as work:
+                for stage in some:
+                    with log.stage(stage):
+                        _execute(ws, run_id, stage, work, done, actor=actor)
     if Part.PUBLISH not in chosen:
         # Also of one that was gated before, whose process was killed then. The part that publishes does as much.
         verify_if_equal(ws, run_id, by=actor)
@@ -111,58 +88,57 @@ def execute(
     return done
 
 
-class _Opened:
-    """The part of a run that is being executed, with its open context."""
+def _execute(
+    ws: Workspace, run_id: str, stage: Stage, work: Staging | Gating | None, done: Executed, *, actor: str
+) -> None:
+    match stage:
+        case Compute():
+            assert isinstance(work, Staging)
+            stage_chunk(work, stage)
+        case Expire():
+            assert isinstance(work, Staging)
+            stage_expiry(work)
+        case Measure():
+            assert isinstance(work, Gating)
+            measure_candidate(work, stage)
+        case Prove():
+            assert isinstance(work, Gating)
+            prove_window(work, stage)
+        case Hold():
+            # Whether the time is over was asked of the ledger when the phase began, in its transaction.
+            pass
+        case Agree():
+            # Who has agreed is asked of the ledger: what a plan printed grants nothing.
+            require_ready(ws, run_id)
+        case Swap():
+            done.publication = _swap(ws, stage.run_id, by=actor)
+        case Notify():
+            # The transaction that acknowledged the swap has put the publication into the outbox, so that a process
+            # that stops in between does not lose it. `follow` and the sensor read it from there.
+            pass
+        case _:
+            assert_never(stage)
 
-    def __init__(self, ws: Workspace, run_id: str, done: Executed, *, actor: str, listener: Listener) -> None:
-        self._ws, self._run_id, self._done = ws, run_id, done
-        self._actor, self._listener = actor, listener
-        self._stack = ExitStack()
-        self._part: Part | None = None
-        self._work: Staging | Gating | None = None
 
-    def __enter__(self) -> _Opened:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
-        if error is None:
-            self._note()
-
-    def turn_to(self, part: Part) -> None:
-        """Ends the previous part and begins this one, unless they are the same."""
-        if part is self._part:
-            return
-        self._stack.close()
-        self._note()
-        self._part = part
-        match part:
-            case Part.STAGE:
-                self._begin(staging(self._ws, self._run_id, actor=self._actor, listener=self._listener))
-            case Part.GATE:
-                self._begin(gating(self._ws, self._run_id, actor=self._actor, listener=self._listener))
-            case Part.PUBLISH:
-                self._work = None
-            case _:
-                assert_never(part)
-
-    def _begin(self, part: AbstractContextManager[Staging | Gating]) -> None:
-        self._work = self._stack.enter_context(part)
-
-    def work(self, kind: type[W]) -> W:
-        """The context of the stages of this part."""
-        assert isinstance(self._work, kind)
-        return self._work
-
-    def _note(self) -> None:
-        """Records the results of the part that has ended."""
-        if isinstance(self._work, Staging):
-            with self._ws.ledger.read() as tx:
-                self._done.staged = tx.candidates.of_run(self._run_id)
-        elif isinstance(self._work, Gating):
-            self._done.evaluated = self._work.evaluated
+@contextmanager
+def _opened(
+    ws: Workspace, run_id: str, part: Part, done: Executed, *, actor: str, listener: Listener
+) -> Iterator[Staging | Gating | None]:
+    """The context of a part while it is executed; its results are recorded when it ends without an error."""
+    match part:
+        case Part.STAGE:
+            with staging(ws, run_id, actor=actor, listener=listener) as chunks:
+                yield chunks
+            with ws.ledger.read() as tx:
+                done.staged = tx.candidates.of_run(run_id)
+        case Part.GATE:
+            with gating(ws, run_id, actor=actor, listener=listener) as gates:
+                yield gates
+            done.evaluated = gates.evaluated
+        case Part.PUBLISH:
+            yield None
+        case _:
+            assert_never(part)
 
 
 def require_ready(ws: Workspace, run_id: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from backfill_assets.application.parts import Part
+from backfill_assets.application.parts import Part, parts_left
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved, Refused
@@ -16,10 +16,11 @@ from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
 from backfill_assets.publication.errors import Frozen
-from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
+from backfill_assets.publication.follow import Asking, PlannedFollowUps, Tries, always
 from backfill_assets.publication.waiting import waits_for
 from backfill_assets.report.follow import (
     FollowCancellation,
+    FollowedRun,
     FollowReport,
     followed_run,
     unplanned_run,
@@ -39,78 +40,43 @@ class Unfinished:
     """A planned follow-up that is not finished.
 
     Attributes:
-        parts: The parts still to be executed; a run that a person has to approve ends with its gates.
+        parts: The parts still to be executed.
     """
 
     run: RunRecord
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """The result of one follow-up that this process executed.
-
-    Attributes:
-        error: The error that stopped it; None when it went as far as it may, or a gate blocked it.
-    """
-
-    run: RunRecord
-    error: BackfillError | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowedAll:
-    """The results for everything that publications asked for.
-
-    Attributes:
-        done: The runs that this process executed, in order.
-        failed: What could not be planned; its outbox entries stay open.
-        elsewhere: Runs that another process is executing.
-        waiting: The open outbox entries when this began, including what cannot follow yet.
-    """
-
-    done: tuple[Followed, ...]
-    failed: tuple[FailedFollowUp, ...]
-    elsewhere: tuple[RunRecord, ...]
-    waiting: tuple[Asking, ...]
-
-
-def follow(ws: Workspace, acting: Acting) -> FollowedAll:
+def follow(ws: Workspace, acting: Acting) -> FollowReport:
     """Follows every publication in the outbox, and the publications that result."""
-    waiting = asked_follow_ups(ws)
-    done: dict[str, Followed] = {}
-    elsewhere: dict[str, RunRecord] = {}
-    failed: list[FailedFollowUp] = []
+    waiting = tuple(map(waiting_publication, asked_follow_ups(ws)))
+    done: dict[str, FollowedRun] = {}
+    elsewhere: dict[str, FollowedRun] = {}
+    failed: list[FollowedRun] = []
     tried: set[str] = set()
     while True:
         planned = plan_follow_ups(ws, by=acting.by, tries=lambda entry: entry.publication_id not in tried)
-        failed += planned.failed
+        failed += map(unplanned_run, planned.failed)
         tried.update(name for each in planned.failed for name in each.follow_up.publications)
         left = [each for each in unfinished(ws) if each.run.run_id not in done.keys() | elsewhere.keys()]
         if not left:
-            return FollowedAll(
-                done=tuple(done.values()), failed=tuple(failed), elsewhere=tuple(elsewhere.values()), waiting=waiting
-            )
+            break
         for each in left:
             run_id = each.run.run_id
             if acting.recorder.is_elsewhere(run_id):
-                elsewhere[run_id] = each.run
+                elsewhere[run_id] = followed_run(each.run)
             else:
                 done[run_id] = _executed(ws, each, acting)
-
-
-def follow_document(found: FollowedAll) -> FollowReport:
-    """The results of the follow-ups as a document."""
-    followed = (*(followed_run(each.run, each.error) for each in found.done), *map(unplanned_run, found.failed))
+    followed = (*done.values(), *failed)
     return FollowReport(
         followed=followed,
-        elsewhere=tuple(map(followed_run, found.elsewhere)),
-        waiting=tuple(map(waiting_publication, found.waiting)),
+        elsewhere=tuple(elsewhere.values()),
+        waiting=waiting,
         failed=any(each.failed for each in followed),
     )
 
 
-def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> Followed:
+def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> FollowedRun:
     run_id, error = each.run.run_id, None
     try:
         acting.recorder.execute(ws, run_id, each.parts, by=acting.by, listener=acting.listener)
@@ -120,7 +86,7 @@ def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> Followed:
         run = tx.runs.get(run_id)
         # What its gates demand a comment on was not known before: it waits for a person now, as far as it may go.
         waits = isinstance(error, NotApproved) and run.state is RunState.PASSED and open_comments(tx, run)
-        return Followed(run=run, error=None if waits or isinstance(error, Frozen) else error)
+        return followed_run(run, None if waits or isinstance(error, Frozen) else error)
 
 
 def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:
@@ -139,13 +105,9 @@ def unfinished(ws: Workspace) -> Iterator[Unfinished]:
         demands = demands_of(ws, tx, runs)
         waiting = {run.run_id for run in runs if waits_for(tx, run, at=ws.clock()) is not None}
     for run in runs:
-        if run.run_id in waiting:
-            continue
-        is_automatic = demands[run.run_id].policy is not None
-        if run.state in UNFINISHED:
-            yield Unfinished(run=run, parts=tuple(Part) if is_automatic else (Part.STAGE, Part.GATE))
-        elif is_automatic:
-            yield Unfinished(run=run, parts=(Part.PUBLISH,))
+        parts = parts_left(run.state, is_automatic=demands[run.run_id].policy is not None)
+        if parts and run.run_id not in waiting:
+            yield Unfinished(run=run, parts=parts)
 
 
 def asked_follow_ups(ws: Workspace) -> tuple[Asking, ...]:

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.application.follow import follow
-from backfill_assets.application.parts import STAGED_AND_GATED, Part
+from backfill_assets.application.parts import Part, parts_left
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.sensor_work import GivenUp, remember
+from backfill_assets.application.sensor_work import remember
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved
 from backfill_assets.core.people import LIVE, Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.landing.days import pending_days
+from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNFINISHED, UNPUBLISHED, RunState
 from backfill_assets.ledger.store import LedgerState
@@ -89,14 +90,10 @@ def _derived(ws: Workspace, acting: Acting) -> Iterator[Advanced]:
         )
         if isinstance(table, DerivedTable) and is_followed and name not in stopped:
             yield _advanced(ws, table, acting)
-    followed = follow(ws, replace(acting, by=str(Sensor.FOLLOW)))
-    for each in followed.done:
-        yield Advanced(
-            sentence=f"{each.run.manifest.table}: {each.run.run_id} follows, and is {each.run.state}."
-            + (f" {explained(each.error)}" if each.error else ""),
-            failed=each.error is not None or each.run.state is RunState.BLOCKED,
-        )
-    yield from (Advanced(sentence=explained(each.error), failed=True) for each in followed.failed)
+    for each in follow(ws, replace(acting, by=str(Sensor.FOLLOW))).followed:
+        because = explained(each.error) if each.error else ""
+        sentence = f"{each.table}: {each.run_id} follows, and is {each.state}. {because}".rstrip()
+        yield Advanced(sentence=sentence if each.run_id else because, failed=each.failed)
     if ws.domain.names_with_versions:
         yield from _compared(ws)
 
@@ -274,8 +271,7 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
                 named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
                 return Advanced(sentence=f"{named} is {run.state} and waits: {waiting_words(for_what)}.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None
-        parts = tuple(Part) if is_automatic else STAGED_AND_GATED
-        parts = tuple(part for part in parts if part is Part.PUBLISH or run.state is not RunState.PASSED)
+        parts = parts_left(run.state, is_automatic=is_automatic)
         is_load = isinstance(ws.domain.table(run.manifest.table), SourceTable)
         if parts and not acting.recorder.is_elsewhere(run.run_id):
             try:

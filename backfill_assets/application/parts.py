@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import assert_never
 
 from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap, stages_of
 from backfill_assets.publication.authority import demand_of
@@ -21,6 +22,13 @@ class Part(StrEnum):
 
 
 STAGED_AND_GATED = (Part.STAGE, Part.GATE)
+
+
+def parts_left(state: RunState, *, is_automatic: bool) -> tuple[Part, ...]:
+    """The parts still to be executed of a run that is unfinished or has passed its gates; one that a person has to
+    approve ends with these."""
+    parts = tuple(Part) if is_automatic else STAGED_AND_GATED
+    return tuple(part for part in parts if part is Part.PUBLISH or state is not RunState.PASSED)
 
 
 def part_of(stage: Stage) -> Part:

@@ -24,11 +24,10 @@ from backfill_assets.planning.impact import Rebuild, complete_partitions, lackin
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
-from backfill_assets.planning.phases import AskedPhases, cut
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import Plan, PlanRequest, affordable, output_of, propose, require_inputs
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
-from backfill_assets.planning.sets import SetManifest, set_id_for
+from backfill_assets.planning.sets import AskedPhases, SetManifest, cut, set_id_for
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over

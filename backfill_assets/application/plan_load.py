@@ -6,28 +6,24 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 
+from backfill_assets.application.terms import load_terms
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.people import require_person
-from backfill_assets.core.session_settings import client_versions, session_digest
 from backfill_assets.domain import SourceTable
-from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
-from backfill_assets.landing.imports import LOAD, LOAD_VERSION, imports_for_days
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.landing.imports import imports_for_days
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import EVER_VISIBLE
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Limits, Mode
+from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
-from backfill_assets.planning.request import PlanRequest, run_id_for, superseded
+from backfill_assets.planning.request import PlanRequest, manifest_of, superseded
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.transforms.schemas import business_schema, changes_for_readers
 from backfill_assets.workspace import Workspace
-
-_SOURCE_CHUNK = 100_000
-"""A source table is built in one chunk: its landed files are read once, for all the days that they touch."""
 
 
 def plan_load(
@@ -116,32 +112,13 @@ def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tup
 def _load_manifest(
     ws: Workspace, table: SourceTable, days: tuple[date, ...], imports: Iterable[ImportRecord], *, by: str, reason: str
 ) -> Manifest:
-    as_of = ws.clock()
     span = DayRange(min(days), max(days))
-    request = PlanRequest(table=table.name, days=span, reason=reason, by=by)
-    code = ws.code.of(table, LOAD_VERSION)
-    return Manifest(
-        run_id=run_id_for(request, TableNode(name=table.name, grain=Grain.DAILY), as_of),
-        kind=Kind.LIVE,
-        mode=Mode.LIVE,
-        reason=reason,
-        requested_by=by,
-        requested_at=as_of,
+    request = PlanRequest(table=table.name, days=span, reason=reason, by=by, mode=Mode.LIVE)
+    node = TableNode(name=table.name, grain=Grain.DAILY)
+    manifest = manifest_of(request, node, load_terms(ws, table), tuple(sorted(days)), Kind.LIVE, ws.clock())
+    return replace(
+        manifest,
         cause=WHAT_LANDED,
-        domain=ws.domain.name,
-        table=table.name,
-        grain=Grain.DAILY,
-        partition_column=table.partition.column,
-        partitions=tuple(sorted(days)),
-        transform=LOAD,
-        transform_version=LOAD_VERSION,
-        code_digest=code.digest,
-        code_modules=code.modules,
-        versions=client_versions(),
-        session_digest=session_digest(),
         configuration=ws.contracts[table.name].configuration(),
         imports=tuple(record.import_id for record in imports),
-        gates=gate_terms(table),
-        limits=Limits(chunk_partitions=_SOURCE_CHUNK),
-        policy=table.policy,
     )

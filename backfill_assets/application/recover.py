@@ -73,12 +73,12 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     found = [
         _ended(
             "publication",
-            record.intent.publication_id,
-            record.intent.table,
+            record.publication_id,
+            record.table,
             partial(end_publication, ws, record, by=by),
         )
         for record in under_way
-        if only in (None, record.intent.publication_id, record.intent.run_id)
+        if only in (None, record.publication_id, record.run_id)
     ]
     for run in computing:
         if only in (None, run.run_id):

@@ -13,9 +13,9 @@ from datetime import UTC, datetime, time
 from typing import assert_never
 
 from backfill_assets.application.recorder import Acting
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
-from backfill_assets.capture.secrets_by_name import secrets_named
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress

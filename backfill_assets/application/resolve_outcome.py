@@ -25,12 +25,12 @@ def resolve_outcomes(ws: Workspace, run_ids: Iterable[str], acting: Acting) -> S
         Those that turned out to have landed; the ledger has recorded them now.
     """
     chosen = frozenset(run_ids)
-    return _resolved(ws, [record for record in _open(ws) if record.intent.run_id in chosen], acting)
+    return _resolved(ws, [record for record in _open(ws) if record.run_id in chosen], acting)
 
 
 def resolve_outcomes_at(ws: Workspace, table: str, acting: Acting) -> None:
     """Resolves the outcomes of whatever was published to a table, before more is published to it."""
-    _resolved(ws, [record for record in _open(ws) if record.intent.table == table], acting)
+    _resolved(ws, [record for record in _open(ws) if record.table == table], acting)
 
 
 def rollback_under_way(ws: Workspace, name: str) -> RollbackOrder | None:
@@ -41,7 +41,7 @@ def rollback_under_way(ws: Workspace, name: str) -> RollbackOrder | None:
 
 def undone(landed: Iterable[PublicationRecord]) -> Sequence[PublicationRecord]:
     """The rollbacks among what has landed."""
-    return [record for record in landed if record.intent.action is Action.ROLLBACK]
+    return [record for record in landed if record.action is Action.ROLLBACK]
 
 
 def _open(ws: Workspace) -> Sequence[PublicationRecord]:
@@ -50,7 +50,7 @@ def _open(ws: Workspace) -> Sequence[PublicationRecord]:
     with ws.ledger.read() as tx:
         records = tx.publications.records(states=[PublicationState.PUBLISHING])
         unknown = tx.publications.is_unknown
-        return [r for r in records if r.started_at < quiet_since or unknown(r.intent.publication_id)]
+        return [r for r in records if r.started_at < quiet_since or unknown(r.publication_id)]
 
 
 def _resolved(ws: Workspace, records: Iterable[PublicationRecord], acting: Acting) -> Sequence[PublicationRecord]:
@@ -65,5 +65,5 @@ def _ended(ws: Workspace, records: Iterable[PublicationRecord], *, by: str) -> I
         try:
             yield from end_publication(ws, record, by=by).landed
         except BackfillError as error:
-            publication_id, table = record.intent.publication_id, record.intent.table
+            publication_id, table = record.publication_id, record.table
             raise StillUnknown(publication_id=publication_id, table=table, cause=error) from error

@@ -7,13 +7,12 @@ for certain; `recover` ends it. What a sensor gives up is shown by `status` unti
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 
 from backfill_assets.core.people import Sensor, is_policy, require_person
-from backfill_assets.ledger.phases import held_until, next_phase
+from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.sets import held_until, members_of, next_phase
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
@@ -97,7 +96,7 @@ def stopped(ws: Workspace) -> tuple[str, ...]:
     quiet_since = at - LEASES * ws.settings.lease
     with ws.ledger.read() as tx:
         publishing = tx.publications.records(states=[PublicationState.PUBLISHING])
-        found = [each.intent.publication_id for each in publishing if each.started_at < quiet_since]
+        found = [each.publication_id for each in publishing if each.started_at < quiet_since]
         found += _without_lease(tx, at)
         if publishing:
             # How far a set or a rollback is can only be determined when no publication is open.
@@ -130,16 +129,6 @@ def _quiet(tx: ReadTransaction, since: datetime) -> Iterator[str]:
             yield record.set_id
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenUp:
-    """Something that a sensor gives up: what, why, which state of it (see `StuckWork`), and after how many attempts."""
-
-    subject: str
-    why: str
-    mark: str = ""
-    attempts: int = 0
-
-
 def remember(ws: Workspace, sensor: Sensor, given_up: Collection[GivenUp]) -> None:
     """Records what a sensor gives up; nothing is written when all of it is known."""
     if not given_up:
@@ -151,7 +140,7 @@ def remember(ws: Workspace, sensor: Sensor, given_up: Collection[GivenUp]) -> No
         return
     with ws.ledger.write() as tx:
         for each in new:
-            tx.stuck.give_up(sensor, each.subject, why=each.why, mark=each.mark, attempts=each.attempts)
+            tx.stuck.give_up(sensor, each)
 
 
 def stuck_text(ws: Workspace, sensor: Sensor) -> str:

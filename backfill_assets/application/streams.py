@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import assert_never
 
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.http import HttpStream
 from backfill_assets.capture.http_api import HttpApi
 from backfill_assets.capture.http_requests import HttpSecrets
@@ -20,39 +21,25 @@ from backfill_assets.capture.postgres import PostgresStream
 from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.schema_sources import SchemaRegistry
 from backfill_assets.capture.schemas import value_reader
-from backfill_assets.capture.secrets_by_name import secrets_named
-from backfill_assets.capture.streams import Operated, Stream, Tombstones
+from backfill_assets.capture.streams import Stream
+from backfill_assets.domain import SourceTable
 from backfill_assets.lake.delta_of_others import DeltaStream
 from backfill_assets.lake.iceberg_of_others import IcebergStream
 
 
 @contextmanager
-def opened_stream(
-    declared: KafkaTopic | KinesisStream | PostgresTable | HttpApi | LakeTable | IcebergTable,
-    *,
-    key: Sequence[str],
-    columns: Sequence[str],
-    event_time: str,
-    tombstones: Tombstones | None,
-    operated: Operated | None,
-    home: Path,
-    as_of: datetime,
-) -> Iterator[Stream]:
-    """The stream while the block lasts.
+def opened_stream(table: SourceTable, *, home: Path, as_of: datetime) -> Iterator[Stream]:
+    """The stream that a source is captured from, while the block lasts.
 
     Args:
-        declared: As the source declares it.
-        key: The columns of its key.
-        columns: The columns of its files.
-        event_time: The column that is the time of a record.
-        tombstones: What a record without a value becomes.
-        operated: How the source names operations; None where its records have none.
         home: Where no secret may be.
         as_of: The present.
 
     Raises:
         Refused: Its client is not installed, or a secret is not there.
     """
+    declared, operated = table.capture, table.operated
+    assert declared is not None
 
     def secret(names: Mapping[str, str]) -> Mapping[str, str]:
         return secrets_named(names, home=home)
@@ -62,20 +49,25 @@ def opened_stream(
         case KafkaTopic():
             given = secret(declared.values.secrets) if isinstance(declared.values, SchemaRegistry) else {}
             values = value_reader(declared.values, given) if declared.values is not None else None
-            stream = KafkaStream(declared, secret=secret(declared.secrets), tombstones=tombstones, values=values)
+            stream = KafkaStream(declared, secret=secret(declared.secrets), operated=operated, values=values)
         case PostgresTable():
-            stream = PostgresStream(declared, secret=secret(declared.secrets), key=key, columns=columns)
+            given = secret(declared.secrets)
+            stream = PostgresStream(declared, secret=given, key=table.key, columns=table.file_columns)
         case HttpApi():
             for_api = HttpSecrets(
                 parameters=secret(declared.secret_parameters),
                 headers=secret(declared.secret_headers),
                 token=secret(declared.token.secrets) if declared.token else {},
             )
-            stream = HttpStream(declared, secret=for_api, event_time=event_time, as_of=as_of)
+            stream = HttpStream(declared, secret=for_api, event_time=table.event_time, as_of=as_of)
         case LakeTable():
-            stream = DeltaStream(declared, secret=secret(declared.secrets), event_time=event_time, operated=operated)
+            stream = DeltaStream(
+                declared, secret=secret(declared.secrets), event_time=table.event_time, operated=operated
+            )
         case IcebergTable():
-            stream = IcebergStream(declared, secret=secret(declared.secrets), event_time=event_time, operated=operated)
+            stream = IcebergStream(
+                declared, secret=secret(declared.secrets), event_time=table.event_time, operated=operated
+            )
         case KinesisStream():
             stream = KinesisCapture(declared, secret=secret(declared.secrets))
         case _:

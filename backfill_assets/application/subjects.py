@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from backfill_assets.application.parts import Part
+from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import resolve_outcomes, rollback_under_way, undone
 from backfill_assets.core.people import require_person
@@ -100,7 +100,7 @@ class Run:
         session = require_stageable(self.ws, record)
         is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
         with self.ws.one_session(session):
-            self.execute(acting, tuple(Part) if is_load else (Part.STAGE, Part.GATE))
+            self.execute(acting, tuple(Part) if is_load else STAGED_AND_GATED)
 
     def publish(self, acting: Acting) -> PublicationDocument:
         """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.
@@ -116,9 +116,7 @@ class Run:
             RestatementSet(self.ws, its_set.set_id).publish(acting, phase=self.run_id)
             return self._published()
         landed = resolve_outcomes(self.ws, self.run_ids, acting)
-        if self.record.state is not RunState.VERIFIED and not any(
-            record.intent.action is Action.PUBLISH for record in landed
-        ):
+        if self.record.state is not RunState.VERIFIED and not any(record.action is Action.PUBLISH for record in landed):
             require_ready(self.ws, self.run_id)
             said = self._said(acting, "publish", "checking {} before anything is swapped")
             self.execute(acting, (Part.PUBLISH,))
@@ -142,7 +140,7 @@ class Run:
         records: Sequence[PublicationRecord] = ()
         if begun:
             records = complete_rollback(self.ws, begun)
-        elif all(record.intent.run_id != self.run_id for record in landed):
+        elif all(record.run_id != self.run_id for record in landed):
             if with_dependents:
                 records = rollback_with_dependents(self.ws, self.run_id, by=acting.by, reason=reason)
             else:
@@ -151,7 +149,7 @@ class Run:
         for record in records:
             acting.recorder.landed(self.ws, record)
         with self.ws.ledger.read() as tx:
-            headers = [tx.publications.header(record.intent.publication_id) for record in (*landed, *records)]
+            headers = [tx.publications.header(record.publication_id) for record in (*landed, *records)]
             *dependents, own = publication_documents(self.ws, tx, headers)
         return RollbackDocument(publication=own, dependents=tuple(dependents))
 

@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from backfill_assets.core.session_settings import client_versions, session_digest
-from backfill_assets.domain import DerivedTable, WarmUpProof
+from backfill_assets.domain import DerivedTable, SourceTable, Table, WarmUpProof
 from backfill_assets.gates.agreed import gate_terms
+from backfill_assets.landing.imports import LOAD, LOAD_VERSION
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import Terms
 from backfill_assets.transforms.schemas import changes_for_readers
 from backfill_assets.workspace import Workspace
 
+_SOURCE_CHUNK = 100_000
+"""A source table is built in one chunk: its landed files are read once, for all the days that they touch."""
+
+
+def load_terms(ws: Workspace, table: SourceTable) -> Terms:
+    """The terms of a load of a source table, as declared now."""
+    return _terms(ws, table, LOAD, LOAD_VERSION, Limits(chunk_partitions=_SOURCE_CHUNK))
+
 
 def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
     """The terms of a release of a table's transform, as declared now."""
+    limits = Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows)
+    return replace(
+        _terms(ws, table, table.transform, version, limits),
+        references=tuple(ws.references[name].pinned for name in table.references),
+        proof=_proof_terms(table),
+        columns=changes_for_readers(ws.lake, table),
+    )
+
+
+def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Limits) -> Terms:
     code = ws.code.of(table, version)
     return Terms(
         domain=ws.domain.name,
         partition_column=table.partition.column,
-        transform=table.transform,
+        transform=transform,
         transform_version=version,
         code_digest=code.digest,
         code_modules=code.modules,
         versions=client_versions(),
         session_digest=session_digest(),
-        references=tuple(ws.references[name].pinned for name in table.references),
         gates=gate_terms(table),
-        limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
+        limits=limits,
         policy=table.policy,
-        proof=_proof_terms(table),
-        columns=changes_for_readers(ws.lake, table),
     )
 
 

@@ -12,7 +12,6 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.report.vacuumed import VacuumDocument
 from backfill_assets.upkeep.vacuum import vacuum_lake
-from backfill_assets.upkeep.vacuum_report import VacuumReport
 from backfill_assets.workspace import Workspace
 
 
@@ -23,17 +22,12 @@ def vacuum(ws: Workspace, acting: Acting, *, dry_run: bool) -> VacuumDocument:
         acting.listener(Progress(step="vacuum", done=done, total=2, line=line))
 
     say(0, "the files of every table, and what needs them")
-    vacuumed = vacuum_files(ws, by=acting.by, dry_run=dry_run)
+    quarantines = [source.quarantine for source in ws.domain.sources]
+    vacuumed = vacuum_lake(ws, by=acting.by, quarantines=quarantines, dry_run=dry_run)
     say(1, "Dagster's record of runs")
     pruned = acting.recorder.prune(as_of=ws.clock(), dry_run=dry_run)
     say(2, "done")
     return VacuumDocument(lake=vacuumed, dagster=pruned)
-
-
-def vacuum_files(ws: Workspace, *, by: str, dry_run: bool = False) -> VacuumReport:
-    """Removes staged files that are not needed any more; see `upkeep.vacuum.vacuum_lake`."""
-    quarantines = [source.quarantine for source in ws.domain.sources]
-    return vacuum_lake(ws, by=by, quarantines=quarantines, dry_run=dry_run)
 
 
 def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:

@@ -20,7 +20,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table, TransformCo
 from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract_versions import FIRST
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import partition_of

@@ -63,11 +63,10 @@ from backfill_assets.ledger.findings import (
 )
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, PartitionVersion
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.own_past import starts_from
 from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.stages import Measure, Prove, computing
 from backfill_assets.transforms.schemas import business_schema, stored_schema

@@ -9,10 +9,9 @@ from backfill_assets.candidates.errors import InputChanged, InputNotStaged, Inpu
 from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.manifest import MERGED_WITH, Manifest
+from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.reads import Reads
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]

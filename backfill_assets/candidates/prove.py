@@ -27,10 +27,8 @@ from backfill_assets.gates.sample import sample_rows
 from backfill_assets.lake.checksums import NO_ROWS, joined, partition_checksums
 from backfill_assets.ledger.findings import SampledRow
 from backfill_assets.ledger.records import ChunkRecord
-from backfill_assets.planning.graph import windows_of
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import PinnedInput
-from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.stages import Prove, Recomputation, compared_by
 from backfill_assets.transforms.schemas import business_schema
@@ -131,7 +129,7 @@ def _between_chunks(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord])
 
 def _proven(work: _Proving, partitions: tuple[date, ...]) -> Proven:
     manifest = work.manifest
-    return Proven(partitions=partitions, windows=windows_of(node_of(manifest)))
+    return Proven(partitions=partitions, windows={each.argument: each.window for each in node_of(manifest).inputs})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

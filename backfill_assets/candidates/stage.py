@@ -53,7 +53,6 @@ from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.own_past import settled_by_partition
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
 from backfill_assets.transforms.apply import constant_columns
@@ -416,7 +415,7 @@ def _kept_snapshot(work: Staging, chunk: Chunk) -> CandidatePartition | None:
     """The accepted snapshot of a chunk, if nothing but the state before it could have changed it, and that is equal to
     the accepted one: then this one is equal too, and is not computed."""
     manifest, partition = work.manifest, chunk.partitions[0]
-    settled = settled_by_partition(manifest).get(partition)
+    settled = next((each for each in manifest.settled if each.pin.partition == partition), None)
     before = [each for each in manifest.partitions if each < partition]
     if settled is None or not before:
         return None

@@ -91,9 +91,13 @@ def _named(schema: Any) -> Any:
 
 
 def _decimal(value: bytes, schema: Any, *_: Any) -> Decimal:
+    return decimal_of(value, int(schema.get("scale", 0)))
+
+
+def decimal_of(value: bytes, scale: int) -> Decimal:
+    """The number of unscaled digits and a scale, with every digit."""
     unscaled = int.from_bytes(value, "big", signed=True)
-    digits = tuple(map(int, str(abs(unscaled))))
-    return Decimal((int(unscaled < 0), digits, -int(schema.get("scale", 0))))
+    return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 
 
 def _date(days: int, *_: Any) -> str:
@@ -102,7 +106,9 @@ def _date(days: int, *_: Any) -> str:
     return date.fromordinal(days + _EPOCH).isoformat()
 
 
-def _time_of(unit: int, suffix: str) -> Callable[..., str]:
+def time_of(unit: int, suffix: str) -> Callable[..., str]:
+    """How a number of so many units to a second, since 1970, is written as a time."""
+
     def read(value: int, *_: Any) -> str:
         seconds, rest = divmod(value, unit)
         days, in_day = divmod(seconds, _DAY_S)
@@ -128,6 +134,6 @@ _READERS: Mapping[str, Callable[..., Any]] = {
     f"int-{_OURS}date": _date,
     f"int-{_OURS}time-millis": _clock_of(_UNITS["millis"]),
     f"long-{_OURS}time-micros": _clock_of(_UNITS["micros"]),
-    **{f"long-{_OURS}timestamp-{name}": _time_of(unit, "Z") for name, unit in _UNITS.items()},
-    **{f"long-{_OURS}local-timestamp-{name}": _time_of(unit, "") for name, unit in _UNITS.items()},
+    **{f"long-{_OURS}timestamp-{name}": time_of(unit, "Z") for name, unit in _UNITS.items()},
+    **{f"long-{_OURS}local-timestamp-{name}": time_of(unit, "") for name, unit in _UNITS.items()},
 }

@@ -1,13 +1,17 @@
-"""Declared values: what the declarations of all streams demand of numbers, times and secrets.
+"""Declared values: what the declarations of all streams demand of numbers, times and secrets, and where secrets are.
 
 The `mistakes` of a declaration are what is wrong with it, for a sentence that names its table.
 """
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
+from pathlib import Path
+
+from backfill_assets.capture.errors import NoSecret, SecretInHome
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9_]*")
 
@@ -29,3 +33,36 @@ def unnamed_secrets(secrets: Mapping[str, object], *, of: str, such_as: str) -> 
     for setting, name in secrets.items():
         if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
             yield f"the secret {setting} of its {of} is named by an environment variable, such as {such_as}"
+
+
+def secrets_named(
+    names: Mapping[str, str], *, home: Path, environment: Mapping[str, str] | None = None
+) -> Mapping[str, str]:
+    """The values of secrets.
+
+    Args:
+        names: By what they are for, their names.
+        home: The folder that the project writes, which is backed up, shown and copied: no secret is read from it.
+        environment: The process environment by default.
+
+    Raises:
+        MissingInput: There is no such variable or file.
+        Refused: The file is in the home.
+    """
+    given = os.environ if environment is None else environment
+    return {setting: _value(name, given, home) for setting, name in names.items()}
+
+
+def _value(name: str, given: Mapping[str, str], home: Path) -> str:
+    if given.get(name):
+        return given[name]
+    if not given.get(f"{name}_FILE"):
+        raise NoSecret(name=name, why="neither the environment variable nor one that names its file is set")
+    path = Path(given[f"{name}_FILE"]).expanduser()
+    if path.resolve().is_relative_to(home.resolve()):
+        raise SecretInHome(name=name, path=str(path), home=str(home))
+    try:
+        return path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (error.strerror or "").lower() if isinstance(error, OSError) else "it is no text"
+        raise NoSecret(name=name, why=f"its file {path} cannot be read: {reason}") from None

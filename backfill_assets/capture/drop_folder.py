@@ -49,8 +49,8 @@ class DroppedFile:
     unfit: str = ""
 
     def is_settled(self, at: datetime) -> bool:
-        """Whether it has been left alone for long enough."""
-        return self.changed_at <= at - SETTLED_AFTER
+        """Whether it can be landed, and has been left alone for long enough."""
+        return not self.unfit and self.changed_at <= at - SETTLED_AFTER
 
 
 def dropped_files(drop: Path, sources: Iterable[str]) -> tuple[DroppedFile, ...]:

@@ -29,7 +29,18 @@ from backfill_assets.capture.errors import (
 from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber
 from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets
 from backfill_assets.capture.landed_files import Family, FileKind, Format
-from backfill_assets.capture.streams import SCAN, Captured, Pace, Period, Resolution, Resolved, Span, Written
+from backfill_assets.capture.streams import (
+    SCAN,
+    Captured,
+    Pace,
+    Period,
+    Resolution,
+    Resolved,
+    Span,
+    Written,
+    followed,
+    new_scan,
+)
 from backfill_assets.core.identity import canonical_json
 
 _LEVEL = 6
@@ -76,7 +87,7 @@ class HttpStream:
         if window is not None and period.is_whole and window.of != self._event_time:
             raise NotReconciled(name=self.name, expected=self._event_time, found=window.of)
         start, end = (_START, _END) if window is None else self._in_windows(period, captured)
-        partition = _new_scan(captured) if period.is_whole else "0"
+        partition = new_scan(captured) if period.is_whole else "0"
         return Resolution(
             family=str(Family.HTTP),
             name=self._declared.url,
@@ -114,7 +125,7 @@ class HttpStream:
         self._seen |= {(each.partition, each.range_from) for each in captured}
         window = self._declared.window
         if window is None:
-            reached = _followed(captured, span.partition, span.range_from)
+            reached = followed(captured, span.partition, span.range_from)
             if reached != _END:
                 yield Span(partition=span.partition, range_from=reached, range_to=_END)
             return
@@ -158,9 +169,6 @@ class HttpStream:
             mark=hashlib.sha256(kept).hexdigest()[:12],
             answer=gzip.compress(kept, _LEVEL, mtime=0),
         )
-
-    def recorded(self, piece: Span) -> None:
-        """An API keeps what it has."""
 
     def _of_window(self, window: tuple[datetime, datetime] | None) -> Mapping[str, str]:
         named = self._declared.window
@@ -292,30 +300,14 @@ class _WindowRead:
         return not self.reached
 
 
-def _new_scan(captured: Sequence[Span]) -> str:
-    """The partition of a scan, which no other one has."""
-    found = (re.fullmatch(rf"{SCAN}([0-9]+)", each.partition) for each in captured)
-    return f"{SCAN}{max((int(each[1]) for each in found if each), default=0) + 1}"
-
-
 def _windows_read(captured: Sequence[Span], partition: str) -> Iterator[_WindowRead]:
     for each in captured:
         if each.partition != partition or " " in each.range_from:
             continue
-        reached = _followed(captured, partition, each.range_from, once=True)
+        reached = followed(captured, partition, each.range_from, is_end=lambda at: " " not in at)
         is_complete = " " not in reached
         end = reached if is_complete else reached.partition(" ")[0].partition("..")[2]
         yield _WindowRead(start=_time(each.range_from), end=_time(end), reached="" if is_complete else reached)
-
-
-def _followed(captured: Sequence[Span], partition: str, at: str, *, once: bool = False) -> str:
-    """Where files end that follow each other from a position on; within one window, when asked for `once`."""
-    ends = {each.range_from: each.range_to for each in captured if each.partition == partition}
-    while at in ends and ends[at] != at:
-        at = ends[at]
-        if once and " " not in at:
-            break
-    return at
 
 
 def _parts(piece: Span) -> tuple[tuple[datetime, datetime] | None, str]:

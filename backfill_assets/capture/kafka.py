@@ -7,13 +7,12 @@ a position, not a record: the last offsets may be markers of transactions, which
 from __future__ import annotations
 
 import base64
-import gzip
 import json
-import re
 import secrets
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -39,14 +38,17 @@ from backfill_assets.capture.schemas import ValueReader
 from backfill_assets.capture.streams import (
     SCAN,
     Captured,
+    Operated,
     Pace,
     Period,
     Resolution,
     Resolved,
     Span,
-    Tombstones,
     Written,
+    covers,
     cut,
+    new_scan,
+    write_lines,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +63,8 @@ _WAITED_S = 0.1
 _LOOKED_BACK = 100
 """So many offsets before a piece are looked at for the last record with a value."""
 _NOTHING = "{}"
-_LEVEL = 3
+_NO_TIME = 253_402_300_800_000
+"""The milliseconds since 1970 that no calendar of ours has, from the year 10,000 on: a producer may write any."""
 _PINNED = ("cleanup.policy", "retention.ms", "message.timestamp.type")
 _TIMESTAMP_TYPES = {1: "create", 2: "append"}
 
@@ -72,7 +75,7 @@ class KafkaStream:
     Args:
         declared: The topic as its source declares it.
         secret: The secret settings of the client.
-        tombstones: What a record without a value becomes; None where the source declares no delete.
+        operated: How the source names operations, by which a record without a value is a delete; None without any.
         values: What reads values that name their schema; None where they are JSON objects.
     """
 
@@ -83,12 +86,12 @@ class KafkaStream:
         declared: KafkaTopic,
         *,
         secret: Mapping[str, str],
-        tombstones: Tombstones | None = None,
+        operated: Operated | None = None,
         values: ValueReader | None = None,
     ) -> None:
         self._declared = declared
-        self._tombstones = tombstones
-        self._in_events = tombstones is not None and tombstones.in_events
+        self._deletes = operated if operated is not None and operated.delete is not None else None
+        self._in_events = self._deletes is not None and self._deletes.in_events
         self._values = values
         self._before: debezium.Keyed | None = None
         self._held: list[Message] = []
@@ -140,16 +143,14 @@ class KafkaStream:
         self, partitions: Sequence[int], captured: Sequence[Captured], pinned: Mapping[str, str]
     ) -> tuple[Resolved, ...]:
         """Everything that a compacted topic has: the last record of every key is among it."""
-        if self._tombstones is None:
+        if self._deletes is None:
             why = "a record without a value ends its key there, and its source declares no delete"
             raise CannotBeCaptured(name=self.name, why=why)
-        scans = (re.fullmatch(rf"{SCAN}([0-9]+)-[0-9]+", each.partition) for each in captured)
-        number = max((int(each[1]) for each in scans if each), default=0) + 1
-        found = []
+        scan, found = new_scan(captured), []
         for partition in partitions:
             low, high = self._watermarks(partition)
             if low < high:
-                found.append(self._span(partition, low, high, (low, high), pinned, name=f"{SCAN}{number}-{partition}"))
+                found.append(self._span(partition, low, high, (low, high), pinned, name=f"{scan}-{partition}"))
         return tuple(found)
 
     def require_same(self, stream: str) -> None:
@@ -188,7 +189,7 @@ class KafkaStream:
         else:
             start = self._offset_at(partition, period.start, high)
             # Whether something of the period was before the first offset is not known, unless it was captured.
-            if start == low > 0 and not _covers(mine, low, period.start):
+            if start == low > 0 and not covers(mine, low, period.start, int, complete=0):
                 first = self._first(partition, low, high)
                 if first is None or first >= period.start:
                     raise self._expired(partition, low, high, expected=None)
@@ -263,23 +264,20 @@ class KafkaStream:
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         partition, start, end = _number(piece.partition), int(piece.range_from), int(piece.range_to)
-        records, first, last = 0, None, None
         self._before, self._held = self._last_value(partition, start) if self._in_events else None, []
-        with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-            for batch in self._messages(partition, start, end, most=pace.most_at_once):
-                packed.write(b"".join(self._lines(batch)))
-                times = [at for at in map(_milliseconds, batch) if at is not None]
-                first = min([*times, *([] if first is None else [first])], default=None)
-                last = max([*times, *([] if last is None else [last])], default=None)
-                records += len(batch)
-                pace.took(len(batch), sum(map(_size_of, batch)))
-            if self._held:
-                packed.write(b"".join(self._released(self._next_value(partition, end))))
-        schemas = b"" if self._values is None else self._values.kept()
-        return Written(records=records, first_at=_instant(first), last_at=_instant(last), answer=schemas)
+        written = write_lines(copy, self._batches(partition, start, end, most=pace.most_at_once), pace)
+        return written if self._values is None else replace(written, answer=self._values.kept())
 
-    def recorded(self, piece: Span) -> None:
-        """A topic forgets by itself, and for everybody."""
+    def _batches(
+        self, partition: int, start: int, end: int, *, most: int
+    ) -> Iterator[tuple[Sequence[bytes], int, Sequence[datetime]]]:
+        for batch in self._messages(partition, start, end, most=most):
+            # Of their numbers only two are made times: a capture spends its time here.
+            numbers = [at for at in map(_milliseconds, batch) if at is not None and at < _NO_TIME]
+            ends = (_instant(min(numbers)), _instant(max(numbers))) if numbers else ()
+            yield list(self._lines(batch)), sum(map(_size_of, batch)), [at for at in ends if at is not None]
+        if self._held:
+            yield list(self._released(self._next_value(partition, end))), 0, ()
 
     def _messages(self, partition: int, start: int, end: int, *, most: int) -> Iterator[list[Message]]:
         """The records of a range in their order, some at a time."""
@@ -364,9 +362,9 @@ class KafkaStream:
 
     def _version(self) -> str:
         """What a delete says of the version of its contract, where the schemas of other records say theirs."""
-        if self._tombstones is None or self._values is None or not self._values.versions:
+        if self._deletes is None or self._values is None or not self._values.versions:
             return ""
-        return f', "schema_version": {self._tombstones.version}'
+        return f', "schema_version": {self._deletes.version}'
 
     def _read(self, value: bytes) -> tuple[str, bytes | None]:
         """What is said of a value besides, and its members; None when it is no object."""
@@ -394,7 +392,7 @@ class KafkaStream:
 
     def _deleted(self, message: Message, after: debezium.Keyed | None) -> str:
         """A delete as a JSON object; without members, so that the record is rejected, where none is declared."""
-        as_delete, key = self._tombstones, self._key_of(message)
+        as_delete, key = self._deletes, self._key_of(message)
         if self._in_events:
             return debezium.as_delete(key, self._before, after) or _NOTHING
         if as_delete is None or key is None:
@@ -508,13 +506,3 @@ def _expiry(first_at: datetime | None, pinned: Mapping[str, str]) -> datetime | 
 def _number(name: str) -> int:
     """The partition of the topic that a partition is, or that a scan reads once more."""
     return int(name.rpartition("-")[2])
-
-
-def _covers(captured: Iterable[Captured], low: int, start: datetime) -> bool:
-    """Whether every offset of a period before the first one that is left was captured."""
-    complete_to = 0
-    for each in sorted(captured, key=lambda span: int(span.range_from)):
-        begins, is_from_start = int(each.range_from), each.since is not None and each.since <= start
-        if begins <= complete_to or is_from_start:
-            complete_to = max(complete_to, int(each.range_to))
-    return complete_to >= low

@@ -9,7 +9,6 @@ with a capture are the five reads of a shard in a second.
 from __future__ import annotations
 
 import base64
-import gzip
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from graphlib import TopologicalSorter
@@ -35,10 +34,19 @@ from backfill_assets.capture.kinesis_client import (
 )
 from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.landed_files import Family, FileKind, Format
-from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Written
+from backfill_assets.capture.streams import (
+    Captured,
+    Pace,
+    Period,
+    Resolution,
+    Resolved,
+    Span,
+    Written,
+    covers,
+    write_lines,
+)
 
 PREFIX = "kinesis_"
-_LEVEL = 3
 
 
 class KinesisCapture:
@@ -137,7 +145,7 @@ class KinesisCapture:
             is_gone = ended is not None and order_of(ended) < order_of(str(held.sequence))
         else:
             is_gone = max(period.start, stream.created_at) < now - stream.retention
-            is_gone = is_gone and not covers(mine, str(held.sequence), period.start)
+            is_gone = is_gone and not covers(mine, (held.sequence, 0), period.start, order_of)
         if is_gone:
             raise RangeExpired(
                 name=self.name,
@@ -193,19 +201,15 @@ class KinesisCapture:
         return f"{self._declared.stream}-{created}/{created}-{shard}-{positions}{self.kind.suffix}"
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
-        records, first, last = 0, None, None
-        with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-            for batch in self._between(piece, most=min(MOST_AT_ONCE, pace.most_at_once)):
-                packed.write(b"".join(line_of(piece.partition, each) for each in batch))
-                times = [each.at for each in batch]
-                first = min([*times, *([] if first is None else [first])])
-                last = max([*times, *([] if last is None else [last])])
-                records += len(batch)
-                pace.took(len(batch), sum(len(each.value) + len(each.key) for each in batch))
-        return Written(records=records, first_at=first, last_at=last)
-
-    def recorded(self, piece: Span) -> None:
-        """A stream forgets by itself, and for everybody."""
+        batches = (
+            (
+                [line_of(piece.partition, each) for each in batch],
+                sum(len(each.value) + len(each.key) for each in batch),
+                [each.at for each in batch],
+            )
+            for batch in self._between(piece, most=min(MOST_AT_ONCE, pace.most_at_once))
+        )
+        return write_lines(copy, batches, pace)
 
     def _between(self, piece: Span, *, most: int) -> Iterator[list[Record]]:
         """The records of a piece, in their order.
@@ -259,16 +263,6 @@ def line_of(shard: str, record: Record) -> bytes:
 
 def _end_of(captured: Sequence[Span]) -> str | None:
     return max((each.range_to for each in captured), key=order_of, default=None)
-
-
-def covers(captured: Sequence[Captured], held: str, start: datetime) -> bool:
-    """Whether every record of a period before the first one that is left was captured, as far as positions prove it."""
-    complete: str | None = None
-    for each in sorted(captured, key=lambda span: order_of(span.range_from)):
-        is_from_start = each.since is not None and each.since <= start
-        if is_from_start or (complete is not None and order_of(each.range_from) <= order_of(complete)):
-            complete = each.range_to if complete is None else max(complete, each.range_to, key=order_of)
-    return complete is not None and order_of(complete) >= order_of(held)
 
 
 def _empty(shard: str, position: str, *, held: Record | None = None) -> Resolved:

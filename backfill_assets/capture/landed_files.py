@@ -178,8 +178,8 @@ def landing_place(settings: Settings, source: str) -> LandingPlace:
 class Capture(Protocol):
     """A bounded range of a source, which becomes landed files.
 
-    `name`, `size_bytes` and `require` are there for every family. `read` gives one file for a file; a family with
-    positions gives one for every part of its range, in their order, each with the positions of that part.
+    `read` gives one file for a file; a family with positions gives one for every part of its range, in their order,
+    each with the positions of that part.
     """
 
     @property
@@ -193,9 +193,6 @@ class Capture(Protocol):
     @property
     def record_count(self) -> int | None:
         """How many records each of its files has; None where only reading them tells."""
-
-    def require(self) -> None:
-        """Refuses, before anything is read, what surely cannot be captured."""
 
     def read(
         self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]

@@ -8,12 +8,12 @@ change once the file that has it is in the ledger, and not before.
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import secrets as random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from itertools import islice
@@ -31,9 +31,19 @@ from backfill_assets.capture.errors import (
     StreamDenied,
 )
 from backfill_assets.capture.landed_files import Family, FileKind, Format
-from backfill_assets.capture.pgoutput import Change, Decoder, lsn_number, lsn_text, value_of
+from backfill_assets.capture.pgoutput import Decoder, lsn_number, lsn_text, value_of
 from backfill_assets.capture.postgres_table import COMMITTED_AT, LSN, OPERATION, POSITION, PostgresTable
-from backfill_assets.capture.streams import Captured, Pace, Period, Resolution, Resolved, Span, Written, cut
+from backfill_assets.capture.streams import (
+    Captured,
+    Pace,
+    Period,
+    Resolution,
+    Resolved,
+    Span,
+    Written,
+    cut,
+    write_lines,
+)
 from backfill_assets.core.errors import PackageMissing
 
 if TYPE_CHECKING:
@@ -43,7 +53,6 @@ T = TypeVar("T")
 
 WAL = "wal"
 BEGINNING = lsn_text(0)
-_LEVEL = 3
 _SNAPSHOT = "snapshot"
 
 _SESSION = {
@@ -306,13 +315,12 @@ class PostgresStream:
             at: datetime = self._run("SELECT now()", cursor).fetchone()[0]
             said = _said(_SNAPSHOT, lsn_number(lsn), 0, at)
             with cursor.copy(_ROWS.format(columns=columns, table=self._quoted_table)) as rows:
-                lines = (_line(said, zip(self._columns, map(value_of, row, types), strict=True)) for row in rows.rows())
-                many = _written(copy, lines, pace)
+                values = (zip(self._columns, map(value_of, row, types), strict=True) for row in rows.rows())
+                written = _written(copy, ((_line(said, row), at) for row in values), pace)
             # A snapshot from before a truncate sees the table empty all the same.
             if self._stored_as != stored:
                 raise ReadFailed(name=self.name, why="it was truncated or rewritten while its snapshot was read")
-        times = at if many else None
-        return Written(records=many, first_at=times, last_at=times, range_to=lsn_text(lsn_number(lsn)))
+        return replace(written, range_to=lsn_text(lsn_number(lsn)))
 
     def _keep_slot(self) -> None:
         """Changes are kept from the first snapshot on; from a later one on where the slot has lost them."""
@@ -339,20 +347,17 @@ class PostgresStream:
         self._require_publication()
         start, end = lsn_number(piece.range_from), lsn_number(piece.range_to)
         decoder = Decoder(name=self.name, oid=self._table["oid"], key=self._key, columns=self._columns)
-        times: list[datetime] = []
-
-        def lines(changes: Iterable[Change]) -> Iterator[bytes]:
-            for each in changes:
-                if start <= each.lsn < end:
-                    # Times of commits do not always rise with their order.
-                    times[:] = [min([*times[:1], each.committed_at]), max([*times[1:], each.committed_at])]
-                    yield _line(_said(each.operation, each.lsn, each.position, each.committed_at), each.row.items())
-
         named = {"slot": self._declared.slot, "publication": self._publication, "upto": _server_lsn(piece.range_to)}
         with self._connection.cursor() as cursor, cursor.copy(_CHANGES.format(**named)) as rows:
-            many = _written(copy, lines(decoder.changes(row[0] for row in rows.rows())), pace)
-        first, last = times or (None, None)
-        return Written(records=many, first_at=first, last_at=last)
+            lines = (
+                (
+                    _line(_said(each.operation, each.lsn, each.position, each.committed_at), each.row.items()),
+                    each.committed_at,
+                )
+                for each in decoder.changes(row[0] for row in rows.rows())
+                if start <= each.lsn < end
+            )
+            return _written(copy, lines, pace)
 
     # ------------------------------------------------------------------------------------------------- the connection
 
@@ -463,15 +468,15 @@ def _client() -> Any:
     return psycopg
 
 
-def _written(copy: Path, lines: Iterator[bytes], pace: Pace) -> int:
-    """Writes lines into a file, always the same bytes for the same ones, and returns how many there were."""
-    many = 0
-    with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-        while batch := list(islice(lines, pace.most_at_once)):
-            packed.write(b"".join(batch))
-            many += len(batch)
-            pace.took(len(batch), sum(map(len, batch)))
-    return many
+def _written(copy: Path, lines: Iterator[tuple[bytes, datetime]], pace: Pace) -> Written:
+    """Writes lines, each with its time, into a file."""
+
+    def batches() -> Iterator[tuple[Sequence[bytes], int, Sequence[datetime]]]:
+        while some := list(islice(lines, pace.most_at_once)):
+            own, times = zip(*some, strict=True)
+            yield own, sum(map(len, own)), times
+
+    return write_lines(copy, batches(), pace)
 
 
 def _said(operation: str, lsn: int, position: int, at: datetime) -> str:

@@ -10,19 +10,17 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from datetime import date
 from decimal import Decimal
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from backfill_assets.capture.avro_values import decimal_of, time_of
 from backfill_assets.capture.schema_sources import BrokenValue, Decode, Schema
 from backfill_assets.core.errors import PackageMissing
 
 _MAIN = "backfill_main.proto"
 _WITHIN_S = 60
-_EPOCH = date(1970, 1, 1).toordinal()
-_DAY_S = 86_400
-_FIRST_S, _LAST_S = -62_135_596_800, 253_402_300_799
+_NANOS = 1_000_000_000
 _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -178,8 +176,7 @@ def _value(value: Any, field: Any) -> Any:
         case "google.type.Decimal":
             return value.value
         case "confluent.type.Decimal":
-            unscaled = int.from_bytes(value.value, "big", signed=True)
-            return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -value.scale))
+            return decimal_of(value.value, value.scale)
         case "google.protobuf.Struct" | "google.protobuf.Value" | "google.protobuf.ListValue":
             return _dynamic(value)
         case _ if name in _WRAPPERS:
@@ -188,12 +185,9 @@ def _value(value: Any, field: Any) -> Any:
 
 
 def _timestamp(seconds: int, nanos: int) -> str:
-    if not (_FIRST_S <= seconds <= _LAST_S and 0 <= nanos < 1_000_000_000):
-        raise BrokenValue("a timestamp is not of the years 1 to 9999")
-    days, in_day = divmod(seconds, _DAY_S)
-    hours, rest = divmod(in_day, 3_600)
-    day = date.fromordinal(days + _EPOCH).isoformat()
-    return f"{day}T{hours:02}:{rest // 60:02}:{rest % 60:02}.{nanos:09}Z"
+    if not 0 <= nanos < _NANOS:
+        raise BrokenValue("a timestamp is not one")
+    return time_of(_NANOS, "Z")(seconds * _NANOS + nanos)
 
 
 def _dynamic(value: Any) -> Any:

@@ -92,9 +92,6 @@ class StreamCapture:
     def size_bytes(self) -> int:
         return self.file.size_bytes * (_GZIPPED if self.file.compression else 1)
 
-    def require(self) -> None:
-        """Its file is looked at when it is read."""
-
     def read(
         self, place: LandingPlace, check: Callable[[Path, FileKind], Checked]
     ) -> Iterator[tuple[LandedFile, Checked]]:

@@ -7,17 +7,24 @@ cut into pieces; each piece becomes one landed file. A new family is one module 
 
 from __future__ import annotations
 
+import gzip
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from backfill_assets.capture.landed_files import FileKind
 
 SCAN = "scan-"
 """What the partition begins with into which everything is read once more; its files land when all of them are there."""
+
+_LEVEL = 3
+
+P = TypeVar("P", int, tuple[int, int])
+"""A position that was read from its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,27 +140,6 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tombstones:
-    """How a record without a value becomes a delete of its key, by the operation that the source declares.
-
-    Attributes:
-        key: The columns of the key.
-        column: The column of the operation.
-        delete: The value that deletes.
-        at: The column that gets the time of the record.
-        version: The version of the contract whose names these are.
-        in_events: Whether the other records are change events of Debezium, of which the delete is one more.
-    """
-
-    key: tuple[str, ...]
-    column: str
-    delete: str
-    at: str
-    version: int = 1
-    in_events: bool = False
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Operated:
     """How the records of a source name what they do to their key.
 
@@ -164,6 +150,9 @@ class Operated:
         update: The value that changes.
         snapshot: The value that observes.
         delete: The value that deletes; null where the source declares none.
+        at: The column that gets the time of a record without a value, which deletes its key.
+        version: The version of the contract whose names these are.
+        in_events: Whether its records are change events of Debezium, of which such a delete is one more.
     """
 
     key: tuple[str, ...]
@@ -172,6 +161,9 @@ class Operated:
     update: str
     snapshot: str
     delete: str | None
+    at: str
+    version: int
+    in_events: bool
 
     @property
     def values(self) -> Mapping[str, str | None]:
@@ -254,6 +246,63 @@ def cut(span: Span, captured: Sequence[Span], chunk: int, position: Callable[[st
         at = max(at, until)
 
 
+def covers(
+    captured: Iterable[Captured], held: P, start: datetime, position: Callable[[str], P], complete: P | None = None
+) -> bool:
+    """Whether every record of a period before the first one that is left was captured, as far as positions prove it.
+
+    Args:
+        held: The first position that is left.
+        start: The beginning of the period.
+        position: From the text of a position to what is compared.
+        complete: The position before which there never was a record; None where that is not known.
+    """
+    for each in sorted(captured, key=lambda span: position(span.range_from)):
+        begins, ends = position(each.range_from), position(each.range_to)
+        if (each.since is not None and each.since <= start) or (complete is not None and begins <= complete):
+            complete = ends if complete is None else max(complete, ends)
+    return complete is not None and complete >= held
+
+
+def followed(
+    captured: Sequence[Span], partition: str, at: str, *, is_end: Callable[[str], bool] = lambda _: False
+) -> str:
+    """Where files end that follow each other from a position on, not beyond one that is an end."""
+    ends = {each.range_from: each.range_to for each in captured if each.partition == partition}
+    while at in ends and ends[at] != at:
+        at = ends[at]
+        if is_end(at):
+            break
+    return at
+
+
+def new_scan(captured: Iterable[Span]) -> str:
+    """What the partitions of a new scan begin with, and those of no other one."""
+    numbers = (re.match(rf"{SCAN}([0-9]+)", each.partition) for each in captured)
+    return f"{SCAN}{max((int(each[1]) for each in numbers if each), default=0) + 1}"
+
+
+def write_lines(copy: Path, batches: Iterable[tuple[Sequence[bytes], int, Sequence[datetime]]], pace: Pace) -> Written:
+    """Writes records as packed lines, of the same ones always the same bytes.
+
+    Args:
+        batches: Some lines, how many bytes they are of the source, and their times, or the first and the last of these.
+    """
+    records, times = 0, list[datetime]()
+    with copy.open("wb") as file, gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
+        for lines, size_bytes, more in batches:
+            packed.write(b"".join(lines))
+            records += len(lines)
+            times = ends_of([*times, *more])
+            pace.took(len(lines), size_bytes)
+    return Written(records=records, first_at=min(times, default=None), last_at=max(times, default=None))
+
+
+def ends_of(times: Sequence[datetime]) -> list[datetime]:
+    """The earliest and the latest of some times; none of none."""
+    return [min(times), max(times)] if times else []
+
+
 class Stream(Protocol):
     """A stream that was opened."""
 
@@ -292,11 +341,16 @@ class Stream(Protocol):
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         """Writes the records of a piece to a new file of this machine: of the same records, the same bytes."""
 
-    def recorded(self, piece: Span) -> None:
-        """The file of a piece is durable and in the ledger, so that the stream need not keep these records for it."""
-
     def close(self) -> None:
         """Ends the connection."""
+
+
+@runtime_checkable
+class KeepsRecords(Protocol):
+    """A stream that keeps records until they are captured."""
+
+    def recorded(self, piece: Span) -> None:
+        """The file of a piece is durable and in the ledger, so that the stream need not keep these records for it."""
 
 
 @runtime_checkable

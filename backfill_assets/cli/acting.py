@@ -201,9 +201,7 @@ def follow(
                 cancelled = following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=why)
                 answer(console, cancelled, as_json=as_json)
                 return
-            document = following.follow_document(
-                following.follow(session.ws, session.acting(by or "follow", on="follow"))
-            )
+            document = following.follow(session.ws, session.acting(by or "follow", on="follow"))
         answer(console, document, as_json=as_json)
         if document.failed:
             raise typer.Exit(1)

@@ -30,10 +30,10 @@ from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
     from backfill_assets.planning.chosen_references import AskedReferences
-    from backfill_assets.planning.phases import AskedPhases
     from backfill_assets.planning.publish_mode import Scope
     from backfill_assets.planning.request import PlanRequest
     from backfill_assets.planning.restatement import SetRequest
+    from backfill_assets.planning.sets import AskedPhases
     from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
 
 NO_DAYS = ("the days to plan are not given", "--from DAY --to DAY")
@@ -290,7 +290,7 @@ def _run_plan(request: PlanRequest, phases: AskedPhases | None, name: str | None
 
 
 def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) -> AskedPhases | None:
-    from backfill_assets.planning.phases import AskedPhases, Phases
+    from backfill_assets.planning.sets import AskedPhases, Phases
 
     if count is not None and by is not None:
         raise NotTogether(

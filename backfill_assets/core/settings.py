@@ -165,20 +165,30 @@ class Settings:
             lease=timedelta(seconds=_count(given, "BACKFILL_LEASE_SECONDS", 120)),
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
-            spark_memory=_memory(given, "BACKFILL_SPARK_MEMORY", "4g"),
+            spark_memory=_matching(
+                given, "BACKFILL_SPARK_MEMORY", "4g", r"(?ai)[1-9][0-9]*[kmgt]b?", "an amount of memory like 4g or 800m"
+            ),
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
             drop=_drop(given, home),
             sensors=_sensors(given),
-            live_at=_time_of_day(given, "BACKFILL_LIVE_AT", DEFAULT_LIVE_AT),
+            live_at=time.fromisoformat(
+                _matching(
+                    given, "BACKFILL_LIVE_AT", f"{DEFAULT_LIVE_AT:%H:%M}", _TIME, "a time of day in UTC like 05:00"
+                )
+            ),
             tariff=_tariff(given),
             log=_log(given),
-            desk_url=_address(given, "BACKFILL_DESK_URL"),
+            desk_url=_matching(given, "BACKFILL_DESK_URL", "", _ADDRESS, "an address like http://127.0.0.1:8100")
+            .strip()
+            .rstrip("/"),
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
             access=_access(given),
         )
 
 
 _LEDGER = "ledger.db"
+_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]"
+_ADDRESS = r"\s*(https?://[^\s/?#]+(/[^\s?#]*)?\s*)?"
 
 
 def _ledger_in(home: Path) -> str:
@@ -247,25 +257,15 @@ def _day(given: Mapping[str, str], name: str, default: str) -> date:
         raise InvalidSetting(setting=name, why=f"is {text!r}, which is not a date like 2024-10-01") from error
 
 
-def _memory(given: Mapping[str, str], name: str, default: str) -> str:
+def _matching(given: Mapping[str, str], name: str, default: str, pattern: str, what: str) -> str:
     text = given.get(name) or default
-    if not re.fullmatch(r"[1-9][0-9]*[kmgt]b?", text, flags=re.ASCII | re.IGNORECASE):
-        raise InvalidSetting(setting=name, why=f"is {text[:100]!r}, which is not an amount of memory like 4g or 800m")
+    if text and not re.fullmatch(pattern, text):
+        raise InvalidSetting(setting=name, why=f"is {text[:100]!r}, which is not {what}")
     return text
 
 
-def _time_of_day(given: Mapping[str, str], name: str, default: time) -> time:
-    text = given.get(name, "")
-    if text and not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", text, flags=re.ASCII):
-        raise InvalidSetting(setting=name, why=f"is {text[:100]!r}, which is not a time of day in UTC like 05:00")
-    return time.fromisoformat(text) if text else default
-
-
 def _count(given: Mapping[str, str], name: str, default: int) -> int:
-    text = given.get(name) or str(default)
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise InvalidSetting(setting=name, why=f"is {text!r}, which is not a whole number of at least 1")
-    return int(text)
+    return int(_matching(given, name, str(default), r"0*[1-9][0-9]*", "a whole number of at least 1"))
 
 
 def _tariff(given: Mapping[str, str]) -> Tariff:
@@ -285,13 +285,6 @@ def _log(given: Mapping[str, str]) -> str:
     if text not in ("", JSON):
         raise InvalidSetting(setting="BACKFILL_LOG", why=f"is {text!r}, and it can be {JSON}, or not be set")
     return text
-
-
-def _address(given: Mapping[str, str], name: str) -> str:
-    text = given.get(name, "").strip()
-    if text and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", text):
-        raise InvalidSetting(setting=name, why=f"is {text!r}, which is not an address like http://127.0.0.1:8100")
-    return text.rstrip("/")
 
 
 def _sensors(given: Mapping[str, str]) -> frozenset[Sensor] | None:

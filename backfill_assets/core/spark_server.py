@@ -27,13 +27,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from importlib.metadata import version
 from pathlib import Path
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import Refused, Retryable, sentence
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.lease import mark_of, this_process
+from backfill_assets.core.session_settings import client_versions
 from backfill_assets.core.settings import Settings
 
 FOLDER = "spark_server"
@@ -129,13 +129,13 @@ class SparkServer:
 
     @property
     def number(self) -> int:
-        return int(self.machine.rpartition(":")[2])
+        return _number_of(self.machine)
 
     @property
     def is_running(self) -> bool:
         if self.number == 0 or self.machine.rpartition(":")[0] != socket.gethostname():
             return False
-        return mark_of(self.machine) == self.mark if self.mark else _is_alive(self.number)
+        return _is_there(self.machine, self.mark)
 
     def url(self, session_id: str) -> str:
         """How a client reaches a session of it. PySpark sends a token without TLS to `localhost` alone."""
@@ -180,17 +180,11 @@ def _unfit(server: SparkServer, settings: Settings, conf: Mapping[str, str]) -> 
         return Unfit.OTHER_HOME
     if not server.is_running:
         return Unfit.ENDED
-    if server.versions != present_versions():
+    if server.versions != client_versions():
         return Unfit.OTHER_VERSIONS
     if server.settings != document_digest(dict(conf)):
         return Unfit.OTHER_SETTINGS
     return None if _listens(server.number, server.port) else Unfit.SILENT
-
-
-def present_versions() -> Mapping[str, str]:
-    """The versions that a command and its server have in common."""
-    python = ".".join(map(str, sys.version_info[:3]))
-    return {"backfill_assets": version("backfill_assets"), "pyspark": version("pyspark"), "python": python}
 
 
 def start(settings: Settings, conf: Mapping[str, str], *, clock: Clock) -> tuple[SparkServer, bool]:
@@ -226,7 +220,7 @@ def stop(settings: Settings) -> Found | None:
         found = _adopted(look(settings, {}), folder)
         server = found.server if found else None
         if server is not None and server.home == str(settings.home) and server.is_running:
-            _end(server)
+            _end_process(server.number)
             found = Found(server=server, unfit=None)
         _forget(folder)
         return found
@@ -266,7 +260,7 @@ def _started(settings: Settings, folder: Path, conf: Mapping[str, str], at: date
         "port": port,
         "token": token,
         "since_at": at.isoformat(),
-        "versions": present_versions(),
+        "versions": client_versions(),
         "settings": document_digest(dict(conf)),
     }
     # Before there is a process: one that is recorded nowhere would stay for ever.
@@ -349,10 +343,6 @@ def _adopted(found: Found | None, folder: Path) -> Found | None:
     return None
 
 
-def _end(server: SparkServer) -> None:
-    _end_process(server.number)
-
-
 def _end_process(number: int) -> None:
     """Ends a process, and waits for it."""
     for how in (signal.SIGTERM, signal.SIGKILL):
@@ -402,7 +392,7 @@ def end_abandoned(server: SparkServer) -> int:
     for written in sorted((Path(server.home) / FOLDER / _SESSIONS).glob("*")):
         try:
             of = json.loads(written.read_text(encoding="utf-8"))
-            is_there = mark_of(of["machine"]) == of["mark"] if of["mark"] else _is_alive(_number_of(of["machine"]))
+            is_there = _is_there(of["machine"], of["mark"])
         except (OSError, ValueError, KeyError):
             continue  # it has just ended, or is just being written
         if is_there:
@@ -487,6 +477,11 @@ def _target(link: Path) -> str:
         return str(link.readlink())
     except OSError:
         return ""
+
+
+def _is_there(machine: str, mark: str) -> bool:
+    """Whether a process of this machine is the one that had this mark."""
+    return mark_of(machine) == mark if mark else _is_alive(_number_of(machine))
 
 
 def _is_alive(number: int) -> bool:

@@ -22,6 +22,8 @@ from typing import IO, Any, cast
 from zoneinfo import ZoneInfo
 
 from backfill_assets.capture.errors import NotAsCaptured
+from backfill_assets.capture.file_capture import kind_of
+from backfill_assets.capture.json_members import quoted
 from backfill_assets.capture.kafka import TOMBSTONE
 from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.capture.kinesis import PREFIX
@@ -38,7 +40,6 @@ from backfill_assets.workspace import Workspace
 MODE = "REPLAY"
 _MILLISECOND = timedelta(milliseconds=1)
 _scan = json.JSONDecoder().raw_decode
-_quoted = json.JSONEncoder(ensure_ascii=False).encode
 _OWN = ("x-replay-id", "x-run-id", "x-processing-mode", "x-transform-version", "x-input-snapshot", "x-source")
 
 
@@ -141,7 +142,7 @@ class OutgoingRecords:
         table = cast(SourceTable, self.table)
         headers = self._of_file(part)
         with self._copied(part) as copy:
-            for number, (value, record) in enumerate(_records_of(copy, _kind_of(part.name)), 1):
+            for number, (value, record) in enumerate(_records_of(copy, kind_of(Path(part.name))), 1):
                 at = None if record is None else _instant(record.get(table.event_time), table.timezone)
                 key = None if record is None else _key(record, table.key, self._declared)
                 if at is None or key is None:
@@ -171,8 +172,8 @@ class OutgoingRecords:
                 continue
             event = row[self.table.event_time] if isinstance(self.table, SourceTable) else "null"
             when = _instant(json.loads(event), "UTC")
-            value = f"{{{', '.join(f'{_quoted(name)}: {text}' for name, text in row.items())}}}".encode()
-            yield Outgoing(key=key, value=value, headers=headers, at=at if when is None else _milliseconds(when))
+            own = at if when is None else _milliseconds(when)
+            yield Outgoing(key=key, value=_as_object(row), headers=headers, at=own)
 
     def _removed(self, part: ReplayPart) -> Iterator[Outgoing]:
         """The keys that a partition had before, and has no more: each as a record without a value."""
@@ -243,12 +244,6 @@ def _headers_said(said: Mapping[str, Any]) -> Headers:
     return [(each["name"], _bytes_said(each, "value")) for each in json.loads(said.get("kafka_headers", "[]"))]
 
 
-def _kind_of(path: str) -> FileKind:
-    """What a landed file is written in, by the end of its name, which landing gave it."""
-    name = path.removesuffix(".gz")
-    return FileKind(format=Format(name.rpartition(".")[2]), compression="gzip" if name != path else "")
-
-
 def _records_of(copy: IO[bytes], kind: FileKind) -> Iterator[tuple[bytes, Mapping[str, Any] | None]]:
     """The records of a landed file: each as it was written or, of a format with columns, as JSON; and what it holds."""
     match kind.format:
@@ -288,8 +283,13 @@ def _of_parquet(copy: IO[bytes]) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
     with ParquetFile(copy) as file:
         for batch in file.iter_batches():
             for row in json_rows_of(batch):
-                value = f"{{{', '.join(f'{_quoted(name)}: {text}' for name, text in row.items())}}}"
-                yield value.encode(), json.loads(value)
+                value = _as_object(row)
+                yield value, json.loads(value)
+
+
+def _as_object(row: Mapping[str, str]) -> bytes:
+    """A row of which each value is JSON already."""
+    return f"{{{', '.join(f'{quoted(name)}: {text}' for name, text in row.items())}}}".encode()
 
 
 def _key(record: Mapping[str, Any], columns: Sequence[str], declared: KafkaReplay | KinesisReplay) -> bytes | None:
@@ -297,8 +297,8 @@ def _key(record: Mapping[str, Any], columns: Sequence[str], declared: KafkaRepla
         return None
     if declared.key_format == "text":
         found = record[columns[0]]
-        return (found if isinstance(found, str) else _quoted(found)).encode()
-    return _quoted({name: record[name] for name in columns}).encode()
+        return (found if isinstance(found, str) else quoted(found)).encode()
+    return quoted({name: record[name] for name in columns}).encode()
 
 
 def _instant(value: object, timezone: str) -> datetime | None:

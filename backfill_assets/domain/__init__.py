@@ -66,9 +66,9 @@ from backfill_assets.domain.tables import (
 )
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.planning.phases import phases
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import PublishMode, append, merge, replace, versioned
+from backfill_assets.planning.sets import phases
 from backfill_assets.planning.windows import Months, Window
 
 __all__ = [

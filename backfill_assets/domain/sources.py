@@ -16,7 +16,7 @@ from backfill_assets.capture.kafka_topic import KafkaTopic
 from backfill_assets.capture.kinesis_stream import KinesisStream
 from backfill_assets.capture.lake_table import IcebergTable, LakeTable
 from backfill_assets.capture.postgres_table import ORDER, PostgresTable
-from backfill_assets.capture.streams import Operated, Tombstones
+from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
 from backfill_assets.domain.change_columns import (
@@ -285,7 +285,7 @@ class SourceTable:
             self._check_changes_of_a_table()
         elif isinstance(self.capture, KafkaTopic) and self.capture.values is not None:
             self._check_schemas(self.capture.values.versions)
-        if is_text and self.tombstones is not None and len(self.key) > 1:
+        if is_text and self.operation and self.operation.delete is not None and len(self.key) > 1:
             raise wrong(
                 self, "the key of its topic is a text, and its own key has several columns: use key_format='json'"
             )
@@ -326,21 +326,6 @@ class SourceTable:
             raise wrong(self, f"it {said}, so that its operation is {named}")
 
     @property
-    def tombstones(self) -> Tombstones | None:
-        """How a record without a value becomes a delete; None where the source declares no delete."""
-        named = self.operation
-        if named is None or named.delete is None:
-            return None
-        return Tombstones(
-            key=self.key,
-            column=named.column,
-            delete=named.delete,
-            at=named.at or self.event_time,
-            version=self.contract_version,
-            in_events=self.envelope is not None,
-        )
-
-    @property
     def operated(self) -> Operated | None:
         """How its records name operations, where another one stands in for a name that it lacks; None without any."""
         named = self.operation
@@ -355,6 +340,9 @@ class SourceTable:
             update=named.update or state,
             snapshot=named.snapshot or state,
             delete=named.delete,
+            at=named.at or self.event_time,
+            version=self.contract_version,
+            in_events=self.envelope is not None,
         )
 
     @property

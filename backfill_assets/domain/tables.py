@@ -38,9 +38,9 @@ from backfill_assets.domain.sources import SourceTable
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.partitions import Grain, Stretches
-from backfill_assets.planning.phases import AskedPhases
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.publish_mode import REPLACE, PublishKind, PublishMode, versioned
+from backfill_assets.planning.sets import AskedPhases
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Months, SinceFirstDay, Window
 
 References = Mapping[str, Any]

@@ -34,6 +34,9 @@ from backfill_assets.capture.streams import (
     Span,
     Written,
     cut,
+    ends_of,
+    followed,
+    new_scan,
 )
 
 _BEGIN = "0"
@@ -133,9 +136,7 @@ class TableStream(ABC):
             identity = self._identity()
         partition, start, end = self._following(newest, captured)
         if period.is_whole:
-            scans = (re.fullmatch(rf"{SCAN}([0-9]+)", each.partition) for each in captured)
-            number = max((int(each[1]) for each in scans if each), default=0) + 1
-            partition, start, end = f"{SCAN}{number}", _BEGIN, str(newest.version + 1)
+            partition, start, end = new_scan(captured), _BEGIN, str(newest.version + 1)
         return Resolution(
             family=str(Family.LAKE),
             name=self._place,
@@ -155,7 +156,7 @@ class TableStream(ABC):
         version = newest.version
         read = [int(each.range_to) for each in captured if "@" not in each.range_to]
         reached = max(read, default=None)
-        begun, _, group = _followed(captured, "0", _BEGIN).partition("@")
+        begun, _, group = followed(captured, "0", _BEGIN, is_end=_is_whole).partition("@")
         if group and (reached is None or int(begun) > reached):
             if self._is_readable(int(begun) - 1, begin=int(group)):
                 return "0", _BEGIN, begun
@@ -186,7 +187,7 @@ class TableStream(ABC):
     def pieces(self, span: Span, captured: Sequence[Span]) -> Iterator[Span]:
         """Groups of the files of a version, or changes of some versions, cut where every capture cuts."""
         if span.range_from == _BEGIN:
-            at = _followed(captured, span.partition, _BEGIN)
+            at = followed(captured, span.partition, _BEGIN, is_end=_is_whole)
             if at != _BEGIN and "@" not in at:
                 return
             ends = self._ends_of_groups(int(span.range_to) - 1, begin=int(at.partition("@")[2] or 0))
@@ -210,20 +211,15 @@ class TableStream(ABC):
         with self._reading(version):
             return self._write(rows, self._schema(version), copy, pace)
 
-    def recorded(self, piece: Span) -> None:  # noqa: B027 - a table needs nothing
-        """Nothing is acknowledged to a table."""
-
     def _write(self, rows: Iterator[pa.RecordBatch], schema: pa.Schema, copy: Path, pace: Pace) -> Written:
-        count, first, last = 0, None, None
+        count, times = 0, list[datetime]()
         with pq.ParquetWriter(copy, schema, compression="zstd") as file:
             for batch in rows:
                 file.write_batch(batch)
                 count += batch.num_rows
-                times = _times(batch, self._event_time)
-                first = min([*times, *([] if first is None else [first])], default=None)
-                last = max([*times, *([] if last is None else [last])], default=None)
+                times = ends_of([*times, *_times(batch, self._event_time)])
                 pace.took(batch.num_rows, batch.nbytes)
-        return Written(records=count, first_at=first, last_at=last)
+        return Written(records=count, first_at=min(times, default=None), last_at=max(times, default=None))
 
     def _rows_of_group(self, piece: Span) -> Iterator[pa.RecordBatch]:
         """The rows of a group of files of a version, as a snapshot."""
@@ -262,14 +258,9 @@ class TableStream(ABC):
         return pa.schema([*(each.with_nullable(True) for each in own), *added])
 
 
-def _followed(captured: Sequence[Span], partition: str, at: str) -> str:
-    """Where the files of a snapshot end."""
-    ends = {each.range_from: each.range_to for each in captured if each.partition == partition}
-    while at in ends:
-        at = ends[at]
-        if "@" not in at:
-            break
-    return at
+def _is_whole(position: str) -> bool:
+    """Whether a snapshot ends here."""
+    return "@" not in position
 
 
 def _times(batch: pa.RecordBatch, column: str) -> list[datetime]:

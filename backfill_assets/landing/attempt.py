@@ -36,7 +36,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.probe import Probe
 from backfill_assets.landing.record_rules import Bounds
 from backfill_assets.landing.turn import fail_abandoned, landing_turn
-from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction

@@ -34,7 +34,7 @@ from backfill_assets.landing.conformed import (
 from backfill_assets.landing.file_versions import Archived
 from backfill_assets.landing.formats import FILE, records
 from backfill_assets.landing.record_rules import Bounds
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 
 MOST_FILES = 250
 """Of a batch. A process that is killed lands its batch again; beyond this number the fixed costs do not matter."""

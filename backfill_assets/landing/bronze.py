@@ -29,7 +29,7 @@ from backfill_assets.landing.key_versions import (
     standing,
 )
 from backfill_assets.landing.record_rules import happened_at
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.partitions import Grain, compress
 
 _MOST_RANGES = 50

@@ -43,7 +43,7 @@ from backfill_assets.landing.key_versions import (
     with_states,
 )
 from backfill_assets.landing.record_rules import REASON
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 
 PHASE, WITHOUT, WITH = "_phase", "without", "with"
 """Of a version: whether the landed files are there; those of earlier files are in both phases."""

@@ -36,7 +36,7 @@ from backfill_assets.landing.conformed import (
 )
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import HAPPENED, version_columns
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 
 MOST_FOLDERS = 32
 """So many of the newest imports are read from their own folders."""

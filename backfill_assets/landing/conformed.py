@@ -27,7 +27,7 @@ from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.errors import LandedWithLaterContract
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
 from backfill_assets.landing.record_rules import REASON, Bounds, judged
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 
 IMPORT_ID = "_import_id"
 ARRIVAL = "_arrival"

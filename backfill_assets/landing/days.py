@@ -9,7 +9,7 @@ from datetime import date
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import EmptyElsewhere, NotEmpty, NothingLanded
-from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress, plausible_gaps

@@ -44,7 +44,7 @@ from backfill_assets.landing.statements import (
     require_columns,
     write_statement,
 )
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.imports import ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.partitions import DayRange, count_of
 

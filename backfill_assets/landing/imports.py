@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.errors import LandingUnfinished
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 

@@ -29,7 +29,7 @@ from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, 
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.record_rules import happened_at
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 
 HAPPENED = "_happened"
 VOID_BY = "_void_by"

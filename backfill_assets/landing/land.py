@@ -24,7 +24,7 @@ from backfill_assets.landing.classify import Account, recount
 from backfill_assets.landing.file_versions import Archived
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.turn import new_lease
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange

@@ -37,7 +37,7 @@ from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing
 from backfill_assets.landing.land import Landed, landed_now
 from backfill_assets.landing.values import Reading, typed
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import WriteTransaction
 

@@ -20,7 +20,8 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.compacted import remove_half_built
 from backfill_assets.landing.conformed import conformed_folder
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
+from backfill_assets.ledger.leases import turn_of
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -56,7 +57,7 @@ def landing_turn(
             raise TurnTaken(source=source.name)
         time.sleep(_PAUSE_S)
     try:
-        with renewed(lambda: ledger.renew_turn(source.name, lease), length=lease.length, lost=lambda: None):
+        with renewed(lambda: ledger.renew_lease(turn_of(source.name), lease), length=lease.length, lost=lambda: None):
             yield
     finally:
         with suppress(BackfillError), ledger.write() as tx:  # else it ends with its lease

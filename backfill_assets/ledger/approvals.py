@@ -13,7 +13,7 @@ from backfill_assets.core.identity import plain
 from backfill_assets.core.people import POLICY, ApproverNotAPerson, require_person, same_name
 from backfill_assets.core.wording import WHY
 from backfill_assets.ledger import errors
-from backfill_assets.ledger.candidates import COMMENT_ON, CommentReads, comment_digest, gates_of
+from backfill_assets.ledger.candidates import COMMENT_ON, CandidateReads, comment_digest, gates_of
 from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
@@ -26,20 +26,8 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 class ApprovalSteps:
     """Gives and withdraws approvals, for every aggregate that does; not a part of a transaction's surface."""
 
-    def __init__(self, log: EventLog, runs: RunReads) -> None:
-        self._log, self._runs, self._comments = log, runs, CommentReads(log.connection)
-
-    def agree(
-        self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None, *, place: str = ""
-    ) -> None:
-        """A person approves a run that may be published.
-
-        Raises:
-            IllegalTransition: It is never published, is approved already, or readers see it already.
-        """
-        if found.manifest.mode in NEVER_PUBLISHED:
-            raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
-        self.give(found, approver, note, grounds, place=place)
+    def __init__(self, log: EventLog) -> None:
+        self._log, self._candidates = log, CandidateReads(log.connection)
 
     def give(
         self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None = None, *, place: str = ""
@@ -47,14 +35,16 @@ class ApprovalSteps:
         """The approval of a run becomes APPROVED.
 
         Raises:
-            IllegalTransition: It is approved already, or readers see it already.
+            IllegalTransition: It is never published, is approved already, or readers see it already.
             NotApproved: Its gates demand a comment, and there is none.
         """
+        if found.manifest.mode in NEVER_PUBLISHED:
+            raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
         if found.state in VISIBLE or found.state is RunState.CANCELLED:
             raise errors.UnfitState(name=found.run_id, state=found.state, why="there is nothing left to approve")
         if found.approval is ApprovalState.APPROVED:
             raise errors.Ended(kind="run", name=found.run_id, why=f"is approved already, by {found.approved_by}")
-        demanded = self._comments.demanded(found.run_id)
+        demanded = self._candidates.demanded(found.run_id)
         if demanded and note.strip() in ("", WHY):
             whole, gates = found.manifest.member_of or found.run_id, gates_of(demanded)
             raise errors.NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, gates=gates)
@@ -101,8 +91,8 @@ _ASKED: Mapping[AskedKind | None, tuple[str, Column[str], ColumnElement[bool]]] 
 class ApprovalWrites:
     """Approvals of runs, and of acts, captures and replays; sets approve their runs together (`sets`)."""
 
-    def __init__(self, log: EventLog, runs: RunReads, steps: ApprovalSteps) -> None:
-        self._log, self._runs, self._steps = log, runs, steps
+    def __init__(self, log: EventLog) -> None:
+        self._log, self._runs, self._steps = log, RunReads(log.connection), ApprovalSteps(log)
 
     def approve(
         self, run_id: str, *, by: str, note: str = "", place: str = "", grounds: ApprovalGrounds | None = None
@@ -125,7 +115,7 @@ class ApprovalWrites:
             why = f"belongs to set {set_id}, which is only approved as a whole"
             raise errors.PartOfSet(run_id=run_id, set_id=set_id, act="approve", why=why)
         approver = another_person(by, found.manifest.requested_by, kind="run", name=run_id)
-        self._steps.agree(found, approver, note, grounds, place=place)
+        self._steps.give(found, approver, note, grounds, place=place)
 
     def approve_by_policy(self, run_id: str, *, policy: str) -> None:
         """The declared policy of the table agrees, without a person; the approver is `policy:<policy>`.
@@ -147,7 +137,8 @@ class ApprovalWrites:
         agreed = {"approved_by": one_line("the approver", by), "approved_at": self._log.now}
         statement = update(held).where(key == name, held.c.approved_by.is_(None), can_be).values(**agreed)
         if self._log.write(statement, of=[name]).rowcount != 1:
-            raise errors.NoApprovalAwaited(kind=kind, name=name)
+            why = "waits for no approval: it is approved already, needs none, or has ended"
+            raise errors.Ended(kind=kind, name=name, why=why)
         action, payload = f"{kind.split()[-1]}_approved", {"note": storable_text("the note", note)}
         self._log.append(Event(kind, name, action, actor=by, payload=payload))
 

@@ -34,9 +34,9 @@ from backfill_assets.ledger.schema import (
     verifications,
 )
 from backfill_assets.ledger.states import ApprovalState, PublicationState, VersionState
-from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.windows import AnyWindow, parse_window
 
 StandsFor = dict[str, list[date]]

@@ -23,6 +23,7 @@ from backfill_assets.ledger.events import (
     Event,
     EventLog,
     Step,
+    Writes,
     seconds_of_gates,
 )
 from backfill_assets.ledger.findings import NEEDS_COMMENT, GateResult, PassedGate, SampleRow
@@ -35,6 +36,23 @@ from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, events, gate_results, runs
 from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState
 from backfill_assets.planning.estimates import EarlierRun, Pace
+
+COMMENT_ON = "comment_on"
+"""In the event of an approval, the digest of what its note comments on."""
+
+
+def comment_digest(results: Iterable[GateResult]) -> str:
+    """Identifies what is commented on."""
+    return document_digest(
+        sorted(
+            [r.partition.isoformat(), r.gate, r.digest, r.finding, document_digest(dict(r.observed))] for r in results
+        )
+    )
+
+
+def gates_of(results: Iterable[GateResult]) -> tuple[str, ...]:
+    """The gates that are commented on, each once."""
+    return tuple(dict.fromkeys(result.gate for result in results))
 
 
 class CandidateReads(Queries):
@@ -154,28 +172,6 @@ class CandidateReads(Queries):
             found.setdefault(row.run_id, {})[row.partition_date] = row.files
         return found
 
-
-COMMENT_ON = "comment_on"
-"""In the event of an approval, the digest of what its note comments on."""
-
-
-def comment_digest(results: Iterable[GateResult]) -> str:
-    """Identifies what is commented on."""
-    return document_digest(
-        sorted(
-            [r.partition.isoformat(), r.gate, r.digest, r.finding, document_digest(dict(r.observed))] for r in results
-        )
-    )
-
-
-def gates_of(results: Iterable[GateResult]) -> tuple[str, ...]:
-    """The gates that are commented on, each once."""
-    return tuple(dict.fromkeys(result.gate for result in results))
-
-
-class CommentReads(Queries):
-    """What approvers have to comment on."""
-
     def demanded(self, run_id: str) -> tuple[GateResult, ...]:
         """The gate results of a run that its approver has to comment on, by partition and gate.
 
@@ -202,12 +198,12 @@ class CommentReads(Queries):
         return () if is_given else results
 
 
-class CandidateWrites(CandidateReads):
+class CandidateWrites(CandidateReads, Writes):
     """Chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
 
-    def __init__(self, log: EventLog, runs: RunReads) -> None:
-        super().__init__(log.connection)
-        self._log, self._runs = log, runs
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._runs = RunReads(log.connection)
 
     def start_chunk(self, run_id: str, number: int, partitions: Sequence[date], *, attempt: str) -> None:
         """A chunk is being computed, for the first time or again.
@@ -285,7 +281,7 @@ class CandidateWrites(CandidateReads):
             before = (held.c.run_id == run_id) & held.c.partition_date.in_(batch)
             self._log.write(delete(held).where(before), of=self._chunks_of(before))
         if staged:
-            staged_rows = [rows.candidate_row(each) | {"chunk": chunk} for each in staged]
+            staged_rows = [rows.row_of(each, files_digest=each.files.digest, chunk=chunk) for each in staged]
             self._log.write(insert(held), staged_rows, of=[(run_id, chunk)])
 
     def _chunks_of(self, candidates: ColumnElement[bool]) -> list[tuple[str, int]]:

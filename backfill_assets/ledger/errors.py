@@ -132,11 +132,6 @@ class NotInLedger(Named, errors.UnknownName):
 
 
 @sentence
-class NoApprovalAwaited(Named, errors.IllegalTransition):
-    """{name} waits for no approval: it is approved already, needs none, or has ended."""
-
-
-@sentence
 class TargetTaken(errors.Refused):
     """{target} belongs to replay {replay_id}, which is not closed."""
 

@@ -332,6 +332,23 @@ class EventReads(Queries):
             return digest == GENESIS_HASH
         return self._values(select(events.c.hash).where(events.c.sequence == int(sequence))) == [digest]
 
+    def violations(self) -> tuple[str, ...]:
+        """What was edited, removed or reordered in the chain, one sentence each; empty when nothing was.
+
+        Cost: one pass over all events.
+        """
+        return tuple(self._broken_links())
+
+    def _broken_links(self) -> Iterator[str]:
+        row = self._row(select(chain_head.c.sequence, chain_head.c.hash))
+        if row is None:
+            yield "the head of the event chain was removed."
+            return
+        try:
+            yield from broken_links(self.entries(), ChainHead(sequence=row.sequence, hash=row.hash))
+        except (ValueError, TypeError) as error:
+            yield f"an event was edited into something that cannot be read: {error}"
+
 
 class Writes(Queries):
     """What one aggregate writes at one writer's turn, with the events of it."""
@@ -356,28 +373,3 @@ class EventWrites(EventReads, Writes):
         """
         texts = (("the entity", entity), ("the entity's id", entity_id), ("the action", action))
         return self._log.append(Event(*starmap(required_text, texts), actor=actor, payload=payload or {}))
-
-
-class ChainChecks(Queries):
-    """Compares the event chain with itself."""
-
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self._events = EventReads(connection)
-
-    def violations(self) -> tuple[str, ...]:
-        """What was edited, removed or reordered in the chain, one sentence each; empty when nothing was.
-
-        Cost: one pass over all events.
-        """
-        return tuple(self._broken_links())
-
-    def _broken_links(self) -> Iterator[str]:
-        row = self._row(select(chain_head.c.sequence, chain_head.c.hash))
-        if row is None:
-            yield "the head of the event chain was removed."
-            return
-        try:
-            yield from broken_links(self._events.entries(), ChainHead(sequence=row.sequence, hash=row.hash))
-        except (ValueError, TypeError) as error:
-            yield f"an event was edited into something that cannot be read: {error}"

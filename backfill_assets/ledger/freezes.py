@@ -187,8 +187,7 @@ class FreezeWrites(FreezeReads, Writes):
         """
         require_person("the one who ends the freeze", one_line("the one who ends the freeze", by))
         why = one_line("the reason", reason)
-        chosen = select(freezes).where(freezes.c.freeze_id == freeze_id)
-        found = _freeze(self._only_row(chosen, kind="freeze", name=freeze_id))
+        found = _freeze(self._named(select(freezes), freezes.c.freeze_id, kind="freeze", name=freeze_id))
         holds = (freezes.c.freeze_id == freeze_id, freezes.c.ended_at.is_(None), freezes.c.until_at > self._log.now)
         ended = update(freezes).where(*holds).values(ended_at=self._log.now, ended_by=by)
         if self._log.write(ended, of=[freeze_id]).rowcount != 1:

@@ -91,9 +91,9 @@ class LeaseSteps(LeaseReads):
 class TurnWrites(LeaseReads):
     """The turn to land files of each source. It changes no state, so that there is no event of it."""
 
-    def __init__(self, log: EventLog, leases: LeaseSteps) -> None:
+    def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
-        self._now, self._leases = log.now, leases
+        self._now, self._leases = log.now, LeaseSteps(log)
 
     def take(self, source: str, terms: LeaseTerms, *, holder: str) -> bool:
         """Takes the turn, unless another process has it and is alive as far as can be seen from here.

@@ -13,10 +13,11 @@ from datetime import date, datetime
 
 from sqlalchemy import Connection, insert, select, update
 
+from backfill_assets.core.identity import plain
 from backfill_assets.core.people import Sensor
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import Ended, NoLongerAsked, NotAFollowUp, NotGivenUp, NotInLedger
-from backfill_assets.ledger.events import Event, EventLog
+from backfill_assets.ledger.events import Event, EventLog, Writes
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord, OutboxEntry, PublicationIntent, RunHeader, RunRecord
@@ -170,9 +171,9 @@ class OutboxReads(Queries):
 class OutboxSteps(OutboxReads):
     """Announces and withdraws what publications ask for; not a part of a transaction's surface."""
 
-    def __init__(self, log: EventLog, run_steps: RunSteps) -> None:
+    def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
-        self._log, self._run_steps = log, run_steps
+        self._log, self._run_steps = log, RunSteps(log)
 
     def withdraw(self, publication_id: str, *, actor: str, why: str) -> None:
         """Takes back what a publication asks for.
@@ -225,9 +226,9 @@ class OutboxSteps(OutboxReads):
 class OutboxWrites(OutboxReads):
     """Plans what follows, and withdraws what is no longer asked for."""
 
-    def __init__(self, log: EventLog, run_steps: RunSteps, steps: OutboxSteps) -> None:
+    def __init__(self, log: EventLog) -> None:
         super().__init__(log.connection)
-        self._log, self._run_steps, self._steps = log, run_steps, steps
+        self._log, self._run_steps, self._steps = log, RunSteps(log), OutboxSteps(log)
 
     def add_follow_up(
         self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None
@@ -256,16 +257,16 @@ class OutboxWrites(OutboxReads):
         self._run_steps.insert(manifest, actor=actor, expected_seconds=expected_seconds)
         return self._runs.get(manifest.run_id)
 
-    def mark_delivered(self, sequence: int, *, actor: str) -> None:
-        """Everything that an entry asks for is planned. What is delivered or withdrawn already stays as it is.
+    def mark_delivered(self, publication_id: str, *, actor: str) -> None:
+        """Everything that a publication asks for is planned. What is delivered or withdrawn already stays as it is.
 
         Cost: one row and one event.
 
         Raises:
             UnknownName: There is no such outbox entry.
         """
-        chosen = select(outbox).where(outbox.c.sequence == sequence)
-        entry = rows.outbox_entry(self._only_row(chosen, kind="outbox entry", name=str(sequence)))
+        row = self._named(select(outbox), outbox.c.publication_id, kind="outbox entry", name=publication_id)
+        entry = rows.outbox_entry(row)
         if entry.is_open:
             self._steps.set(entry, "delivered", actor, delivered_at=self._log.now, attempts=0, note="")
 
@@ -307,24 +308,33 @@ GAVE_UP, CLEARED = "gave_up", "cleared"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StuckWork:
-    """Something that a sensor has given up.
+class GivenUp:
+    """Something that a sensor gives up.
 
     Attributes:
-        sensor: Which one.
         subject: The run, set, publication or file.
         why: Why it failed, in words.
         mark: What of the subject was tried, such as the size and time of a file: with another one it is tried again.
             Of a run that the LIVE path leaves to a person: when a gate blocked it.
-        attempts: How many attempts the sensor had ever made.
+        attempts: How many attempts the sensor has ever made.
+    """
+
+    subject: str
+    why: str
+    mark: str = ""
+    attempts: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckWork(GivenUp):
+    """Something that a sensor has given up.
+
+    Attributes:
+        sensor: Which one.
         since_at: When it was given up.
     """
 
     sensor: Sensor
-    subject: str
-    why: str
-    mark: str
-    attempts: int
     since_at: datetime
 
 
@@ -377,22 +387,16 @@ class StuckReads(Queries):
         return map(rows.event_record, self._rows(chosen))
 
 
-class StuckWrites(StuckReads):
+class StuckWrites(StuckReads, Writes):
     """Gives up, and clears."""
 
-    def __init__(self, log: EventLog, outbox_steps: OutboxSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._outbox_steps = log, outbox_steps
-
-    def give_up(self, sensor: Sensor, subject: str, *, why: str, mark: str = "", attempts: int = 0) -> None:
+    def give_up(self, sensor: Sensor, found: GivenUp) -> None:
         """A sensor does not try something again. What it has given up already stays as it is.
 
         Cost: as `work`, and one event.
         """
-        if any(work.subject == subject and work.mark == mark for work in self.work(sensor)):
-            return
-        said = {"subject": subject, "why": why, "mark": mark, "attempts": attempts}
-        self._append(sensor, GAVE_UP, said, actor=str(sensor))
+        if all((work.subject, work.mark) != (found.subject, found.mark) for work in self.work(sensor)):
+            self._append(sensor, GAVE_UP, plain(found), actor=str(sensor))
 
     def clear(self, subject: str, *, by: str) -> tuple[StuckWork, ...]:
         """A person lets the sensors try something again.
@@ -412,7 +416,7 @@ class StuckWrites(StuckReads):
             raise NotGivenUp(subject=subject)
         for work in found:
             self._append(work.sensor, CLEARED, {"subject": subject}, actor=person)
-        self._outbox_steps.ask_again(subject, actor=person)
+        OutboxSteps(self._log).ask_again(subject, actor=person)
         return found
 
     def _append(self, sensor: Sensor, action: str, payload: Mapping[str, object], *, actor: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import Row, ScalarSelect, Select, Table, and_, case, func, or_, select
+from sqlalchemy import ColumnElement, Row, ScalarSelect, Select, Table, and_, case, func, or_, select
 
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.ledger import rows
@@ -119,8 +119,7 @@ class PublicationReads(Queries):
         return rows.publication_header(self._row_of(publication_id))
 
     def _row_of(self, publication_id: str) -> Row[Any]:
-        chosen = select(publications).where(publications.c.publication_id == publication_id)
-        return self._only_row(chosen, kind="publication", name=publication_id)
+        return self._named(select(publications), publications.c.publication_id, kind="publication", name=publication_id)
 
     def require_none_open(self, table: str) -> None:
         """Refuses what cannot be while a swap of a table has begun and its outcome is not recorded.
@@ -387,16 +386,17 @@ def _count(partitions: Table) -> ScalarSelect[int]:
     return named.where(partitions.c.publication_id == publications.c.publication_id).scalar_subquery()
 
 
+_CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
+    "table": lambda table: publications.c.table_name == table,
+    "run_id": lambda run_id: publications.c.run_id == run_id,
+    "states": lambda states: publications.c.state.in_(tuple(states)),
+    "before": lambda sequence: publications.c.begun_sequence < sequence,
+    "after": lambda sequence: publications.c.begun_sequence > sequence,
+}
+"""What each part of a `PublicationFilter` asks."""
+
+
 def _chosen(chosen: PublicationFilter) -> Select[*tuple[Any, ...]]:
-    statement = select(publications).order_by(publications.c.begun_sequence.desc()).limit(chosen.get("limit"))
-    if "table" in chosen:
-        statement = statement.where(publications.c.table_name == chosen["table"])
-    if "run_id" in chosen:
-        statement = statement.where(publications.c.run_id == chosen["run_id"])
-    if "states" in chosen:
-        statement = statement.where(publications.c.state.in_(tuple(chosen["states"])))
-    if "before" in chosen:
-        statement = statement.where(publications.c.begun_sequence < chosen["before"])
-    if "after" in chosen:
-        statement = statement.where(publications.c.begun_sequence > chosen["after"])
-    return statement
+    wanted = (_CONDITIONS[name](value) for name, value in chosen.items() if name in _CONDITIONS)
+    statement = select(publications).where(*wanted).order_by(publications.c.begun_sequence.desc())
+    return statement.limit(chosen.get("limit"))

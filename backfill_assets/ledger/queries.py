@@ -50,17 +50,6 @@ class Queries:
         (row,) = self._rows(select(func.min(column).label("first"), func.max(column).label("last")))
         return None if row.first is None else (row.first, row.last)
 
-    def _only_row(self, statement: Executable, *, kind: str, name: str) -> Row[Any]:
-        """The one row of a statement.
-
-        Raises:
-            NotInLedger: There is none.
-        """
-        row = self._row(statement)
-        if row is None:
-            raise NotInLedger(kind=kind, name=name)
-        return row
-
     def _named(self, statement: Select[*tuple[Any, ...]], key: Column[str], *, kind: str, name: str) -> Row[Any]:
         """The row of what has an id.
 

@@ -297,6 +297,17 @@ class PublicationIntent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationRecord(PublicationIntent):
+    """A swap that was intended, and what became of it."""
+
+    state: PublicationState
+    started_at: datetime
+    finished_at: datetime | None
+    delta_version: int | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationHeader:
     """A swap that was intended, without the partitions that it changes.
 
@@ -334,18 +345,6 @@ class PublicationHeader:
     def at(self) -> datetime:
         """Its time wherever it is shown: that of its outcome, which readers saw from then on; before, its intent's."""
         return self.finished_at or self.started_at
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublicationRecord:
-    """A swap that was intended, and what became of it."""
-
-    intent: PublicationIntent
-    state: PublicationState
-    started_at: datetime
-    finished_at: datetime | None
-    delta_version: int | None
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,6 @@ from backfill_assets.ledger.records import (
     PartitionVersion,
     PartKind,
     PublicationHeader,
-    PublicationIntent,
     PublicationRecord,
     ReplayPart,
     RunHeader,
@@ -136,16 +135,11 @@ gate_result = read_as(GateResult)
 partition_version = read_as(PartitionVersion)
 change = read_as(PartitionChange)
 publication_header = read_as(PublicationHeader, sequence="begun_sequence")
-_intent, _publication, _set_record = read_as(PublicationIntent), read_as(PublicationRecord), read_as(SetRecord)
+_publication, _set_record = read_as(PublicationRecord), read_as(SetRecord)
 _RUN = {"sequence": "added_sequence", "manifest_digest": "digest", "first": "first_partition", "last": "last_partition"}
 _run_header, _run_record = read_as(RunHeader, **_RUN), read_as(RunRecord, **_RUN)
 outbox_entry = read_as(OutboxEntry)
 event_record = read_as(EventRecord)
-
-
-def candidate_row(staged: CandidatePartition) -> dict[str, object]:
-    """The row of one staged partition."""
-    return row_of(staged, files_digest=staged.files.digest)
 
 
 def change_row(publication_id: str, made: PartitionChange) -> dict[str, object]:
@@ -176,7 +170,7 @@ def publication_record(
     row: AnyRow, changes: tuple[PartitionChange, ...], verified: tuple[VerifiedPartition, ...]
 ) -> PublicationRecord:
     """A swap and what became of it."""
-    return _publication(row, intent=_intent(row, changes=changes, verified=verified))
+    return _publication(row, changes=changes, verified=verified)
 
 
 def lease(row: AnyRow, prefix: str = "") -> Lease | None:

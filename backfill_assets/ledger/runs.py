@@ -5,21 +5,21 @@ Approval is in `approvals`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from functools import cache
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Select, exists, func, insert, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, or_, select, true
 
 from backfill_assets.core.identity import plain
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.bases import without_pins
-from backfill_assets.ledger.events import EXPECTED_MS, Event, EventLog, Step
+from backfill_assets.ledger.events import EXPECTED_MS, Event, EventLog, Step, Writes
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text, storable_text
@@ -214,31 +214,28 @@ def _records() -> Select[*tuple[object, ...]]:
     return _headers().add_columns(manifests.c.body)
 
 
+_CONDITIONS: Mapping[str, Callable[[Any], ColumnElement[bool]]] = {
+    "table": lambda table: runs.c.table_name == table,
+    "states": lambda states: runs.c.state.in_(tuple(states)),
+    "modes": lambda modes: runs.c.mode.in_(modes),
+    "because": lambda because: runs.c.because == because,
+    "after": lambda sequence: runs.c.added_sequence > sequence,
+    "before": lambda sequence: runs.c.added_sequence < sequence,
+    "above": lambda priority: runs.c.priority > priority,
+    "person": lambda person: _acted(person),
+    "follows": lambda publication_id: runs.c.run_id.in_(
+        select(run_follows.c.run_id).where(run_follows.c.publication_id == publication_id)
+    ),
+    "over": lambda days: (
+        and_(runs.c.first_partition <= max(days), runs.c.last_partition >= min(days)) if days else true()
+    ),
+}
+"""What each part of a `RunFilter` asks."""
+
+
 def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select[*tuple[object, ...]]:
-    if "table" in chosen:
-        statement = statement.where(runs.c.table_name == chosen["table"])
-    if "states" in chosen:
-        statement = statement.where(runs.c.state.in_(tuple(chosen["states"])))
-    if "modes" in chosen:
-        statement = statement.where(runs.c.mode.in_(chosen["modes"]))
-    if "because" in chosen:
-        statement = statement.where(runs.c.because == chosen["because"])
-    if "after" in chosen:
-        statement = statement.where(runs.c.added_sequence > chosen["after"])
-    if "before" in chosen:
-        statement = statement.where(runs.c.added_sequence < chosen["before"])
-    if "above" in chosen:
-        statement = statement.where(runs.c.priority > chosen["above"])
-    if "person" in chosen:
-        statement = statement.where(_acted(chosen["person"]))
-    if "follows" in chosen:
-        followers = select(run_follows.c.run_id).where(run_follows.c.publication_id == chosen["follows"])
-        statement = statement.where(runs.c.run_id.in_(followers))
-    if chosen.get("over"):
-        statement = statement.where(
-            runs.c.first_partition <= max(chosen["over"]), runs.c.last_partition >= min(chosen["over"])
-        )
-    return statement.order_by(runs.c.added_sequence.desc()).limit(chosen.get("limit"))
+    wanted = (_CONDITIONS[name](value) for name, value in chosen.items() if name in _CONDITIONS)
+    return statement.where(*wanted).order_by(runs.c.added_sequence.desc()).limit(chosen.get("limit"))
 
 
 def _acted(person: str) -> ColumnElement[bool]:
@@ -255,12 +252,12 @@ NO_ATTEMPT = ""
 """The attempt of a run on which no process works."""
 
 
-class RunSteps(Queries):
+class RunSteps(Writes):
     """Inserts runs and takes their steps, whatever asks for them."""
 
-    def __init__(self, log: EventLog, leases: LeaseSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._leases = log, leases
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._leases = LeaseSteps(log)
 
     def insert(self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None) -> None:
         """Writes a manifest down, with how long it is expected to take. Its run is PLANNED and its approval a DRAFT.
@@ -389,12 +386,12 @@ MOVED_BY_ITS_PROCESS = frozenset({RunState.STAGED, RunState.PASSED, RunState.BLO
 """Where the process that has a run may move it; only a publication moves it into or out of the other states."""
 
 
-class RunWrites(RunReads):
+class RunWrites(RunReads, Writes):
     """Runs: planned, taken, moved on, given up and cancelled."""
 
-    def __init__(self, log: EventLog, leases: LeaseSteps, steps: RunSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._leases, self._steps = log, leases, steps
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._leases, self._steps = LeaseSteps(log), RunSteps(log)
 
     def add(self, manifest: Manifest, *, actor: str, expected_seconds: float | None = None) -> RunRecord:
         """Writes a manifest down, with how long it is expected to take. Its run is PLANNED and its approval a DRAFT.

@@ -1,8 +1,13 @@
-"""Sets: runs that were agreed together."""
+"""Sets: runs that were agreed together; the runs of some are phases, which are published one by one in their own time.
+
+A set of phases is PUBLISHING only while a phase is being swapped. The transaction that acknowledges or abandons a swap
+says what the set is then, so that no process can stop between the two.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from functools import cache
 
 from sqlalchemy import Select, exists, func, insert, select
@@ -11,14 +16,14 @@ from backfill_assets.core.identity import plain
 from backfill_assets.core.people import same_name
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps, another_person
-from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import Queries, Unreadable, readable
 from backfill_assets.ledger.recorded_text import one_line, storable_text
-from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
+from backfill_assets.ledger.records import Action, ApprovalGrounds, RunRecord, SetRecord
 from backfill_assets.ledger.runs import Cancellation, Leaves, RunReads, RunSteps, cancel_run
 from backfill_assets.ledger.schema import events, manifests, restatement_sets, runs, set_members
-from backfill_assets.ledger.states import EVER_VISIBLE, ApprovalState, RunState, SetState, may_follow
+from backfill_assets.ledger.states import EVER_VISIBLE, ApprovalState, PublicationState, RunState, SetState, may_follow
 from backfill_assets.planning.sets import SetManifest
 
 
@@ -133,12 +138,49 @@ def move_set(
     )
 
 
-class SetWrites(SetReads):
+def next_phase(members: Sequence[RunRecord]) -> RunRecord | None:
+    """The first run of a set of phases that is not published and may still be; None when there is none."""
+    return next((run for run in members if run.state not in (*EVER_VISIBLE, RunState.CANCELLED)), None)
+
+
+def last_phase(members: Sequence[RunRecord]) -> RunRecord | None:
+    """The last run of a set of phases whose rows readers see; None before the first."""
+    return next((run for run in reversed(members) if run.state is RunState.PUBLISHED), None)
+
+
+def held_until(publications: PublicationReads, record: SetRecord, members: Sequence[RunRecord]) -> datetime | None:
+    """Until when the next phase of a set waits after the one before it; None when there is nothing to wait for."""
+    last = next((run for run in reversed(members) if run.state in EVER_VISIBLE), None)
+    if record.manifest.phases is None or not record.manifest.phases.hold_s or last is None:
+        return None
+    made = publications.headers(run_id=last.run_id, states=[PublicationState.PUBLISHED])
+    landed = [header.finished_at for header in made if header.action is Action.PUBLISH and header.finished_at]
+    return max(landed) + timedelta(seconds=record.manifest.phases.hold_s) if landed else None
+
+
+def settle_phases(log: EventLog, run_id: str, *, actor: str, note: str = "") -> None:
+    """A phase has landed, was given up or was undone: the set of the run is what its runs are together.
+
+    Cost: two index lookups for a run of its own; else the manifests of the set.
+    """
+    record = SetReads(log.connection).of_run(run_id)
+    if record is None or record.manifest.phases is None:
+        return
+    members = members_of(RunReads(log.connection), record)
+    to = SetState.PUBLISHED if next_phase(members) is None else SetState.PARTLY_PUBLISHED
+    if not any(run.state in EVER_VISIBLE for run in members):
+        was_begun = record.state is SetState.PARTLY_PUBLISHED
+        to = SetState.ROLLED_BACK if was_begun else SetState.PENDING
+    if record.state in (SetState.PUBLISHING, SetState.PARTLY_PUBLISHED) and to is not record.state:
+        move_set(log, record, to, actor=actor, note=note)
+
+
+class SetWrites(SetReads, Writes):
     """Sets: added, approved, moved on and cancelled."""
 
-    def __init__(self, log: EventLog, runs: RunReads, run_steps: RunSteps, approvals: ApprovalSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._runs, self._run_steps, self._approvals = log, runs, run_steps, approvals
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._runs, self._run_steps, self._approvals = RunReads(log.connection), RunSteps(log), ApprovalSteps(log)
 
     def add(self, manifest: SetManifest, *, actor: str) -> SetRecord:
         """Writes a set down whose members' manifests are in the ledger already.
@@ -219,7 +261,7 @@ class SetWrites(SetReads):
         approver = another_person(by, found.manifest.requested_by, kind="set", name=set_id)
         _require_landed_nothing(found, approver)
         for run in drafts:
-            self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id), place=place)
+            self._approvals.give(run, approver, note, (grounds or {}).get(run.run_id), place=place)
         payload = {"manifest_digest": found.digest, "note": storable_text("the note", note)}
         self._log.append(Event("set", set_id, "set_approved", actor=approver, payload=payload))
 
@@ -242,7 +284,7 @@ class SetWrites(SetReads):
         if due.run_id != run_id:
             raise errors.ApprovedByPhase(set_id=found.set_id, run_id=due.run_id)
         approver = another_person(by, found.manifest.requested_by, kind="run", name=run_id)
-        self._approvals.agree(due, approver, note, grounds, place=place)
+        self._approvals.give(due, approver, note, grounds, place=place)
 
     def move(
         self, set_id: str, to: SetState, *, actor: str, note: str = "", grounds: ApprovalGrounds | None = None
@@ -267,9 +309,7 @@ class SetWrites(SetReads):
             why = "is not replaced: it is no proposal, or was approved or staged meanwhile"
             raise errors.Ended(kind="set", name=set_id, why=why)
         decision = Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why))
-        for run in runs:
-            cancel_run(self._run_steps, run.run_id, run.state, decision)
-        self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+        self._cancel(found, decision)
 
     def cancel(self, set_id: str, *, by: str, reason: str, leaves: Leaves | None = None) -> None:
         """Ends a set of which readers see nothing, and every run of it; of a partly published one the other phases.
@@ -295,9 +335,12 @@ class SetWrites(SetReads):
             return
         if not may_follow(found.state, SetState.CANCELLED):
             raise errors.NotCancellable(name=set_id, state=found.state)
+        self._cancel(found, decision)
+
+    def _cancel(self, found: SetRecord, decision: Cancellation) -> None:
         for member in found.manifest.members:
             cancel_run(self._run_steps, member.run_id, self._runs.state(member.run_id), decision)
-        self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+        self.move(found.set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
 
 
 def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:

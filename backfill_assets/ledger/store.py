@@ -20,7 +20,7 @@ from backfill_assets.core.errors import DiskFull, Retryable
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, said_by_database, transaction
 from backfill_assets.ledger.errors import ReadOnly, Unusable
-from backfill_assets.ledger.leases import renew, turn_of
+from backfill_assets.ledger.leases import renew
 from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.ledger.upgrade import upgrade
@@ -109,10 +109,6 @@ class Ledger:
         with transaction(self._engine, WRITE) as connection:
             return renew(connection, self._clock, work_id, terms)
 
-    def renew_turn(self, source: str, terms: LeaseTerms) -> bool:
-        """The same of the turn to land files of a source."""
-        return self.renew_lease(turn_of(source), terms)
-
 
 class _TakenBack(Exception):
     """Ends a transaction that only tried to write."""
@@ -133,11 +129,8 @@ class LedgerState:
 
     tx: ReadTransaction
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
         return self.tx.versions.claims(table, partitions)
-
-    def every_claim(self, table: str) -> Mapping[date, Claim]:
-        return self.tx.versions.claims(table)
 
     def expired(self, table: str) -> Mapping[date, Expired]:
         return self.tx.versions.expired(table)

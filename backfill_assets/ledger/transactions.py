@@ -1,8 +1,8 @@
 """Transactions of the ledger: one aggregate per subject, each of which can be passed separately.
 
 `XReads` and `XWrites` are what a transaction offers of an aggregate. `XSteps` are changes that several aggregates
-share: a publication moves a run, withdraws an approval and announces itself in the outbox. They are put together here
-and nowhere else, so that code outside of the ledger cannot take a step that an aggregate would refuse.
+share: a publication moves a run, withdraws an approval and announces itself in the outbox. No transaction offers them,
+so that code outside of the ledger cannot take a step that an aggregate would refuse.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from backfill_assets.core.clock import Clock
-from backfill_assets.ledger.approvals import ApprovalSteps, ApprovalWrites
+from backfill_assets.ledger.approvals import ApprovalWrites
 from backfill_assets.ledger.bases import BasisReads
-from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites, CommentReads
+from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites
 from backfill_assets.ledger.captures import CaptureReads, CaptureWrites
 from backfill_assets.ledger.comparisons import ComparisonReads, ComparisonWrites
-from backfill_assets.ledger.events import ChainChecks, EventLog, EventReads, EventWrites
+from backfill_assets.ledger.events import EventLog, EventReads, EventWrites
 from backfill_assets.ledger.freezes import FreezeReads, FreezeWrites
 from backfill_assets.ledger.imports import ImportReads, ImportWrites
-from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
-from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps, OutboxWrites, StuckReads, StuckWrites
+from backfill_assets.ledger.leases import LeaseReads, TurnWrites
+from backfill_assets.ledger.outbox import OutboxReads, OutboxWrites, StuckReads, StuckWrites
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.replays import ReplayReads, ReplayWrites
 from backfill_assets.ledger.row_digests import RowChecks
-from backfill_assets.ledger.runs import RunReads, RunSteps, RunWrites
+from backfill_assets.ledger.runs import RunReads, RunWrites
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
 from backfill_assets.ledger.sets import SetReads, SetWrites
 from backfill_assets.ledger.table_acts import TableActReads, TableActWrites
@@ -38,8 +38,7 @@ class ReadTransaction:
     Attributes:
         runs: What was agreed, and how far it is.
         leases: Which process works on what.
-        candidates: What was staged and measured for a run.
-        comments: What approvers have to comment on.
+        candidates: What was staged and measured for a run, and what its approver has to comment on.
         samples: Values of rows that reviewers are shown.
         publications: Swaps that were intended, and what became of them.
         versions: What readers see, and saw before.
@@ -53,8 +52,7 @@ class ReadTransaction:
         imports: Landed files.
         acts: Which tables the readers of names are shown, and which versions are kept up to date.
         comparisons: How versions of a table differ from the one that readers are shown.
-        events: What happened, as a chain.
-        chain_checks: Whether the chain of events is as it was written.
+        events: What happened, as a chain, and whether that is as it was written.
         row_checks: Whether the rows are as the events left them.
         views: Runs and publications as other programs read them.
     """
@@ -63,7 +61,6 @@ class ReadTransaction:
         self.runs = RunReads(connection)
         self.leases = LeaseReads(connection)
         self.candidates = CandidateReads(connection)
-        self.comments = CommentReads(connection)
         self.samples = SampleReads(connection)
         self.publications = PublicationReads(connection)
         self.versions = VersionReads(connection)
@@ -78,7 +75,6 @@ class ReadTransaction:
         self.acts = TableActReads(connection)
         self.comparisons = ComparisonReads(connection)
         self.events = EventReads(connection)
-        self.chain_checks = ChainChecks(connection)
         self.row_checks = RowChecks(connection)
         self.views = ViewReads(connection)
 
@@ -111,26 +107,22 @@ class WriteTransaction(ReadTransaction):
     def __init__(self, connection: Connection, clock: Clock) -> None:
         super().__init__(connection)
         log = EventLog(connection, clock)
-        leases = LeaseSteps(log)
-        run_steps = RunSteps(log, leases)
-        approval_steps = ApprovalSteps(log, self.runs)
-        outbox_steps = OutboxSteps(log, run_steps)
         self.now = log.now
-        self.runs = RunWrites(log, leases, run_steps)
-        self.approvals = ApprovalWrites(log, self.runs, approval_steps)
-        self.candidates = CandidateWrites(log, self.runs)
+        self.runs = RunWrites(log)
+        self.approvals = ApprovalWrites(log)
+        self.candidates = CandidateWrites(log)
         self.samples = SampleWrites(log)
-        self.publications = PublicationWrites(log, run_steps, approval_steps, outbox_steps)
+        self.publications = PublicationWrites(log)
         self.versions = VersionWrites(log)
-        self.outbox = OutboxWrites(log, run_steps, outbox_steps)
-        self.sets = SetWrites(log, self.runs, run_steps, approval_steps)
-        self.stuck = StuckWrites(log, outbox_steps)
+        self.outbox = OutboxWrites(log)
+        self.sets = SetWrites(log)
+        self.stuck = StuckWrites(log)
         self.freezes = FreezeWrites(log)
         self.captures = CaptureWrites(log)
         self.replays = ReplayWrites(log)
-        self.imports = ImportWrites(log, leases)
+        self.imports = ImportWrites(log)
         self.acts = TableActWrites(log)
         self.comparisons = ComparisonWrites(log)
-        self.turns = TurnWrites(log, leases)
+        self.turns = TurnWrites(log)
         self.events = EventWrites(log)
         self.require_recorded = log.require_recorded

@@ -153,16 +153,6 @@ class VersionReads(_VersionQueries):
         last = {row.partition_date: row.state for row in self._rows(chosen)}
         return frozenset(p for p in partitions if last.get(p) is ApprovalState.DRAFT)
 
-    def makers(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, str]:
-        """The runs whose rows readers of these partitions see; those without an accepted version are absent.
-
-        Cost: one index lookup per partition; of all, one index range with a short row per accepted partition.
-        """
-        held = partition_versions
-        accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
-        chosen = select(held.c.partition_date, held.c.run_id).where(accepted)
-        return {row.partition_date: row.run_id for row in self._rows_with(chosen, held.c.partition_date, partitions)}
-
     def made_by_digest(self, table: str, partitions: Sequence[date]) -> dict[tuple[date, str], str]:
         """The runs that made versions of these partitions, accepted or not, by partition and digest of the file set.
 

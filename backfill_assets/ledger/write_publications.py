@@ -9,15 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
 
-from sqlalchemy import Connection, insert, or_, select
+from sqlalchemy import insert, or_, select
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import EMPTY_FILE_SET, plain
 from backfill_assets.ledger import errors, rows
 from backfill_assets.ledger.approvals import ApprovalSteps
-from backfill_assets.ledger.events import Event, EventLog, Step
-from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps
-from backfill_assets.ledger.phases import PhaseSteps, last_phase, next_phase
+from backfill_assets.ledger.events import Event, EventLog, Step, Writes
+from backfill_assets.ledger.outbox import OutboxSteps
 from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
 from backfill_assets.ledger.recorded_text import first_few, one_line, required_text
 from backfill_assets.ledger.records import (
@@ -39,7 +38,7 @@ from backfill_assets.ledger.schema import (
     publications,
     verifications,
 )
-from backfill_assets.ledger.sets import SetReads, members_of
+from backfill_assets.ledger.sets import SetReads, last_phase, members_of, next_phase, settle_phases
 from backfill_assets.ledger.states import (
     COUNTING,
     STANDING,
@@ -59,12 +58,14 @@ Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""
 
 
-class PublicationChecks(PublicationReads):
-    """Refuses a swap before anything was tried."""
+class PublicationWrites(PublicationReads, Writes):
+    """Publications and rollbacks: refused before anything was tried, begun, finished and abandoned."""
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
-        self._runs, self._asked, self._sets = RunReads(connection), OutboxReads(connection), SetReads(connection)
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log)
+        self._runs, self._sets = RunReads(log.connection), SetReads(log.connection)
+        self._run_steps, self._approvals, self._outbox = RunSteps(log), ApprovalSteps(log), OutboxSteps(log)
+        self._versions = VersionSteps(log)
 
     def require_possible(self, intent: PublicationIntent, *, verifies: bool = False) -> None:
         """Refuses what cannot be published, verified or brought back now, and writes nothing down.
@@ -93,7 +94,7 @@ class PublicationChecks(PublicationReads):
             raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
         self._must_be_its_sets_turn(intent, SetState.VERIFIED if verifies else SetState.PUBLISHING)
         self._must_follow_its_set(found)
-        self._asked.require_still_asked(found)
+        self._outbox.require_still_asked(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise _cannot(found.run_id, found.state, RunState.PUBLISHING)
         if not verifies and found.approval is not ApprovalState.APPROVED:
@@ -224,15 +225,6 @@ class PublicationChecks(PublicationReads):
         manifest = self._runs.get(intent.run_id).manifest
         raise errors.ReplacedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest)
 
-
-class PublicationWrites(PublicationChecks):
-    """Publications and rollbacks: begun, finished and abandoned."""
-
-    def __init__(self, log: EventLog, run_steps: RunSteps, approvals: ApprovalSteps, outbox: OutboxSteps) -> None:
-        super().__init__(log.connection)
-        self._log, self._run_steps, self._approvals, self._outbox = log, run_steps, approvals, outbox
-        self._versions, self._phases = VersionSteps(log), PhaseSteps(log)
-
     def begin(self, intent: PublicationIntent, *, actor: str, grounds: ApprovalGrounds | None = None) -> None:
         """Writes down a swap that is about to be tried. A run to be published is PUBLISHING from here on.
 
@@ -308,16 +300,16 @@ class PublicationWrites(PublicationChecks):
             _publication_event(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
             also={"delta_version": delta_version, "finished_at": self._log.now},
         )
-        run = self._runs.header(found.intent.run_id)
+        run = self._runs.header(found.run_id)
         if not run.kind.expires:
             # What follows from a snapshot stays as it is when the snapshot expires, and when it is brought back.
-            self._outbox.announce(found.intent)
-        match found.intent.action:
+            self._outbox.announce(found)
+        match found.action:
             case Action.PUBLISH:
-                self._publish(found.intent, run, delta_version, actor)
+                self._publish(found, run, delta_version, actor)
             case Action.ROLLBACK:
-                self._roll_back(found.intent, run, actor)
-        self._phases.settle(found.intent.run_id, actor=actor)
+                self._roll_back(found, run, actor)
+        settle_phases(self._log, found.run_id, actor=actor)
         ended = self.header(publication_id)
         return replace(
             found,
@@ -372,9 +364,9 @@ class PublicationWrites(PublicationChecks):
             _publication_event(publication_id, "publication_abandoned", actor, {"reason": why}),
             also={"finished_at": self._log.now, "note": why},
         )
-        if found.intent.action is Action.PUBLISH:
-            self._move_by(publication_id, found.intent.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
-        self._phases.settle(found.intent.run_id, actor=actor, note=why)
+        if found.action is Action.PUBLISH:
+            self._move_by(publication_id, found.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
+        settle_phases(self._log, found.run_id, actor=actor, note=why)
 
     def note_unknown(self, publication_id: str, *, actor: str, why: str) -> None:
         """The process of an open publication ends without knowing whether the swap landed; `recover` finds out.

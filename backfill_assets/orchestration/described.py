@@ -284,11 +284,11 @@ def published(
     Args:
         validation: Where its gates were measured; None for a source table.
     """
-    changed = {change.partition: change for change in record.intent.changes}
+    changed = {change.partition: change for change in record.changes}
     return Numbers(
         of_run={
-            "run_id": record.intent.run_id,
-            "publication_id": record.intent.publication_id,
+            "run_id": record.run_id,
+            "publication_id": record.publication_id,
             "table version": record.delta_version,
             "dagster/row_count": rows,
             "dagster/uri": url,

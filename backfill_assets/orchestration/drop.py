@@ -57,8 +57,8 @@ def drop_sensor() -> SensorDefinition:
         if ws.settings.drop is None:
             return SensorResult(skip_reason="BACKFILL_DROP names no folder to watch.")
         found = waiting(ws)
-        give_up(ws, found.unfit)
-        watched = found.files[:MOST_WATCHED]
+        give_up(ws, [each for each in found if each.unfit])
+        watched = [each for each in found if not each.unfit][:MOST_WATCHED]
         ready = unchanged(watched, _seen(context.cursor), ws.clock())
         asked = [request for _, own in _by_source(ready) if (request := _request(context, ws, own[0]))]
         cursor = json.dumps({each.subject: each.mark for each in watched})

@@ -23,8 +23,8 @@ from backfill_assets.orchestration.attempts import end_abandoned_runs
 from backfill_assets.orchestration.dagster_internals import origin_of
 from backfill_assets.orchestration.jobs import job_name, keys_of, table_definitions, table_jobs
 from backfill_assets.orchestration.resources import Perform, Session
+from backfill_assets.planning.manifest import has_gaps
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.pinned_node import has_gaps
 from backfill_assets.workspace import Workspace
 
 MAX_RETRIES = "dagster/max_retries"

@@ -123,25 +123,24 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
         instance: Where each partition that changed is reported as materialized. One that has no accepted version now
             is not materialized any more, and an observation says why.
     """
-    intent = record.intent
-    done, of_run = ("Rolled back", "undone run") if intent.action is Action.ROLLBACK else ("Published", "run_id")
-    key = published_key(workspace.domain.table(intent.table))
+    done, of_run = ("Rolled back", "undone run") if record.action is Action.ROLLBACK else ("Published", "run_id")
+    key = published_key(workspace.domain.table(record.table))
     with workspace.ledger.read() as tx:
-        is_expiry = intent.action is Action.PUBLISH and tx.runs.header(intent.run_id).kind.expires
-    gone = [change.partition for change in intent.changes if is_expiry or change.restores == 0]
-    said = f"{done} by {intent.by}: {intent.reason}"
+        is_expiry = record.action is Action.PUBLISH and tx.runs.header(record.run_id).kind.expires
+    gone = [change.partition for change in record.changes if is_expiry or change.restores == 0]
+    said = f"{done} by {record.by}: {record.reason}"
     facts: dict[str, Any] = {
-        of_run: intent.run_id,
-        "publication": intent.publication_id,
+        of_run: record.run_id,
+        "publication": record.publication_id,
         "table version": record.delta_version or 0,
-        "dagster/uri": workspace.lake.url(intent.table),
-        **report_link(workspace.settings, intent.run_id),
+        "dagster/uri": workspace.lake.url(record.table),
+        **report_link(workspace.settings, record.run_id),
     }
     with as_accepted(), one_commit(instance):
-        for change in intent.changes:
+        for change in record.changes:
             partition = key_of(change.partition)
             if change.partition in gone:
-                why = f"{said}. {expired_words(intent.run_id) if is_expiry else 'No version is accepted.'}"
+                why = f"{said}. {expired_words(record.run_id) if is_expiry else 'No version is accepted.'}"
                 nothing = AssetObservation(key, description=why, partition=partition, metadata=facts)
                 instance.report_runless_asset_event(nothing)
             else:

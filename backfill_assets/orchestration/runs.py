@@ -29,9 +29,9 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.next_steps import explained, linked
 from backfill_assets.orchestration.resources import Session
+from backfill_assets.planning.manifest import has_gaps
 from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, Partitions, days_listed, days_of, describe
-from backfill_assets.planning.pinned_node import has_gaps
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NoRunYet, NotAsPlanned, NotGiven, NotOneOf, NotTogether

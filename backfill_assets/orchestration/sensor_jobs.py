@@ -38,12 +38,13 @@ from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
-from backfill_assets.application.sensor_work import GivenUp, approved, remember, stopped, stuck_text
+from backfill_assets.application.sensor_work import approved, remember, stopped, stuck_text
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import LIVE as BY
 from backfill_assets.core.people import PUBLISHER, Sensor
 from backfill_assets.core.progress import Progress
+from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
 from backfill_assets.orchestration.recorder import DagsterRecorder

@@ -23,10 +23,11 @@ from dagster import (
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.propose import propose as propose_restatements
-from backfill_assets.application.sensor_work import GivenUp, remember, stuck_text
+from backfill_assets.application.sensor_work import remember, stuck_text
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import FOLLOWER, Sensor
 from backfill_assets.core.settings import Settings
+from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of

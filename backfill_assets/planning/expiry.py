@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, datetime
 
-from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.errors import KeepsEverySnapshot, NothingExpires
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.graph import TableNode
@@ -36,7 +35,7 @@ def plan_expiry(
     """
     if keep is None:
         raise KeepsEverySnapshot(table=node.name, keeps_state=node.keeps_state)
-    claims = state.every_claim(node.name)
+    claims = state.claims(node.name)
     partitions = keep.expired(node.grain, claims)
     if not partitions:
         raise NothingExpires(table=node.name, days=keep.days, then=keep.then)
@@ -56,7 +55,6 @@ def plan_expiry(
         inputs=(),
         replaced_partitions=len(gone),
         replaced_rows=sum(claim.rows for claim in gone),
-        chunks=chunks_of(manifest),
         dependents=(),
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=Estimate(rows=dict.fromkeys(partitions, 0), size_bytes=0, seconds=None, based_on=Basis.ACCEPTED_ROWS),

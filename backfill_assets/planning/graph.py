@@ -116,11 +116,6 @@ class TableNode:
         return self.publish.only_adds
 
 
-def windows_of(node: TableNode) -> Mapping[str, AnyWindow]:
-    """The windows of a table's inputs, by argument."""
-    return {edge.argument: edge.window for edge in node.inputs}
-
-
 @dataclass(frozen=True, kw_only=True)
 class Graph:
     """Every table of a domain, by name, inputs before dependents, and the days that tables can have.

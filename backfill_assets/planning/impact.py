@@ -46,7 +46,7 @@ def lacks(missing: Iterable[TablePartitions]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rebuild:
+class Rebuild(TablePartitions):
     """The partitions of one table that have to be built again.
 
     Attributes:
@@ -59,9 +59,6 @@ class Rebuild:
         new: Those of the partitions that have no accepted version yet.
     """
 
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
     because: tuple[TablePartitions, ...] = ()
     only_read: tuple[TablePartitions, ...] = ()
     new: tuple[date, ...] = ()
@@ -99,7 +96,8 @@ def impact(
         named = set(rebuild.get(node.name, ()))
         again = set() if node.only_adds or node.is_beside else _accepted(accepted, node.name, reached)
         chosen = (again - keep.get(node.name, frozenset())) | named
-        chosen |= _complete(graph, node, set(if_complete.get(node.name, ())) - chosen, accepted, built)
+        more = set(if_complete.get(node.name, ())) - chosen
+        chosen |= complete(graph, node, more, lambda of, some: _accepted(accepted, of, some) | built.get(of, set()))
         if not chosen:
             continue
         built[node.name] = chosen
@@ -215,19 +213,6 @@ def _by_table(graph: Graph, partitions: Mapping[str, AbstractSet[date]]) -> tupl
         for table, some in partitions.items()
         if some
     )
-
-
-def _complete(
-    graph: Graph,
-    node: TableNode,
-    candidates: AbstractSet[date],
-    accepted: Accepted,
-    built: Mapping[str, AbstractSet[date]],
-) -> set[date]:
-    def there(table: str, partitions: Sequence[date]) -> AbstractSet[date]:
-        return _accepted(accepted, table, partitions) | built.get(table, set())
-
-    return complete(graph, node, candidates, there)
 
 
 def complete(graph: Graph, node: TableNode, partitions: Iterable[date], there: Accepted) -> set[date]:

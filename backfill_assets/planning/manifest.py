@@ -16,6 +16,7 @@ from typing import Any
 from backfill_assets.core.columns import RUN_ID, ColumnChange
 from backfill_assets.core.identity import canonical_json, document_digest, plain, sha256_text
 from backfill_assets.core.tariff import Cost
+from backfill_assets.planning.graph import TableInput, TableNode
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -35,9 +36,10 @@ from backfill_assets.planning.manifest_parts import (
 )
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.policy import Policy
-from backfill_assets.planning.publish_mode import REPLACE, PublishMode
+from backfill_assets.planning.publish_mode import PUBLISH, REPLACE, PublishMode
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.reasons import Reason
+from backfill_assets.planning.windows import parse_window
 
 FORMAT = 1
 """The shape of the document; no other one is read."""
@@ -48,7 +50,42 @@ MERGED_WITH = "accepted rows"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
+class DeclaredTerms:
+    """What the declaration of a table contributes to a manifest.
+
+    Attributes:
+        domain: The domain that declares it.
+        partition_column: The column of its partitions.
+        transform: The transform that computes its partitions.
+        transform_version: The registered version of that transform.
+        code_digest: sha256 over the code of that transform.
+        session_digest: The Spark settings that decide what rows mean.
+        code_modules: What the code digest is over.
+        versions: Of this project, PySpark and Python where the run was planned.
+        references: The versions of the reference documents that it reads.
+        gates: What is measured before it may be published.
+        limits: The bounds of the run; null is no limit.
+        policy: Whose approval publication asks for, as declared when the run was planned.
+        columns: How the columns that readers see change with its publication, as it was when the run was planned.
+    """
+
+    domain: str
+    partition_column: str
+    transform: str
+    transform_version: str
+    code_digest: str
+    session_digest: str
+    code_modules: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
+    references: tuple[PinnedReference, ...] = ()
+    gates: tuple[GateTerm, ...] = ()
+    limits: Limits
+    policy: Policy
+    columns: tuple[ColumnChange, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(DeclaredTerms):
     """The contract of one run over one table.
 
     Attributes:
@@ -61,12 +98,6 @@ class Manifest:
         table: The table whose partitions it computes.
         grain: Whether a partition is a day or a month.
         partitions: The output partitions, in order; nothing else may change.
-        transform: The transform that computes them.
-        transform_version: The registered version of that transform.
-        code_digest: sha256 over the code of that transform.
-        references: The versions of the reference documents that it reads.
-        gates: What is measured before it may be published.
-        limits: The bounds of the run; null is no limit.
         publish: How its rows become the content of the partitions, as declared when the run was planned.
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
@@ -77,7 +108,6 @@ class Manifest:
         settled: Accepted snapshots that are kept where the one before them turns out to be equal.
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
-        columns: How the columns that readers see change with its publication, as it was when the run was planned.
         changed: What the accepted rows of its partitions were computed from and is not what it is computed from, as it
             was when the run was planned: why they can differ.
         cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
@@ -85,11 +115,7 @@ class Manifest:
             whose chunks all have the size of the limit.
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
-        session_digest: The Spark settings that decide what rows mean.
-        code_modules: What the code digest is over.
-        versions: Of this project, PySpark and Python where the run was planned.
         declared_empty: For a source table, days on which nothing happened, as the requester states.
-        policy: Whose approval publication asks for, as declared when the run was planned.
     """
 
     run_id: str
@@ -98,35 +124,22 @@ class Manifest:
     reason: str
     requested_by: str
     requested_at: datetime
-    domain: str
     table: str
     grain: Grain
-    partition_column: str
     partitions: tuple[date, ...]
-    transform: str
-    transform_version: str
-    code_digest: str
     configuration: Mapping[str, Any]
     inputs: tuple[PinnedInput, ...] = ()
     imports: tuple[str, ...] = ()
-    references: tuple[PinnedReference, ...] = ()
-    gates: tuple[GateTerm, ...] = ()
-    limits: Limits
     publish: PublishMode = REPLACE
     base: PinnedInput | None = None
     keep: Kept | None = None
     settled: tuple[SettledSnapshot, ...] = ()
     supersedes: tuple[str, ...] = ()
-    columns: tuple[ColumnChange, ...] = ()
     changed: tuple[Reason, ...] = ()
     cause: RunCause = A_PERSON
     chunks: tuple[int, ...] = ()
     proof: Proof | None = None
     member_of: str | None = None
-    session_digest: str
-    code_modules: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    policy: Policy
     declared_empty: tuple[date, ...] = ()
 
     @cached_property
@@ -351,3 +364,32 @@ def _input_version(inputs: tuple[PinnedInput, ...]) -> str:
         f"{pinned.table}@{document_digest([[p.partition.isoformat(), p.digest] for p in pinned.partitions])[:16]}"
         for pinned in inputs
     )
+
+
+def configuration_of(node: TableNode) -> Mapping[str, Any]:
+    """The configuration of a derived table besides code and references: its windows, and its sources' contracts."""
+    windows = {edge.argument: dict(edge.window.document) for edge in node.inputs}
+    contracts = {edge.table: edge.contract for edge in node.inputs if edge.contract}
+    # What returns changes gives other rows when they are merged otherwise.
+    merged = {PUBLISH: node.publish.document} if node.publish.reads_accepted else {}
+    return {"windows": windows, **({"contracts": contracts} if contracts else {}), **merged}
+
+
+def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
+    """The inputs of a run."""
+    windows = manifest.configuration["windows"]
+    return tuple(
+        TableInput(argument=pinned.argument, table=pinned.table, window=parse_window(windows[pinned.argument]))
+        for pinned in manifest.inputs
+    )
+
+
+def has_gaps(manifest: Manifest) -> bool:
+    """Whether a run leaves out partitions between its own."""
+    return len(node_of(manifest).in_a_row(manifest.partitions)) > 1
+
+
+def node_of(manifest: Manifest) -> TableNode:
+    """The table of a run."""
+    inputs = inputs_of(manifest) if manifest.inputs else ()
+    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs, publish=manifest.publish)

@@ -12,7 +12,7 @@ from datetime import date
 from itertools import pairwise
 
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import PinnedInput, PinnedReference, SettledSnapshot
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedReference
 from backfill_assets.planning.partitions import Grain, days_of
 
 
@@ -101,8 +101,3 @@ def settled_in(
         if past.settled.get(each) == before
         and not any(end_of(grain, before) <= day < end_of(grain, each) for day in staged)
     ]
-
-
-def settled_by_partition(manifest: Manifest) -> Mapping[date, SettledSnapshot]:
-    """The accepted snapshots that are kept where the one before them turns out to be equal."""
-    return {each.pin.partition: each for each in manifest.settled}

@@ -7,33 +7,30 @@ plan that runs: its manifest is what the ledger stores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date, datetime
 from decimal import Decimal
 from fractions import Fraction
 from itertools import accumulate, pairwise
 from math import ceil
 
-from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
-from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
+from backfill_assets.planning.chunks import chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions, dependents_of
-from backfill_assets.planning.manifest import MERGED_WITH, Manifest
+from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, configuration_of, node_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     NEVER_PUBLISHED,
-    GateTerm,
     Kind,
     Limits,
     Mode,
     PinnedInput,
     PinnedPartition,
-    PinnedReference,
     RunCause,
     SettledSnapshot,
 )
@@ -47,8 +44,6 @@ from backfill_assets.planning.partitions import (
     partitions_of_spans,
     spans_of,
 )
-from backfill_assets.planning.pinned_node import configuration_of, node_of
-from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.state import Claim, Expired, StateReader
@@ -107,30 +102,15 @@ class PlanRequest:
     scope: Scope | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What a declaration contributes to a manifest.
+@dataclass(frozen=True, kw_only=True)
+class Terms(DeclaredTerms):
+    """The terms of a table's declaration.
 
     Attributes:
-        policy: Whose approval publication asks for.
-        proof: What the warm-up gate computes again; None for tables that opted out.
-        columns: How the columns that readers of the table see change with its next publication.
+        proof: What the warm-up gate computes again; None for source tables and tables that opted out.
     """
 
-    domain: str
-    partition_column: str
-    transform: str
-    transform_version: str
-    code_digest: str
-    session_digest: str
-    code_modules: tuple[str, ...] = ()
-    versions: Mapping[str, str] = field(default_factory=dict)
-    references: tuple[PinnedReference, ...]
-    gates: tuple[GateTerm, ...]
-    limits: Limits
-    policy: Policy = USUAL_POLICY
     proof: ProofTerms | None = None
-    columns: tuple[ColumnChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +168,6 @@ class Plan:
     inputs: tuple[PlannedInput, ...]
     replaced_partitions: int
     replaced_rows: int
-    chunks: tuple[Chunk, ...]
     dependents: tuple[TablePartitions, ...]
     conflicts: tuple[str, ...]
     estimate: Estimate
@@ -220,7 +199,7 @@ class Plan:
     @property
     def chunk_count(self) -> int:
         """In how many parts it is computed."""
-        return len(self.chunks)
+        return len(chunks_of(self.manifest))
 
     @property
     def missing(self) -> Mapping[str, tuple[date, ...]]:
@@ -269,16 +248,16 @@ def propose(
     if request.scope is not None:
         node = replace(node, publish=PublishMode(kind=PublishKind.PILOT, scope=request.scope))
     partitions = output_of(request, graph, as_of)
-    reads, pins = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
     begins = Begins()
     if node.keeps_state:
-        snapshots = node.among(state.every_claim(node.name))
+        snapshots = node.among(state.claims(node.name))
         past = past.for_run(terms.code_digest, terms.references, snapshots)
         begins = begins_with(partitions[0], snapshots, past)
     base = _base(node, present, state, begins)
-    if node.keeps_state:
-        reads = _continued(node, reads, begins, state)
+    # What comes after the snapshot that a run begins with is read; all of it is pinned.
+    start = end_of(node.grain, begins.snapshots[-1]) if begins.snapshots else date.min
+    reads, pins = _inputs(node, partitions, graph, state, upstream, start)
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
     if node.only_adds and request.mode not in NEVER_PUBLISHED:
@@ -325,13 +304,12 @@ def propose(
         inputs=(*reads, *([_read_of(node, base, partitions, state)] if base else [])),
         replaced_partitions=len(present),
         replaced_rows=sum(claim.rows for claim in present.values()),
-        chunks=chunks_of(manifest),
         skipped=begins.skipped,
         dependents=dependents_of(graph, node.name, partitions),
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
         days=request.days if request.partitions is None else None,
-        held={read.table: Partitions.of(read.grain, state.every_claim(read.table)) for read in reads if read.missing},
+        held={read.table: Partitions.of(read.grain, state.claims(read.table)) for read in reads if read.missing},
         expired={read.table: state.expired(read.table) for read in reads if read.missing},
     )
 
@@ -402,7 +380,7 @@ def _base(node: TableNode, present: Mapping[date, Claim], state: StateReader, be
         return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins) if pins else None
     if not node.publish.reads_accepted:
         return None
-    claims = state.every_claim(node.name) if node.publish.keys_move else present
+    claims = state.claims(node.name) if node.publish.keys_move else present
     return PinnedInput(argument=MERGED_WITH, table=node.name, partitions=pins_of(claims, claims))
 
 
@@ -413,31 +391,6 @@ def pins_of(claims: Mapping[date, Claim], chosen: Iterable[date]) -> tuple[Pinne
         for p in sorted(chosen)
         if p in claims
     )
-
-
-def _continued(
-    node: TableNode, reads: Iterable[PlannedInput], begins: Begins, state: StateReader
-) -> tuple[PlannedInput, ...]:
-    """What is read of the inputs after the snapshot that a run begins with; all of it is pinned."""
-    if not begins.snapshots:
-        return tuple(reads)
-    start = end_of(node.grain, begins.snapshots[-1])
-    found: list[PlannedInput] = []
-    for read in reads:
-        partitions = tuple(partition for partition in read.partitions if partition >= start)
-        claims = state.claims(read.table, partitions)
-        found.append(
-            replace(
-                read,
-                partitions=partitions,
-                warm_up=tuple(partition for partition in read.warm_up if partition >= start),
-                staged=tuple(partition for partition in read.staged if partition >= start),
-                rows=sum(claim.rows for claim in claims.values()),
-                files=sum(claim.file_count for claim in claims.values()),
-                size_bytes=sum(claim.size_bytes for claim in claims.values()),
-            )
-        )
-    return tuple(found)
 
 
 def _read_of(node: TableNode, base: PinnedInput, output: Sequence[date], state: StateReader) -> PlannedInput:
@@ -459,7 +412,7 @@ def _read_of(node: TableNode, base: PinnedInput, output: Sequence[date], state: 
 
 
 def _inputs(
-    node: TableNode, partitions: Sequence[date], graph: Graph, state: StateReader, upstream: Upstream
+    node: TableNode, partitions: Sequence[date], graph: Graph, state: StateReader, upstream: Upstream, start: date
 ) -> tuple[tuple[PlannedInput, ...], tuple[PinnedInput, ...]]:
     reads: list[PlannedInput] = []
     pins: list[PinnedInput] = []
@@ -471,19 +424,21 @@ def _inputs(
         claims = state.claims(edge.table, needed)
         staged = upstream.get(edge.table, {})
         known = [p for p in needed if p in staged or p in claims]
+        read = tuple(p for p in needed if p >= start)
+        accepted = [claims[p] for p in read if p in claims]
         reads.append(
             PlannedInput(
                 argument=edge.argument,
                 table=edge.table,
                 grain=source.grain,
                 window=edge.window,
-                partitions=needed,
-                warm_up=tuple(p for p in needed if p not in covered),
+                partitions=read,
+                warm_up=tuple(p for p in read if p not in covered),
                 missing=tuple(p for p in needed if p not in claims and p not in staged),
-                staged=tuple(p for p in needed if p in staged),
-                rows=sum(staged[p].rows if p in staged else claims[p].rows for p in known),
-                files=sum(claim.file_count for claim in claims.values()),
-                size_bytes=sum(claim.size_bytes for claim in claims.values()),
+                staged=tuple(p for p in read if p in staged),
+                rows=sum(staged[p].rows if p in staged else claims[p].rows for p in known if p >= start),
+                files=sum(claim.file_count for claim in accepted),
+                size_bytes=sum(claim.size_bytes for claim in accepted),
             )
         )
         pinned = (
@@ -536,25 +491,13 @@ def manifest_of(
         reason=request.reason,
         requested_by=request.by,
         requested_at=as_of,
-        domain=terms.domain,
         table=node.name,
         grain=node.grain,
-        partition_column=terms.partition_column,
         partitions=partitions,
-        transform=terms.transform,
-        transform_version=terms.transform_version,
-        code_digest=terms.code_digest,
-        session_digest=terms.session_digest,
-        code_modules=terms.code_modules,
-        versions=terms.versions,
-        columns=terms.columns,
         configuration=configuration_of(node),
-        references=terms.references,
-        gates=terms.gates,
-        limits=terms.limits,
         publish=node.publish,
-        policy=terms.policy,
         member_of=request.member_of,
+        **{each.name: getattr(terms, each.name) for each in fields(DeclaredTerms)},
     )
 
 

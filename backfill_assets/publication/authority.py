@@ -321,9 +321,9 @@ def open_comments(tx: ReadTransaction, run: RunRecord) -> Sequence[GateResult]:
     if all(term.blocking for term in run.manifest.gates):
         return ()
     return (
-        tx.comments.unanswered(run.run_id)
+        tx.candidates.unanswered(run.run_id)
         if run.approval is ApprovalState.APPROVED
-        else tx.comments.demanded(run.run_id)
+        else tx.candidates.demanded(run.run_id)
     )
 
 

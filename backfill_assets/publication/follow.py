@@ -229,7 +229,7 @@ def _deliver(ws: Workspace, *, by: str) -> None:
         # Checked again: a rollback since then may have undone a planned run, whose other causes are open again.
         with ws.ledger.write() as tx:
             for entry in _followed(ws, tx, [entry.publication_id for entry in followed]):
-                tx.outbox.mark_delivered(entry.sequence, actor=by)
+                tx.outbox.mark_delivered(entry.publication_id, actor=by)
     ws.reached(Point.FOLLOW_UPS_DELIVERED)
 
 

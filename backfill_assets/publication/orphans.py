@@ -15,9 +15,9 @@ from backfill_assets.core.errors import TargetChanged
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.state import Basis
 from backfill_assets.publication.errors import BeingPublished, DependentChangedSince, WouldLeaveOrphans
 
 
@@ -63,7 +63,7 @@ def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIn
         while left := _without_input(graph, after, node):
             # The latest publication first: only then is what it replaced the version that would be accepted.
             publication_id = max(left, key=after.landed)
-            run = tx.runs.get(tx.publications.get(publication_id).intent.run_id)
+            run = tx.runs.get(tx.publications.get(publication_id).run_id)
             found.append(
                 Orphans(
                     table=node.name,
@@ -181,9 +181,8 @@ def _require_none_on_its_way(
 ) -> None:
     """Refuses if a run is being published that was computed from what would be gone: it is not accepted yet."""
     for record in begun:
-        intent = record.intent
-        if intent.table != node.name or intent.action is not Action.PUBLISH:
+        if record.table != node.name or record.action is not Action.PUBLISH:
             continue
-        basis = tx.bases.of_run(intent.run_id, intent.partitions)
-        if _reached(graph, node, basis, after.gone) & set(intent.partitions):
-            raise BeingPublished(run_id=intent.run_id, whole=node.name, so=", and was computed from what would be gone")
+        basis = tx.bases.of_run(record.run_id, record.partitions)
+        if _reached(graph, node, basis, after.gone) & set(record.partitions):
+            raise BeingPublished(run_id=record.run_id, whole=node.name, so=", and was computed from what would be gone")

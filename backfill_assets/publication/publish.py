@@ -22,7 +22,7 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.core.identity import document_digest
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
-from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import (
     ApprovalState,
@@ -132,16 +132,16 @@ def _require_nothing_under_way(tx: ReadTransaction, manifest: Manifest) -> None:
     if not manifest.publish.keys_move:
         return
     for record in tx.publications.records(states=[PublicationState.PUBLISHING]):
-        if record.intent.table == manifest.table:
-            raise AnotherUnderWay(table=manifest.table, publication_id=record.intent.publication_id)
+        if record.table == manifest.table:
+            raise AnotherUnderWay(table=manifest.table, publication_id=record.publication_id)
 
 
 def _require_inputs(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
     """Refuses a run that was computed from partitions without an accepted version."""
     taken = {
-        (record.intent.table, change.partition)
+        (record.table, change.partition)
         for record in tx.publications.records(states=[PublicationState.PUBLISHING])
-        for change in record.intent.changes
+        for change in record.changes
         if change.restores == 0
     }
     for pinned in manifest.inputs:

@@ -62,19 +62,18 @@ class RecoveryOutcome:
 
 def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> RecoveryOutcome:
     """Ends a publication whose process stopped: a swap that landed is acknowledged, others cannot land."""
-    intent = record.intent
     version = None
-    if intent.changes:
-        version = fence(ws.lake, intent.table, intent.publication_id)
+    if record.changes:
+        version = fence(ws.lake, record.table, record.publication_id)
         ws.reached(Point.RECOVER_FENCED)
     if version is None:
-        ended = RecoveryEnd.NOT_LANDED if intent.changes else RecoveryEnd.NOTHING_TO_SWAP
-        closed = abandon(ws, intent.publication_id, by=by, reason=f"recovered: {ended}")
+        ended = RecoveryEnd.NOT_LANDED if record.changes else RecoveryEnd.NOTHING_TO_SWAP
+        closed = abandon(ws, record.publication_id, by=by, reason=f"recovered: {ended}")
         ws.reached(Point.RECOVER_CLOSED)
         return RecoveryOutcome(ended=ended, by_others=not closed)
     with ws.ledger.read() as tx:
-        if tx.publications.get(intent.publication_id).state is PublicationState.ROLLED_BACK:
-            return RecoveryOutcome(ended=RecoveryEnd.UNDONE_SINCE, table=intent.table, version=version)
-        manifest = tx.runs.get(intent.run_id).manifest
-    acknowledged = acknowledge(ws, manifest, intent, delta_version=version, by=by)
-    return RecoveryOutcome(ended=RecoveryEnd.LANDED, table=intent.table, version=version, landed=(acknowledged,))
+        if tx.publications.get(record.publication_id).state is PublicationState.ROLLED_BACK:
+            return RecoveryOutcome(ended=RecoveryEnd.UNDONE_SINCE, table=record.table, version=version)
+        manifest = tx.runs.get(record.run_id).manifest
+    acknowledged = acknowledge(ws, manifest, record, delta_version=version, by=by)
+    return RecoveryOutcome(ended=RecoveryEnd.LANDED, table=record.table, version=version, landed=(acknowledged,))

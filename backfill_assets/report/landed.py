@@ -10,7 +10,7 @@ from backfill_assets.lake.row_values import Texts
 from backfill_assets.landing.days import landed_days, pending_days
 from backfill_assets.landing.extract import Withdrawn
 from backfill_assets.landing.land import Landed
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, count_of
 from backfill_assets.report.advice.filling import loads

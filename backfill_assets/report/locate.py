@@ -15,12 +15,12 @@ from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import PostgresTable, SourceTable
 from backfill_assets.lake.row_values import Texts
 from backfill_assets.ledger.captures import CapturedFile
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.imports import ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
+from backfill_assets.planning.state import Basis
 from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.captured_so_far import captured_in
 from backfill_assets.report.documents import INLINE

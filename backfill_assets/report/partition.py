@@ -8,7 +8,7 @@ from datetime import date
 
 from backfill_assets.domain import Table
 from backfill_assets.ledger.findings import GateResult
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.imports import ImportDay, ImportRecord
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import EventRecord, PartitionVersion, Period, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import VersionState

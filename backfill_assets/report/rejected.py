@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import SourceTable
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of

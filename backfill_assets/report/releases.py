@@ -17,10 +17,9 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import TablePartitions, dependents_of
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, Partitions, days_of
-from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.report.kept_rows import kept_by_pilots, manifests_of
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
@@ -130,9 +129,14 @@ def differences(manifest: Manifest, recorded: Iterable[tuple[date, DerivedProven
         yield BroughtAlong(table=manifest.table, what=what, was=version, now=present, partitions=partitions)
 
 
+def _makers(tx: ReadTransaction, table: str, partitions: Sequence[date] | None = None) -> dict[date, str]:
+    """The runs whose rows readers see, by partition."""
+    return {partition: claim.run_id for partition, claim in tx.versions.claims(table, partitions).items()}
+
+
 def goes_back(tx: ReadTransaction, manifest: Manifest) -> tuple[LaterRelease, ...]:
     """The later releases whose accepted rows a run would replace by its own, the latest first."""
-    return later_than(manifest, releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.computed)))
+    return later_than(manifest, releases_of(tx, manifest.table, _makers(tx, manifest.table, manifest.computed)))
 
 
 def later_than(manifest: Manifest, accepted: Releases) -> tuple[LaterRelease, ...]:
@@ -152,7 +156,7 @@ def replaced_releases(
     """The releases of the rows with which each partition was compared; before the gates, of those that readers see.
     None where no rows take their place."""
     if any(candidate.compared_version is None for candidate in candidates.values()) or not candidates:
-        return releases_of(tx, manifest.table, tx.versions.makers(manifest.table, manifest.computed))
+        return releases_of(tx, manifest.table, _makers(tx, manifest.table, manifest.computed))
     pairs = [(day, candidates[day].compared_version or 0) for day in manifest.computed if day in candidates]
     compared = tx.versions.pinned(manifest.table, [pair for pair in pairs if pair[1]])
     return releases_of(tx, manifest.table, {day: version.run_id for day, version in compared.items()})
@@ -198,7 +202,7 @@ def left_behind(graph: Graph, tx: ReadTransaction, run: RunRecord, replaced: Rel
     brings_another = any(release != manifest.transform_version for _, release in replaced)
     if run.state not in (*_UNDECIDED, RunState.PUBLISHED) or manifest.mode in NEVER_PUBLISHED or not brings_another:
         return ()
-    others = tx.versions.makers(manifest.table)
+    others = _makers(tx, manifest.table)
     for partition in _restated_together(tx, run):
         others.pop(partition, None)
     other_releases = [

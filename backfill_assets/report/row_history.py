@@ -11,7 +11,7 @@ from itertools import zip_longest
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.lake.row_values import Texts, rows_with_key, some_keys
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.spark import found_server
 from backfill_assets.lake.errors import NoTable
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import OPEN_SETS, OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction

@@ -12,7 +12,7 @@ from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import Action, PartitionVersion, Period
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest

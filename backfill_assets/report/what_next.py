@@ -8,9 +8,8 @@ from datetime import date
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.sets import is_replaceable, members_of
+from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase
 from backfill_assets.ledger.states import (
     EVER_VISIBLE,
     NOT_MEASURED,

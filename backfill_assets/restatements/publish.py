@@ -22,9 +22,8 @@ from backfill_assets.core.errors import (
     Retryable,
     TargetChanged,
 )
-from backfill_assets.ledger.phases import held_until, next_phase
 from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.sets import held_until, members_of, next_phase
 from backfill_assets.ledger.states import GATED, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED

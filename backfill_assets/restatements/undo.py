@@ -117,7 +117,7 @@ def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: It
 
 def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:
     standing = tx.publications.records(run_id=run.run_id, states=[PublicationState.PUBLISHED])
-    return any(record.intent.changes for record in standing if record.intent.action is Action.PUBLISH)
+    return any(record.changes for record in standing if record.action is Action.PUBLISH)
 
 
 def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) -> Sequence[PublicationRecord]:
@@ -157,7 +157,7 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
             tx.publications.end_rollback(order.of, actor=order.by, note=error.message)
         if not done:
             raise
-        undone = tuple(record.intent.run_id for record in done)
+        undone = tuple(record.run_id for record in done)
         raise errors.OnlyDependentsRolledBack(of=order.of, dependents=undone, cause=error) from error
     with ws.ledger.write() as tx:
         tx.publications.end_rollback(order.of, actor=order.by)

@@ -14,13 +14,13 @@ from typing import Any
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import document_digest
-from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import TablePartitions, complete, lacking
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.publish_mode import PUBLISH, PublishMode
 from backfill_assets.planning.reasons import Cause, Reason, in_order
+from backfill_assets.planning.state import Basis
 from backfill_assets.planning.windows import Window, parse_window
 from backfill_assets.staleness.ranges import Staleness, StaleRange
 

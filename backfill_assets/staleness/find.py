@@ -24,17 +24,16 @@ from backfill_assets.landing.imports import LOAD, LOAD_VERSION, OnDuplicate
 from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.errors import NoSnapshot
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
 from backfill_assets.planning.partitions import Grain, compress, days_of
-from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.publish_mode import PUBLISH
 from backfill_assets.planning.reasons import Cause, together
 from backfill_assets.planning.request import Plan
+from backfill_assets.planning.state import Basis
 from backfill_assets.staleness.decide import ConfiguredWith, Narrow, Narrowed, Present, find_stale
 from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.transforms.references import LoadedReference, load_pinned

@@ -12,14 +12,14 @@ from datetime import date
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportDay, ImportRecord, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.sets import ChangedByFile
+from backfill_assets.planning.state import Basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

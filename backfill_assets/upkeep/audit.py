@@ -23,7 +23,7 @@ from backfill_assets.lake.lineage import lineage_rows
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.captures import CapturedFile
-from backfill_assets.ledger.import_records import ImportRecord, sums_by_source
+from backfill_assets.ledger.imports import ImportRecord, sums_by_source
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -128,7 +128,7 @@ def audit(
         records = tx.publications.records()
         for place, name in enumerate(names, start=1):
             say(place, "its files and commits with the ledger", name)
-            of_table = [record for record in records if record.intent.table == name]
+            of_table = [record for record in records if record.table == name]
             found = _table_against_ledger(ws, tx, name, of_table, looked, is_quick=is_quick)
             problems += _noted(name, found, broken)
         if not is_quick:
@@ -186,7 +186,7 @@ def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
     """What does not agree within the ledger."""
     if head is not None and not tx.events.still_contains(head):
         yield f"the event chain does not contain the head {head}, which it had once."
-    broken = tx.chain_checks.violations()
+    broken = tx.events.violations()
     yield from broken
     # Rows are compared with events; if events were changed, that would report everything twice.
     if not broken:
@@ -207,15 +207,15 @@ def _noted(table: str, found: Iterable[str], broken: Problems) -> Iterator[str]:
 
 def _lineage_against_ledger(ws: Workspace, records: Sequence[PublicationRecord]) -> Iterator[str]:
     """What does not agree between the lineage of runs and the digests that the publications of these runs recorded."""
-    recorded = {record.intent.run_id: record for record in records if record.intent.lineage_digest}
-    landed = {record.intent.run_id for record in records if record.intent.lineage_digest and record.state in _LANDED}
+    recorded = {record.run_id: record for record in records if record.lineage_digest}
+    landed = {record.run_id for record in records if record.lineage_digest and record.state in _LANDED}
     seen: Counter[str] = Counter()
     for row in lineage_rows(ws.lake):
         run_id = str(row[RUN_ID])
         seen[run_id] += 1
         if run_id not in recorded:
             yield f"{LINEAGE}: a row of run {run_id} that no publication explains."
-        elif document_digest(row) != recorded[run_id].intent.lineage_digest:
+        elif document_digest(row) != recorded[run_id].lineage_digest:
             yield f"{LINEAGE}: the row of run {run_id} is not what its publication recorded."
     for run_id, count in seen.items():
         if count > 1:
@@ -247,7 +247,7 @@ def _table_against_ledger(
         yield from (f"{name}: {problem}." for problem in changed)
     seen = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
     looked.commits += len(seen)
-    yield from _commits_against_ledger(name, seen, {record.intent.publication_id: record for record in records})
+    yield from _commits_against_ledger(name, seen, {record.publication_id: record for record in records})
 
 
 def _file_against_ledger(
@@ -316,7 +316,7 @@ def _commits_against_ledger(
                     f"the ledger says."
                 )
     for publication_id, record in known.items():
-        if not record.intent.changes:
+        if not record.changes:
             continue  # every partition was found equal, so there was nothing to commit
         if record.state in _LANDED and carried.get(publication_id) != record.delta_version:
             yield (
@@ -331,6 +331,6 @@ def _is_given_up(record: PublicationRecord | None) -> bool:
 
 
 def _intended(record: PublicationRecord) -> Exchanged:
-    old = {path for change in record.intent.changes for path in change.expected.paths}
-    new = {path for change in record.intent.changes for path in change.new.paths}
+    old = {path for change in record.changes for path in change.expected.paths}
+    new = {path for change in record.changes for path in change.new.paths}
     return Exchanged(added=frozenset(new - old), removed=frozenset(old - new))

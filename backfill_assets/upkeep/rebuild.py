@@ -27,13 +27,12 @@ from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.staging import SCRATCH_FOLDER, remove_scratch, scratch, write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.findings import SampledRow
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.planning.pinned_node import node_of
 from backfill_assets.planning.proof import windows_touch
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.transforms.schemas import business_schema, contract_version

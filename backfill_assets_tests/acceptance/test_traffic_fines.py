@@ -27,7 +27,7 @@ from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.examples.enforcement_sla.sources import case_events
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.findings import Finding, GateResult
-from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.reasons import Cause
@@ -422,6 +422,6 @@ def _moved(ws: Workspace, planned: PlannedSet, table: str) -> tuple[list[date], 
     """The partitions of a table that the set swapped, and those that it found equal."""
     run_ids = [member.run_id for member in planned.manifest.members if member.table == table]
     with ws.ledger.read() as reader:
-        intents = [reader.publications.records(run_id=run_id)[0].intent for run_id in run_ids]
+        intents = [reader.publications.records(run_id=run_id)[0] for run_id in run_ids]
     changed = sorted(change.partition for intent in intents for change in intent.changes)
     return changed, sorted(found.partition for intent in intents for found in intent.verified)

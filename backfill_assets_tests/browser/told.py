@@ -130,7 +130,7 @@ def _publications(ws: Workspace) -> Iterator[Mapping[str, Any]]:
     story = Story()
     with ws.ledger.read() as tx:
         for record in tx.publications.records():
-            intent = record.intent
+            intent = record
             yield story.named(
                 {
                     "id": intent.publication_id,

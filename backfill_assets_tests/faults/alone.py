@@ -209,8 +209,8 @@ class Alone(Teller):
         return f"live {[each.sentence for each in live(ws, self._acting(self.chance.choice(NAMES)))]}"
 
     def follow(self, ws: Workspace) -> str:
-        done = follow(ws, self._acting(self.chance.choice(NAMES))).done
-        return f"follow {[(each.run.run_id, str(each.run.state)) for each in done]}"
+        done = follow(ws, self._acting(self.chance.choice(NAMES))).followed
+        return f"follow {[(each.run_id, str(each.state)) for each in done]}"
 
     def propose(self, ws: Workspace) -> str:
         found = propose(ws, by="propose").proposed
@@ -282,9 +282,9 @@ class Alone(Teller):
         table, day = each
         if now is None or (was is not None and now.claim.version < was.claim.version):
             (last, *_) = (
-                record.intent.by
+                record.by
                 for record in tx.publications.records(table=table)
-                if record.intent.action is Action.ROLLBACK and any(c.partition == day for c in record.intent.changes)
+                if record.action is Action.ROLLBACK and any(c.partition == day for c in record.changes)
             )
             if last not in (*FINANCE, "ops"):
                 yield f"{last} has rolled it back"

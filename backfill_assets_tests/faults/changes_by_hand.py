@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.ledger.import_records import ImportCounts, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, KeyCounts
 from backfill_assets_tests.faults.corpus_changes import Change
 
 Place = tuple[int, int, int, int]

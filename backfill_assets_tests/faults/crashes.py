@@ -39,7 +39,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.ledger.import_records import KeyCounts
+from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import COUNTING, ImportState, PublicationState, RunState, SetState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.dying import RECOVER, Victims
@@ -219,7 +219,7 @@ def _disagreements(shop: Shop, clean: Clean) -> Iterator[str]:
     with shop.ws.ledger.read() as reader:
         yield from (f"{run.run_id} is still {run.state}" for run in reader.runs.records(states=UNDER_WAY))
         left = reader.publications.records(states=[PublicationState.PUBLISHING])
-        yield from (f"{record.intent.publication_id} is still open" for record in left)
+        yield from (f"{record.publication_id} is still open" for record in left)
         half = reader.sets.records(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
         yield from (f"{record.set_id} is still {record.state}" for record in half)
         landing = reader.imports.records(states=[ImportState.LANDING])

@@ -23,7 +23,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets_tests.faults.corpus import KINDS, hostile_file
 from backfill_assets_tests.faults.corpus_values import Fate, Hostile

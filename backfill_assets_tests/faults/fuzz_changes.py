@@ -19,7 +19,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import ENDED_BY, OPERATION
 from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.statements import restore, withdraw
-from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains.orders import orders
@@ -179,7 +179,7 @@ class ChangesRoom:
         if there != expected:
             self._findings.blame("changes, file", f"bronze: {set(there) ^ set(expected)}")
         with self._room.ledger.read() as reader:
-            for violation in [*reader.chain_checks.violations(), *reader.row_checks.violations()]:
+            for violation in [*reader.events.violations(), *reader.row_checks.violations()]:
                 self._findings.blame("changes, file", violation)
         for record in self._live():
             kind = "withdraw" if record.format == "statement" else "file"

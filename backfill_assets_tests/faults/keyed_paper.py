@@ -15,7 +15,7 @@ from typing import Any
 
 from backfill_assets.capture.landed_files import LandedFile, landing_files
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.paper import Paper, Row
 

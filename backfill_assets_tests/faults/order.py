@@ -23,7 +23,7 @@ def readers_see_what_the_ledger_says(ws: Workspace, *, is_half_done: bool) -> It
     """
     with ws.ledger.read() as reader:
         accepted = {table: reader.versions.accepted(table) for table in ws.domain.tables}
-        open_tables = {r.intent.table for r in reader.publications.records(states=[PublicationState.PUBLISHING])}
+        open_tables = {r.table for r in reader.publications.records(states=[PublicationState.PUBLISHING])}
     if open_tables and not is_half_done:
         yield f"publications of {sorted(open_tables)} are open, and no process died"
     for table, versions in accepted.items():

@@ -39,8 +39,8 @@ def is_followed_once(reader: ReadTransaction) -> Iterator[str]:
         yield f"{publication_id} does not stand, and asks to be followed"
     cancelled = {run.run_id for run in reader.runs.records(states=[RunState.CANCELLED])}
     for record in reader.publications.records(states=[PublicationState.PUBLISHED]):
-        if record.intent.run_id in cancelled:
-            yield f"{record.intent.run_id} is cancelled and published"
+        if record.run_id in cancelled:
+            yield f"{record.run_id} is cancelled and published"
 
 
 def gold_catches_up(scene: Scene) -> Iterator[str]:

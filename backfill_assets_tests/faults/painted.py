@@ -102,7 +102,7 @@ class Painter(Teller):
         return f"roll back {chosen}"
 
     def follow(self, ws: Workspace) -> str:
-        return f"follow {[each.run.run_id for each in follow(ws, self.acting).done]}"
+        return f"follow {[each.run_id for each in follow(ws, self.acting).followed]}"
 
     def recover(self, ws: Workspace) -> str:
         """What dead processes left is ended, in Dagster's record as well."""

@@ -29,7 +29,7 @@ from backfill_assets.files.local import sha256_of_file
 from backfill_assets.gates.measured import Measured
 from backfill_assets.lake.checksums import checksum_text
 from backfill_assets.lake.tables import Lake
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads

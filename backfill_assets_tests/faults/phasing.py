@@ -7,8 +7,8 @@ from datetime import date
 from backfill_assets.application.plan import plan_phases
 from backfill_assets.ledger.states import ApprovalState, SetState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.phases import AskedPhases, Phases
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario
 from backfill_assets_tests.support import operations

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from backfill_assets.core.crash_points import Point
-from backfill_assets.ledger.import_records import KeyCounts
+from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import COUNTING, RunState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations

@@ -63,14 +63,14 @@ def nothing_is_amiss(scene: Scene, *, audited: bool = True) -> Iterator[str]:
         seen_by_gates = _gated_when_begun(scene, reader)
         yield from _ledger_is_closed(reader, records)
         for table in COLUMN:
-            of_table = {r.intent.publication_id: r for r in records if r.intent.table == table}
+            of_table = {r.publication_id: r for r in records if r.table == table}
             log = read_log(folder_of(scene.ws.lake, table))
             yield from _commits_and_publications_agree(table, log, of_table)
             for commit in log:
                 if (record := of_table.get(commit.publication_id or "")) is not None:
                     yield from _changes_what_it_said(table, commit, record)
-                    if record.intent.action is Action.PUBLISH:
-                        yield from _was_gated(commit, record, seen_by_gates.get(record.intent.publication_id))
+                    if record.action is Action.PUBLISH:
+                        yield from _was_gated(commit, record, seen_by_gates.get(record.publication_id))
                     else:
                         yield from _restores_exactly(commit, record, log)
             yield from _accepted_is_seen(table, log, reader)
@@ -85,10 +85,10 @@ def nothing_is_amiss(scene: Scene, *, audited: bool = True) -> Iterator[str]:
 def _ledger_is_closed(reader: ReadTransaction, records: Sequence[PublicationRecord]) -> Iterator[str]:
     for record in records:
         if record.state is PublicationState.PUBLISHING:
-            yield f"publication {record.intent.publication_id} of {record.intent.run_id} is still open"
+            yield f"publication {record.publication_id} of {record.run_id} is still open"
     for run in reader.runs.records(states=[RunState.PUBLISHING, RunState.STAGING, RunState.GATING]):
         yield f"run {run.run_id} is still {run.state}"
-    standing = {r.intent.run_id for r in records if r.state is PublicationState.PUBLISHED}
+    standing = {r.run_id for r in records if r.state is PublicationState.PUBLISHED}
     for run in reader.runs.records(states=[RunState.CANCELLED]):
         if run.run_id in standing:
             yield f"run {run.run_id} is CANCELLED and has a standing publication"
@@ -110,8 +110,8 @@ def _commits_and_publications_agree(
         if publication_id not in known:
             yield f"{table}: the ledger does not know publication {publication_id}, which landed"
     for publication_id, record in known.items():
-        whose = f"{table}: {record.intent.action} of {record.intent.run_id} ({publication_id})"
-        if record.state in LANDED and record.intent.changes and publication_id not in carried:
+        whose = f"{table}: {record.action} of {record.run_id} ({publication_id})"
+        if record.state in LANDED and record.changes and publication_id not in carried:
             yield f"{whose} is {record.state}, and no commit carries it"
         if record.state is PublicationState.ABANDONED and publication_id in carried:
             yield f"{whose} is {record.state}, and it landed"
@@ -119,7 +119,7 @@ def _commits_and_publications_agree(
 
 def _changes_what_it_said(table: str, commit: Commit, record: PublicationRecord) -> Iterator[str]:
     """All of the intent at once and nothing else, over exactly what it expected: no lost update, no mixture."""
-    intent = record.intent
+    intent = record
     whose = f"{table} version {commit.version} ({intent.action} of {intent.run_id})"
     for change in intent.changes:
         value = change.partition.isoformat()
@@ -140,7 +140,7 @@ def _gated_when_begun(scene: Scene, reader: ReadTransaction) -> Mapping[str, Gat
     gated: dict[str, int] = {}
     approved: dict[str, bool] = {}
     found: dict[str, Gated | str] = {}
-    runs = {r.intent.publication_id: r.intent.run_id for r in reader.publications.records()}
+    runs = {r.publication_id: r.run_id for r in reader.publications.records()}
     for event in reader.events.entries():
         match event.action:
             case "gates_recorded":
@@ -162,11 +162,11 @@ def _gated_when_begun(scene: Scene, reader: ReadTransaction) -> Mapping[str, Gat
 
 def _was_gated(commit: Commit, record: PublicationRecord, gated: Gated | str | None) -> Iterator[str]:
     """Readers see exactly what the gates saw, over exactly what the gates compared it with."""
-    run_id = record.intent.run_id
+    run_id = record.run_id
     if gated is None or isinstance(gated, str):
         yield gated or f"{run_id} was published without gates"
         return
-    verified = {found.partition.isoformat() for found in record.intent.verified}
+    verified = {found.partition.isoformat() for found in record.verified}
     for value, files in gated.new.items():
         if digest_of(commit.before, value) != gated.compared[value]:
             yield f"version {commit.version} took {run_id} over what it was not compared with in {value}"
@@ -175,9 +175,9 @@ def _was_gated(commit: Commit, record: PublicationRecord, gated: Gated | str | N
 
 
 def _restores_exactly(commit: Commit, record: PublicationRecord, log: Sequence[Commit]) -> Iterator[str]:
-    undone = next((each for each in log if each.publication_id == record.intent.undoes), None)
+    undone = next((each for each in log if each.publication_id == record.undoes), None)
     if undone is None:
-        yield f"version {commit.version} undoes {record.intent.undoes}, which never landed"
+        yield f"version {commit.version} undoes {record.undoes}, which never landed"
         return
     for value in undone.changed | commit.changed:
         if digest_of(commit.after, value) != digest_of(undone.before, value):

@@ -16,8 +16,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.planning.phases import Phases
-from backfill_assets.planning.sets import SetManifest, SetMember
+from backfill_assets.planning.sets import Phases, SetManifest, SetMember
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.hand_made import GOLD, SILVER, all_passed, compared, make_tables, written
@@ -133,12 +132,12 @@ class Hand:
 
     def publish(self, run_id: str) -> str:
         """The publication of a run."""
-        return operations.publish(self.ws, run_id, by="ben").intent.publication_id
+        return operations.publish(self.ws, run_id, by="ben").publication_id
 
     def undo(self, publication_id: str) -> None:
         """Rolls the run of a publication back."""
         with self.ws.ledger.read() as reader:
-            run_id = reader.publications.get(publication_id).intent.run_id
+            run_id = reader.publications.get(publication_id).run_id
         operations.rollback(self.ws, run_id, by="ben", reason="was right before")
 
     def month(self, run_id: str) -> str:

@@ -31,6 +31,6 @@ def differing(before: Mapping[Place, str], after: Mapping[Place, str]) -> set[Pl
 def swapped(ws: Workspace, run_ids: Iterable[str]) -> tuple[set[Place], set[Place]]:
     """The partitions that published runs exchanged, and those that they found equal."""
     with ws.ledger.read() as reader:
-        intents = [reader.publications.records(run_id=run_id)[0].intent for run_id in run_ids]
+        intents = [reader.publications.records(run_id=run_id)[0] for run_id in run_ids]
     changed = {(intent.table, change.partition) for intent in intents for change in intent.changes}
     return changed, {(intent.table, found.partition) for intent in intents for found in intent.verified}

@@ -13,7 +13,7 @@ from typing import Any
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import Domain
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlanRequest

@@ -27,7 +27,7 @@ from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.record_rules import REASON, Bounds, judged
 from backfill_assets.landing.turn import new_lease
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.store import Ledger
 
 EVENTS = SourceTable(

@@ -16,7 +16,7 @@ from backfill_assets.core.clock import system_clock
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.findings import FailingKey, Finding, GateResult, SampledRow
-from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
+from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import (
     Action,
@@ -230,7 +230,7 @@ def publication_of(
 
 
 def rollback_of(reader: ReadTransaction, publication_id: str) -> PublicationIntent:
-    undone = reader.publications.get(publication_id).intent
+    undone = reader.publications.get(publication_id)
     versions = {version.partition: version for version in reader.versions.of_publication(publication_id)}
     changes = tuple(
         PartitionChange(

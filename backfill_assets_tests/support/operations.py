@@ -18,7 +18,6 @@ from backfill_assets.application.recover import Recovered, recover
 from backfill_assets.application.subjects import Run, subject_of
 from backfill_assets.application.terms import present_terms
 from backfill_assets.application.upkeep import find_run
-from backfill_assets.application.upkeep import vacuum_files as vacuum
 from backfill_assets.candidates.evaluate import Evaluated
 from backfill_assets.candidates.stage import require_stageable
 from backfill_assets.capture.file_capture import FileCapture
@@ -41,6 +40,8 @@ from backfill_assets.restatements.publish import is_outdated
 from backfill_assets.restatements.undo import rollback_set, rollback_with_dependents
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.upkeep.reproduce import reproduce_run as reproduce
+from backfill_assets.upkeep.vacuum import vacuum_lake
+from backfill_assets.upkeep.vacuum_report import VacuumReport
 from backfill_assets.workspace import Workspace
 
 __all__ = [
@@ -160,3 +161,8 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: sets.PublishOne
 def set_versions(ws: Workspace, set_id: str) -> Mapping[str, int]:
     with ws.ledger.read() as tx:
         return versions_of(tx.publications, tx.sets.get(set_id))
+
+
+def vacuum(ws: Workspace, *, by: str, dry_run: bool = False) -> VacuumReport:
+    """Removes staged files that are not needed any more."""
+    return vacuum_lake(ws, by=by, quarantines=[source.quarantine for source in ws.domain.sources], dry_run=dry_run)

@@ -12,7 +12,7 @@ from pathlib import Path
 from dagster import AssetKey, DagsterEventType, DagsterInstance, Definitions, ExecuteInProcessResult
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.follow import FollowedAll, follow
+from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
@@ -30,6 +30,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.follow import FollowReport
 from backfill_assets.report.recovered import RecoveryReport
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
@@ -91,7 +92,7 @@ class Bench:
         assert run is not None
         return run_in_process(self.workspace, run.run_id, EVERYTHING, instance=self.instance, by="ann")
 
-    def follow(self, *, by: str) -> FollowedAll:
+    def follow(self, *, by: str) -> FollowReport:
         """Follows every publication that waits for it, as the command line does."""
         with ExitStack() as opened:
             recorder = DagsterRecorder(self.workspace.settings, opened, self.instance)

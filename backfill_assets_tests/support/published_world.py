@@ -14,12 +14,12 @@ from itertools import count
 
 from hypothesis import strategies as st
 
-from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import Rebuild
+from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, days_of
-from backfill_assets.planning.pinned_node import configuration_of
+from backfill_assets.planning.state import Basis, BasisInput
 from backfill_assets.planning.windows import Window
 from backfill_assets.staleness.decide import Narrowed, Present, find_stale
 from backfill_assets.staleness.ranges import Staleness

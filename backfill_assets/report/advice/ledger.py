@@ -74,8 +74,6 @@ def _of_request(error: BackfillError) -> Advice | None:
             return do(Act.SHADOW, "status", error.name)
         case errors.Retired():
             return do(Act.SHADOW, "status", error.table)
-        case errors.NoApprovalAwaited():
-            return do(Act.STATUS)
         case errors.NotInLedger(near=str() as near) if near:
             return step(f"did you mean {near}? ", do(Act.STATUS, near))
         case errors.NotInLedger() | errors.NotGivenUp():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.captures import CapturedFile
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange, Partitions, count_of, describe_ranges
 from backfill_assets.report.captured_so_far import CapturedSource

@@ -13,9 +13,9 @@ from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.reasons import Reason, together
+from backfill_assets.planning.sets import Phases
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
 from backfill_assets.report.requests import NextStep, step

@@ -382,11 +382,14 @@ def test_a_follow_up_that_moved_too_far_waits_for_a_person_without_an_error(
     monkeypatch.setattr(by_hand, "all_passed", moved_too_far)
     hand.published({date(2026, 1, 5): 500})
     acting = Acting(by="follow", recorder=StagedByHand(hand))
-    (followed,) = follow(hand.ws, acting).done
-    assert (followed.run.state, followed.run.approval, followed.error) == (RunState.PASSED, ApprovalState.DRAFT, None)
-    assert follow(hand.ws, acting).done == (), "no policy can comment on it"
-    operations.approve(hand.ws, followed.run.run_id, by="ben", note="a large sale")
-    hand.publish(followed.run.run_id)
+    (followed,) = follow(hand.ws, acting).followed
+    run_id = str(followed.run_id)
+    with hand.ws.ledger.read() as tx:
+        assert tx.runs.header(run_id).approval is ApprovalState.DRAFT
+    assert (followed.state, followed.error) == (RunState.PASSED, None)
+    assert follow(hand.ws, acting).followed == (), "no policy can comment on it"
+    operations.approve(hand.ws, run_id, by="ben", note="a large sale")
+    hand.publish(run_id)
     assert hand.total() == 800
     hand.ws.close()
 

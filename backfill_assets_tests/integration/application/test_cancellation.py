@@ -118,7 +118,7 @@ def test_exactly_what_readers_do_not_see_can_be_cancelled_and_only_once(ledger: 
     with ledger.read() as reader:
         run = reader.runs.get("bf-1")
         assert (run.state, run.note, run.lease) == (RunState.CANCELLED, "cancelled by ben: not wanted", None)
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
         assert list(reader.row_checks.violations()) == []
     with pytest.raises(IllegalTransition, match="CANCELLED"):
         cancel(ledger)
@@ -207,7 +207,7 @@ def test_a_set_is_cancelled_as_a_whole_and_its_runs_only_with_it(ledger: Ledger)
         members = [reader.runs.get(run_id) for run_id in ("bf-1", "bf-2")]
         assert [each.state for each in members] == [RunState.CANCELLED] * 2
         assert [reader.events.reached(each) for each in members] == [RunState.PASSED] * 2
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
     with pytest.raises(IllegalTransition, match="CANCELLED"):
         cancel_set(ledger)
     with pytest.raises(IllegalTransition, match="CANCELLED"), ledger.write() as writer:

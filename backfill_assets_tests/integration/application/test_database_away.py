@@ -85,7 +85,7 @@ def say(writer: WriteTransaction, what: str) -> None:
 
 def said(ledger: Ledger) -> list[str]:
     with ledger.read() as reader:
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
         return [event.action for event in reader.events.entries()]
 
 

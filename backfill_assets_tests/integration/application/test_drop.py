@@ -16,7 +16,7 @@ from backfill_assets.application.drop import MOST_FILES
 from backfill_assets.application.sensor_work import clear
 from backfill_assets.capture.drop_folder import LANDED
 from backfill_assets.core.settings import Settings
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit

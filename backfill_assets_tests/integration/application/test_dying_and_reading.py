@@ -142,8 +142,8 @@ def test_a_publisher_that_was_only_slow_cannot_commit_what_recover_gave_up(shop:
     killed(shop, f"publish(ws, '{run_id}', by='ben')", DIE_BEFORE)
     with shop.ws.ledger.read() as reader:
         (record,) = reader.publications.records(states=[PublicationState.PUBLISHING])
-    order, before = swap_order_of(record.intent, "day", at=NOON), shop.live_paths()
-    assert fence(shop.ws.lake, RECENT, record.intent.publication_id) is None
+    order, before = swap_order_of(record, "day", at=NOON), shop.live_paths()
+    assert fence(shop.ws.lake, RECENT, record.publication_id) is None
     # The sleeper wakes up and goes on where it was.
     with pytest.raises(Refused, match="abandoned by a recovery"):
         swap(shop.ws.lake, order)

@@ -176,7 +176,7 @@ def restated(shop: Shop, reason: str) -> tuple[str, int]:
     run_id = shop.planned(days, table=things_of_the_day.name, reason=reason)
     operations.approve(shop.ws, run_id, by="ben")
     shop.staged(run_id)
-    return run_id, len(shop.publish(run_id).intent.changes)
+    return run_id, len(shop.publish(run_id).changes)
 
 
 def read(shop: Shop, table: str) -> list[Mapping[str, Any]]:

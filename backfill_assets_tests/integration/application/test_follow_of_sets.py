@@ -42,7 +42,7 @@ def ws(tmp_path: Path, paper: Paper) -> Iterator[Workspace]:
         computed(opened, run_id)
         operations.approve(opened, run_id, by="ben")
         publication = operations.publish(opened, run_id, by="ben")
-        operations.cancel_follow_ups(opened, publication.intent.publication_id, by="ben", reason="gold comes later")
+        operations.cancel_follow_ups(opened, publication.publication_id, by="ben", reason="gold comes later")
     assert followed(opened) == ()
     yield opened
     opened.close()
@@ -92,7 +92,7 @@ def test_two_tables_that_a_set_publishes_are_followed_by_one_run(ws: Workspace, 
     (run,) = followed(ws)
     with ws.ledger.read() as reader:
         members = {member.run_id for member in reader.sets.get(set_id).manifest.members}
-        both = {r.intent.publication_id for r in reader.publications.records() if r.intent.run_id in members}
+        both = {r.publication_id for r in reader.publications.records() if r.run_id in members}
     assert (len(both), set(run.manifest.cause.publications)) == (2, both)
     assert {pinned.table for pinned in run.manifest.inputs} == set(SILVER)
     assert followed(ws) == ()

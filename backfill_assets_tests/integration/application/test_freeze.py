@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.application.follow import follow, follow_document, unfinished
+from backfill_assets.application.follow import follow, unfinished
 from backfill_assets.application.freeze import freeze, unfreeze
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.sensor_work import approved
@@ -62,7 +62,7 @@ def planned(hand: Hand) -> list[str]:
 def followed(hand: Hand) -> list[str]:
     """What `follow` says, with runs that are staged by hand."""
     found = follow(hand.ws, Acting(by="ops", recorder=Unrecorded()))
-    return [worded(waiting_words(each)) for each in follow_document(found).waiting]
+    return [worded(waiting_words(each)) for each in found.waiting]
 
 
 def test_what_a_publication_asks_for_waits_says_so_and_is_planned_once_when_the_freeze_ends_by_itself(
@@ -95,7 +95,7 @@ def test_what_several_publications_wait_for_is_said_once(hand: Hand) -> None:
     frozen(hand)
     for amount in (15, 16):
         hand.published({FIFTH: amount})
-    shown = follow_page(follow_document(follow(hand.ws, Acting(by="ops", recorder=Unrecorded()))))
+    shown = follow_page(follow(hand.ws, Acting(by="ops", recorder=Unrecorded())))
     (listed,) = [block for block in shown.blocks if isinstance(block, Items)]
     assert listed.items == ("gold.sales_monthly: 2026-01, 1 month is frozen, and follows when it is so no longer",)
 

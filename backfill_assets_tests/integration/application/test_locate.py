@@ -59,7 +59,7 @@ def test_what_rests_on_a_period_is_what_has_read_it_by_the_windows_of_its_runs(s
     recent = found.partitions[1]
     assert (recent.transform_version, recent.through) == ("0.9.0", (SALES,))
     with shop.ws.ledger.read() as reader:
-        assert set(reader.versions.makers(RECENT, [january(5)]).values()) == {recent.run_id}
+        assert {each.run_id for each in reader.versions.claims(RECENT, [january(5)]).values()} == {recent.run_id}
     assert not found.not_loaded
 
 

@@ -100,7 +100,7 @@ def test_twenty_threads_share_one_ledger(postgres_url: str, clock: Clock) -> Non
             future.result(timeout=SECONDS)
     with ledger.read() as reader:
         assert sum(1 for _ in reader.events.entries()) == RUNS * 10
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
     ledger.close()
 
 
@@ -120,5 +120,5 @@ def test_a_thread_that_finds_no_free_connection_may_try_again(
     for reading in taken:
         reading.__exit__(None, None, None)
     with ledger.read() as reader:
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
     ledger.close()

@@ -91,7 +91,7 @@ def test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_th
     assert manifest.partitions == (FEBRUARY, MARCH, APRIL)
     settled = [(each.after.partition, each.pin.partition) for each in manifest.settled]
     assert settled == [(FEBRUARY, MARCH), (MARCH, APRIL)]
-    assert [change.partition for change in published.intent.changes] == [FEBRUARY]
+    assert [change.partition for change in published.changes] == [FEBRUARY]
     with office.ws.ledger.read() as tx:
         staged, accepted = tx.candidates.of_run(manifest.run_id), tx.versions.accepted(CASES)
     # March was computed, and found equal; April was not computed.
@@ -134,7 +134,7 @@ def test_a_new_release_makes_every_snapshot_stale_and_starts_cold(office: Office
     planned, (published, *_) = office.restated()
     (manifest,) = [plan.manifest for plan in planned.plans if plan.manifest.table == CASES]
     assert (manifest.base, manifest.settled, len(manifest.partitions)) == (None, (), 4)
-    assert len(published.intent.changes) == 4
+    assert len(published.changes) == 4
     assert [row[2] for row in office.rows() if row[0] == JANUARY] == [10, 20]
 
 
@@ -192,7 +192,7 @@ def test_a_snapshot_that_a_waiting_run_begins_with_outlives_its_replacement_and_
     # Another run replaces both, because of a case that is never closed.
     office.land("late", [move(date(2026, 2, 20), "a", 100, name="late")])
     _, (published, *_) = office.restated()
-    assert [change.partition for change in published.intent.changes] == [FEBRUARY, MARCH]
+    assert [change.partition for change in published.changes] == [FEBRUARY, MARCH]
 
     later = replace(office.ws, clock=ticking_clock(datetime(2036, 6, 1, 12, tzinfo=UTC)))
     kept = operations.vacuum(later, by="vic")
@@ -216,7 +216,7 @@ def test_a_snapshot_is_not_kept_where_the_run_leaves_out_the_one_before_it(offic
     planned = operations.plan(office.ws, request)
     assert planned.manifest.settled == ()
     published = office.through(planned)
-    assert [change.partition for change in published.intent.changes] == [APRIL]
+    assert [change.partition for change in published.changes] == [APRIL]
     assert [row for row in office.rows() if row[0] == APRIL] == [(APRIL, "a", 116, 4), (APRIL, "c", 7, 1)]
 
 
@@ -229,5 +229,5 @@ def test_a_snapshot_is_not_kept_where_another_run_has_restated_the_one_before_it
     office.through(first)
     # Its February is what readers see by now, and their March follows from the February before.
     published = office.through(both)
-    assert [change.partition for change in published.intent.changes] == [MARCH]
+    assert [change.partition for change in published.changes] == [MARCH]
     assert [row for row in office.rows() if row[0] == MARCH] == [(MARCH, "a", 115, 3), (MARCH, "c", 7, 1)]

@@ -356,13 +356,11 @@ def test_within_the_lateness_policy_restates_alone(late: Shop) -> None:
     found = propose(shop)
     assert (found.proposed, [str(each.days) for each in found.automatic]) == (None, [f"{SALES} 2026-02-16, 1 day"])
     assert worded(step_after_landing(shop.ws)).startswith("backfill follow restates what came within the lateness")
-    done = follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).done
-    assert [(each.run.manifest.table, each.run.state) for each in done] == [
-        (RECENT, RunState.PUBLISHED),
-        (TOTALS, RunState.PUBLISHED),
-    ]
-    assert done[0].run.manifest.cause.kind is CauseKind.FOLLOW_UP
-    assert done[0].run.manifest.partitions == tuple(REACHED)
+    done = follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).followed
+    assert [(each.table, each.state) for each in done] == [(RECENT, RunState.PUBLISHED), (TOTALS, RunState.PUBLISHED)]
+    assert done[0].partitions == tuple(REACHED)
+    with shop.ws.ledger.read() as tx:
+        assert tx.runs.header(str(done[0].run_id)).because is CauseKind.FOLLOW_UP
     assert is_fresh(shop)
     assert total(shop) == 28 * 40 + 4 * 5
     assert audit(shop.ws).problems == ()
@@ -371,7 +369,7 @@ def test_within_the_lateness_policy_restates_alone(late: Shop) -> None:
 def test_beyond_the_lateness_a_person_approves_and_nothing_follows(late: Shop) -> None:
     shop = with_lateness(late, LATE - 1)
     set_id = proposed(shop)
-    assert follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).done == ()
+    assert follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).followed == ()
     assert (record(shop, set_id).state, total(shop)) == (SetState.PENDING, 28 * 40)
 
 
@@ -446,7 +444,7 @@ def test_what_changes_a_row_that_was_there_is_proposed_however_recent_its_day(
     shop = replace(shop, ws=replace(shop.ws, domain=replace(shop.ws.domain, derived=shop.ws.domain.derived[:1])))
     before = shop.amounts()
     act(shop)
-    assert follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).done == ()
+    assert follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).followed == ()
     found = propose(shop)
     assert found.proposed is not None
     assert (days_of(found.proposed), found.automatic) == ([f"{SALES} {days}"], ())

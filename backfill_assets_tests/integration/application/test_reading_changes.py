@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.import_records import KeyCounts
+from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
@@ -117,7 +117,7 @@ def moved(ws: Workspace, planned: PlannedSet) -> Mapping[str, tuple[list[int], l
     found = {}
     with ws.ledger.read() as reader:
         for member in planned.manifest.members:
-            intent = reader.publications.records(run_id=member.run_id)[0].intent
+            intent = reader.publications.records(run_id=member.run_id)[0]
             changed = sorted(each.partition.day for each in intent.changes)
             found[member.table] = (changed, sorted(each.partition.day for each in intent.verified))
     return found

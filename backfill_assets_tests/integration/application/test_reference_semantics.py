@@ -361,9 +361,9 @@ def test_dependents_whose_references_were_chosen_do_not_follow_by_themselves(ws:
     assert [pinned.semantics for pinned in run.manifest.references] == [CURRENT]
 
 
-def followed(ws: Workspace) -> list[tuple[str, RunState]]:
-    done = follow(ws, Acting(by="follow", recorder=Unrecorded())).done
-    return [(each.run.manifest.table, each.run.state) for each in done]
+def followed(ws: Workspace) -> list[tuple[str, RunState | None]]:
+    done = follow(ws, Acting(by="follow", recorder=Unrecorded())).followed
+    return [(each.table, each.state) for each in done]
 
 
 @pytest.mark.long

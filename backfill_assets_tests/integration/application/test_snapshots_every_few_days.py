@@ -126,7 +126,7 @@ def test_a_late_event_between_two_snapshots_is_restated_from_the_one_before_it_a
         (WEEKS[1], WEEKS[2]),
         (WEEKS[2], WEEKS[3]),
     ]
-    assert [change.partition for change in published.intent.changes] == [WEEKS[1]]
+    assert [change.partition for change in published.changes] == [WEEKS[1]]
     with office.ws.ledger.read() as tx:
         staged, now = tx.candidates.of_run(manifest.run_id), tx.versions.accepted(BALANCES)
     # The third was computed, and found equal; the fourth was not computed.

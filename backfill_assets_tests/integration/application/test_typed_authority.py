@@ -111,7 +111,7 @@ def colleague(tmp_path_factory: pytest.TempPathFactory, waiting_home: Path, spar
         }
         ws = benches["usual"].workspace
         with ws.ledger.read() as reader:
-            published = {record.intent.table: record.intent for record in reader.publications.records()}
+            published = {record.table: record for record in reader.publications.records()}
         runs = [run_of(ws, "plain"), run_of(ws, "auto"), published[RECENT].run_id, "nonsense"]
         yield Colleague(
             home=home,

@@ -26,9 +26,9 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.phases import AskedPhases, Phases
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.kept_rows import KeptRows, cover_all
 from backfill_assets.report.page import Note, Page

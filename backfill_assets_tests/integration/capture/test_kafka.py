@@ -30,7 +30,7 @@ from backfill_assets.capture.stream_files import StreamCapture
 from backfill_assets.capture.streams import Pace
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.desk.app import create_app
-from backfill_assets.ledger.errors import NeedsAnother, NoApprovalAwaited
+from backfill_assets.ledger.errors import Ended, NeedsAnother
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.policy import Policy
 from backfill_assets.report.command_line import words_of
@@ -403,7 +403,7 @@ def test_where_the_policy_asks_another_person_approves_exactly_the_positions_bef
             Asked(ws, asked.capture_id).approve(by="Ana", note="")
         approved = Asked(ws, asked.capture_id).approve(by="ben", note="as agreed")
         assert "ben" in plain_text(page_of(approved))
-        with pytest.raises(NoApprovalAwaited):
+        with pytest.raises(Ended):
             Asked(ws, asked.capture_id).approve(by="cem", note="")
     finally:
         ws.close()

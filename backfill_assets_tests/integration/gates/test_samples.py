@@ -26,7 +26,7 @@ from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, open_shop, 
 
 def violations(ledger: Ledger) -> list[str]:
     with ledger.read() as reader:
-        return [*reader.chain_checks.violations(), *reader.row_checks.violations()]
+        return [*reader.events.violations(), *reader.row_checks.violations()]
 
 
 @pytest.fixture

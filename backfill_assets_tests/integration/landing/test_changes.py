@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
-from backfill_assets.ledger.import_records import ImportCounts, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.support.landing_examples import LandingRoom, json_lines, landing_room

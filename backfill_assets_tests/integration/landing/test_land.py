@@ -27,7 +27,7 @@ from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import clean_up_landing, landing_turn, new_lease
-from backfill_assets.ledger.import_records import ImportCounts, ImportRecord
+from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room

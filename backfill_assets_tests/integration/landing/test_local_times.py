@@ -20,7 +20,7 @@ from backfill_assets.core.errors import InvalidDeclaration, UnreadableFile
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.statements import withdraw
-from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.support.value_examples import AT, VALUES, found, no, parquet, plainly

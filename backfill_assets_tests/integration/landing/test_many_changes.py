@@ -18,7 +18,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import is_current
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.imports import imports_for_days
-from backfill_assets.ledger.import_records import KeyCounts
+from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.support.landing_examples import LandingRoom, json_lines, landing_room
 from backfill_assets_tests.support.searches import is_thorough
@@ -93,7 +93,7 @@ def require_equal(room: LandingRoom, feed: Sequence[Change], *, duplicates: int)
     wanted, keys = applied(feed)
     with room.ledger.read() as reader:
         imports = imports_for_days(reader, room.source, DAYS)
-        assert not [*reader.chain_checks.violations(), *reader.row_checks.violations()]
+        assert not [*reader.events.violations(), *reader.row_checks.violations()]
     rows = bronze_rows(room.spark, room.settings, room.source, imports=imports, days=DAYS).where(is_current())
     found = rows.select("order_id", "order_date", "place").collect()
     assert {row["order_id"]: (row["order_date"], row["place"]) for row in found} == wanted

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets_tests.support.landing_examples import LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.support.searches import examples
 

@@ -18,7 +18,7 @@ from backfill_assets.landing.days import pending_days, unexplained_days
 from backfill_assets.landing.extract import Effect, Extract, LandedExtract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore, withdraw
-from backfill_assets.ledger.import_records import KeyCounts
+from backfill_assets.ledger.imports import KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.advice import advised
@@ -71,7 +71,7 @@ def keys(room: LandingRoom) -> KeyCounts:
     found = sum((record.keys for record in live), KeyCounts())
     assert sum(record.counts.accepted for record in live) == found.ever
     with room.ledger.read() as tx:
-        assert not [*tx.chain_checks.violations(), *tx.row_checks.violations()]
+        assert not [*tx.events.violations(), *tx.row_checks.violations()]
     return found
 
 

@@ -82,7 +82,7 @@ def written(room: LandingRoom, name: str, records: Sequence[Record], kind: str) 
 def everything(room: LandingRoom) -> dict[str, object]:
     """What is known of imports that count, of their days, and of bronze."""
     with room.ledger.read() as reader:
-        assert not [*reader.chain_checks.violations(), *reader.row_checks.violations()]
+        assert not [*reader.events.violations(), *reader.row_checks.violations()]
         live = reader.imports.records(room.source.name, COUNTING)
         days = [asdict(day) for day in reader.imports.days([record.import_id for record in live])]
         pending = set(pending_days(reader, room.source).days)

@@ -30,7 +30,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets.ledger.imports import ImportCounts
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room, reasons
 from backfill_assets_tests.support.value_examples import AT, COLUMNS, VALUES, found, no, parquet, plainly, unfit
 

@@ -20,7 +20,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Operations, SourceTable, daily
 from backfill_assets.landing.extract import Extract, LandedExtract, land_extract
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.import_records import ImportCounts, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, KeyCounts
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.landing_examples import LandingRoom, landing_room

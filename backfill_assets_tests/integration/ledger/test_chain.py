@@ -15,7 +15,7 @@ from backfill_assets_tests.support.ledger_examples import disarm, make_publishab
 
 def violations(ledger: Ledger) -> tuple[str, ...]:
     with ledger.read() as reader:
-        return (*reader.chain_checks.violations(), *reader.row_checks.violations())
+        return (*reader.events.violations(), *reader.row_checks.violations())
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_processes_that_open_and_write_at_once_make_one_chain(ledger_url: str, c
         assert [event.sequence for event in events] == list(range(1, 76))
         for name in ("p0", "p1", "p2"):
             assert [e.payload["number"] for e in events if e.actor == name] == list(range(25))
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
     ledger.close()
 
 
@@ -171,7 +171,7 @@ def test_threads_that_share_a_ledger_make_one_chain(ledger: Ledger) -> None:
         list(threads.map(write, range(60)))
     with ledger.read() as reader:
         assert len(list(reader.events.entries())) == 60
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
 
 
 def test_of_two_who_take_the_same_step_one_is_refused(ledger: Ledger) -> None:

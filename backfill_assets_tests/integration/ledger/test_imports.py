@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.core.errors import IllegalTransition, Refused, UnknownName
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
@@ -73,7 +73,7 @@ def test_a_landed_file_is_read_as_it_was_recorded(ledger: Ledger) -> None:
         assert (landed.counts, landed.schema_versions, landed.ignored_columns) == (counts, (1, 2), ("a", "b"))
         assert reader.imports.records(states=[ImportState.LANDED]) == (landed,)
         assert [day.event_date for day in reader.imports.days()] == list(DAYS)
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
 
 
 @pytest.mark.parametrize(
@@ -191,4 +191,4 @@ def test_a_file_may_touch_five_thousand_days_and_many_files_are_loaded_at_once(l
     with ledger.read() as reader:
         assert [day.event_date for day in reader.imports.days(days=days)] == list(days)
         assert len(reader.imports.records(states=[ImportState.LOADED])) == 301
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()

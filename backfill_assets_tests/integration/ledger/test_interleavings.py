@@ -186,7 +186,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         with self.ledger.read() as reader:
-            assert reader.chain_checks.violations() == ()
+            assert reader.events.violations() == ()
 
 
 def test_any_order_of_steps_leaves_the_ledger_true(ledger: Ledger) -> None:

@@ -88,14 +88,14 @@ def test_an_upgraded_ledger_is_carried_on(old_ledger: str, release: Release, clo
     release(ADD_A_COLUMN)
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
-        (begun,) = [p for p in reader.publications.records() if p.intent.run_id == "elsewhere"]
+        (begun,) = [p for p in reader.publications.records() if p.run_id == "elsewhere"]
     with ledger.write() as writer:
-        writer.publications.finish(begun.intent.publication_id, delta_version=1, actor="recover")
+        writer.publications.finish(begun.publication_id, delta_version=1, actor="recover")
     make_publishable(ledger, "third")
     roll_back(ledger, publish(ledger, "third", at=6), at=7)
     with ledger.read() as reader:
         assert states_of_versions(reader, DAYS[0]) == {1: "ACCEPTED", 2: "ROLLED_BACK", 3: "ROLLED_BACK"}
-        assert [*reader.chain_checks.violations(), *reader.row_checks.violations()] == []
+        assert [*reader.events.violations(), *reader.row_checks.violations()] == []
     ledger.close()
 
 
@@ -135,7 +135,7 @@ def test_an_upgrade_that_fails_half_way_leaves_the_earlier_revision(
     tamper(old_ledger, "DROP TRIGGER last_step" + ("" if backend == "sqlite" else " ON alembic_version"))
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
     ledger.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, TargetChanged, UnknownName
+from backfill_assets.core.identity import fields_of
 from backfill_assets.ledger.records import CandidatePartition, PublicationIntent
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.store import Ledger
@@ -46,7 +47,7 @@ def test_the_first_publication_of_a_table_accepts_version_one(ledger: Ledger) ->
         assert reader.publications.get(publication_id).state is PublicationState.PUBLISHED
         [entry] = reader.outbox.entries()
         assert (entry.sequence, entry.publication_id, entry.partitions) == (1, publication_id, DAYS)
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
 
 
 def test_an_open_publication_comes_back_with_everything_it_intends(ledger: Ledger) -> None:
@@ -57,7 +58,7 @@ def test_an_open_publication_comes_back_with_everything_it_intends(ledger: Ledge
         writer.publications.begin(intent, actor="Bob")
     with ledger.read() as reader:
         [found] = reader.publications.records(states=[PublicationState.PUBLISHING])
-        assert found.intent == intent
+        assert fields_of(intent).items() <= fields_of(found).items()
         assert found == reader.publications.get(intent.publication_id)
         assert (found.started_at, found.finished_at, found.delta_version) == (NOON, None, None)
         assert reader.runs.get("bf-1").state is RunState.PUBLISHING
@@ -88,7 +89,7 @@ def test_a_later_publication_supersedes_versions_and_at_last_the_run(ledger: Led
             [(DAYS[0], 2)],
             [],
         ]
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
 
 
 def test_a_rollback_brings_back_what_was_before_and_takes_the_approval(ledger: Ledger) -> None:
@@ -114,9 +115,9 @@ def test_a_rollback_brings_back_what_was_before_and_takes_the_approval(ledger: L
         )
         assert reader.publications.get(second).state is PublicationState.ROLLED_BACK
         assert reader.publications.get(undoing).state is PublicationState.PUBLISHED
-        assert reader.publications.get(undoing).intent.undoes == second
+        assert reader.publications.get(undoing).undoes == second
         assert [entry.sequence for entry in reader.outbox.entries()] == [1, 2, 3]
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
 
 
 def test_a_rollback_of_the_first_publication_leaves_nothing_accepted(ledger: Ledger) -> None:
@@ -224,7 +225,7 @@ def test_an_abandoned_publication_changes_nothing(ledger: Ledger) -> None:
             NOON,
         )
         assert (reader.versions.accepted(TABLE), reader.outbox.entries()) == ({}, ())
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
     with pytest.raises(IllegalTransition, match="ABANDONED"), ledger.write() as writer:
         writer.publications.abandon(intent.publication_id, actor="recover", reason="again")
     with pytest.raises(IllegalTransition, match="ABANDONED"), ledger.write() as writer:
@@ -336,17 +337,17 @@ def test_pinned_versions_are_exact_whatever_was_accepted_since(ledger: Ledger) -
 def test_the_outbox_is_read_from_a_cursor_and_delivered_once(ledger: Ledger) -> None:
     for run_id in ("bf-1", "bf-2"):
         make_publishable(ledger, run_id)
-        publish(ledger, run_id)
+    first, _ = (publish(ledger, run_id) for run_id in ("bf-1", "bf-2"))
     with ledger.write() as writer:
-        writer.outbox.mark_delivered(1, actor="sensor")
-        writer.outbox.mark_delivered(1, actor="sensor")
+        writer.outbox.mark_delivered(first, actor="sensor")
+        writer.outbox.mark_delivered(first, actor="sensor")
     with ledger.read() as reader:
         assert [entry.sequence for entry in reader.outbox.entries(after=1)] == [2]
         assert [entry.sequence for entry in reader.outbox.entries(open_only=True)] == [2]
         assert reader.outbox.entries()[0].delivered_at == NOON
         assert [event.action for event in reader.events.entries()].count("delivered") == 1
     with pytest.raises(UnknownName), ledger.write() as writer:
-        writer.outbox.mark_delivered(9, actor="sensor")
+        writer.outbox.mark_delivered("pub-none", actor="sensor")
 
 
 @pytest.mark.long

@@ -15,7 +15,7 @@ from backfill_assets.capture.streams import Written
 from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.comparisons import ComparedPartition
 from backfill_assets.ledger.freezes import Freeze
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
+from backfill_assets.ledger.imports import ImportCounts, ImportDay, KeyCounts
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.row_digests import PROTECTED, UNPROTECTED
 from backfill_assets.ledger.schema import metadata, runs
@@ -44,7 +44,7 @@ from backfill_assets_tests.support.ledger_examples import (
 
 def violations(ledger: Ledger) -> tuple[str, ...]:
     with ledger.read() as reader:
-        return (*reader.chain_checks.violations(), *reader.row_checks.violations())
+        return (*reader.events.violations(), *reader.row_checks.violations())
 
 
 @pytest.fixture(scope="module")

@@ -218,7 +218,7 @@ def test_an_exception_undoes_the_whole_transaction(ledger: Ledger) -> None:
         raise ZeroDivisionError
     with ledger.read() as reader:
         assert reader.runs.records() == ()
-        assert reader.chain_checks.violations() == ()
+        assert reader.events.violations() == ()
 
 
 def test_a_failed_run_keeps_its_note_and_can_be_staged_again(ledger: Ledger) -> None:

@@ -12,10 +12,9 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.basis import UNKNOWN_DIGEST, BasisInput
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, PinnedReference
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import UNKNOWN_DIGEST, BasisInput, Claim
 from backfill_assets.planning.windows import Window
 from backfill_assets_tests.support.ledger_examples import (
     DAYS,

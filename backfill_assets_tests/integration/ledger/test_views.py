@@ -46,7 +46,7 @@ def test_a_run_is_one_row_with_who_asked_and_who_approved(ledger: Ledger) -> Non
     with ledger.read() as tx:
         record = tx.publications.get(str(row["publication_id"]))
     assert row["publication_id"] == publication
-    assert row["partitions_changed"] == len(record.intent.changes)
+    assert row["partitions_changed"] == len(record.changes)
     assert (row["finished_at"], row["delta_version"]) == (record.finished_at, record.delta_version)
 
 

@@ -76,9 +76,7 @@ def test_the_whole_way_with_ledger_and_dagster_in_one_database(
         approve(made.workspace, run_id, by="bob")
         assert run_in_process(made.workspace, run_id, PUBLICATION, instance=made.instance, by="bob").succeeded
         followed = made.follow(by="bob")
-        assert [(outcome.run.manifest.table, outcome.run.state) for outcome in followed.done] == [
-            ("gold.sales_monthly", RunState.PUBLISHED)
-        ]
+        assert [(run.table, run.state) for run in followed.followed] == [("gold.sales_monthly", RunState.PUBLISHED)]
         assert len(made.materialized(BRONZE)) == 62
         assert len(made.materialized(PUBLISHED)) == 37
         assert made.materialized(MONTHLY) == {"2025-02-01"}

@@ -250,7 +250,7 @@ def test_a_run_that_claims_to_follow_or_to_be_live_is_not_approved_by_policy(loa
     live = loaded.materialize([CANDIDATE], *FEBRUARY, by="uma", kind="LIVE")
     assert "is 'LIVE', which is none of BACKFILL" in failures(live)[0]
     with loaded.workspace.ledger.read() as reader:
-        load = next(p for p in reader.publications.records() if p.intent.table == "bronze.sales").intent.publication_id
+        load = next(p for p in reader.publications.records() if p.table == "bronze.sales").publication_id
     claimed = {"because": load, "transform_version": "0.9.0", "by": "x"}
     result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], date(2025, 2, 5), date(2025, 2, 7), **claimed)
     assert "a launch cannot state what it follows: the ledger decides that" in failures(result)[0]
@@ -265,7 +265,7 @@ def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     approve(loaded.workspace, run_id, by="bob")
     assert run_in_process(loaded.workspace, run_id, PUBLICATION, instance=loaded.instance, by="bob").succeeded
     # No month is complete yet, so nothing can follow and nothing is left waiting.
-    assert not loaded.follow(by="bob").done
+    assert not loaded.follow(by="bob").followed
 
     doctored = {TOO_MUCH: 20}
     loaded.land(loaded.workspace.spark(), doctored, name="corrected")

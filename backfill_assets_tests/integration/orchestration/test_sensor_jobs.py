@@ -62,7 +62,7 @@ def test_what_a_person_has_approved_is_published_once_in_the_name_of_no_person(h
     assert [request.tags[tags.ON] for request in ticks.asked("publish")] == [first, second]
     assert all(result.success for result in carried_out(ticks, "publish"))
     with hand.ws.ledger.read() as tx:
-        by = [tx.publications.records(run_id=run_id)[0].intent.by for run_id in (first, second)]
+        by = [tx.publications.records(run_id=run_id)[0].by for run_id in (first, second)]
     assert by == ["publish", "publish"]
     assert run_of(hand, unapproved).state is RunState.PASSED
     assert (ticks.asked("publish"), ticks.said) == ((), "Nothing that is approved waits to be published.")
@@ -126,7 +126,7 @@ def test_what_a_killed_process_left_is_recovered_when_its_lease_has_ended_and_no
         Hand(ws=replace(hand.ws, reached=dies)).publish(run_id)
     assert run_of(hand, run_id).state is RunState.PUBLISHING
     with hand.ws.ledger.read() as tx:
-        (open_one,) = (each.intent.publication_id for each in tx.publications.records(run_id=run_id))
+        (open_one,) = (each.publication_id for each in tx.publications.records(run_id=run_id))
     assert (ticks.asked("recover"), stopped(hand.ws)) == ((), ())
     later = replace(hand.ws, clock=lambda: hand.ws.clock() + timedelta(minutes=5))
     assert stopped(later) == (open_one,)
@@ -167,7 +167,7 @@ def killed_rollback(hand: Hand) -> str:
     publication_id = hand.published({FIFTH: 15})
     killed_at(hand, Point.SWAP_COMMITTED, lambda dying: dying.undo(publication_id))
     with hand.ws.ledger.read() as tx:
-        return tx.publications.get(publication_id).intent.run_id
+        return tx.publications.get(publication_id).run_id
 
 
 def killed_rollback_with_dependents(hand: Hand) -> str:
@@ -242,7 +242,7 @@ def test_an_approved_set_is_published_once_as_a_whole_and_its_runs_are_not_publi
     assert result.success
     with hand.ws.ledger.read() as tx:
         record = tx.sets.get(set_id)
-        by = [p.intent.by for m in record.manifest.members for p in tx.publications.records(run_id=m.run_id)]
+        by = [p.by for m in record.manifest.members for p in tx.publications.records(run_id=m.run_id)]
     assert (record.state, by) == (SetState.PUBLISHED, ["publish", "publish"])
     assert (ticks.asked("publish"), ticks.said) == ((), "Nothing that is approved waits to be published.")
     # Launched again by hand, for the set or for one of its runs: nothing is asked for any more.

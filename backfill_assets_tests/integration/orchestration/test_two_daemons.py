@@ -169,7 +169,7 @@ def once(hand: Hand, runs: list[str]) -> Mapping[str, int]:
     """How often each run was published."""
     with hand.ws.ledger.read() as tx:
         found = [r for run_id in runs for r in tx.publications.records(run_id=run_id)]
-    return Counter(each.intent.run_id for each in found if each.state is PublicationState.PUBLISHED)
+    return Counter(each.run_id for each in found if each.state is PublicationState.PUBLISHED)
 
 
 def logs(home: Path) -> str:

@@ -91,7 +91,7 @@ def test_of_two_runs_over_the_same_days_one_is_published_even_if_they_were_plann
         operations.publish(book.ws, second, by="ben")
     # Equal rows are no change; other rows are one, whenever the run was planned.
     assert book.gated(second) is RunState.PASSED
-    assert operations.publish(book.ws, second, by="ben").intent.changes == ()
+    assert operations.publish(book.ws, second, by="ben").changes == ()
     assert book.gated(third) is RunState.BLOCKED
     with book.ws.ledger.read() as tx:
         (found,) = [each for each in tx.candidates.gate_results(third) if each.gate == "adds_only"]

@@ -10,7 +10,7 @@ import pytest
 from backfill_assets.core.clock import Clock
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Policy
-from backfill_assets.ledger.errors import NeedsAnother, NoApprovalAwaited
+from backfill_assets.ledger.errors import Ended, NeedsAnother
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.publication.asked import approve_asked, asked, require_may_approve
 from backfill_assets.publication.errors import MayNotApproveAsked
@@ -93,7 +93,7 @@ def test_another_person_of_the_pinned_and_the_present_group_approves_once(
     with pytest.raises(MayNotApproveAsked, match=f"{kind} {name} of .* by a member of finance, and ben is none"):
         approve_asked(now, name, by="ben", note="")
     approve_asked(now, name, by="cara", note="")
-    with pytest.raises(NoApprovalAwaited) as refusal:
+    with pytest.raises(Ended) as refusal:
         approve_asked(now, name, by="cara", note="")
     assert (refusal.value.ids, advised(refusal.value)) == ({f"{kind}_id": name}, "backfill status")
     with ws.ledger.read() as tx:

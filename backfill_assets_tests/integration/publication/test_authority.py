@@ -146,7 +146,7 @@ def test_a_person_of_no_group_rolls_nothing_back_and_the_event_has_the_group_of_
     assert shop.amounts() == before
     undone = operations.rollback(shop.ws, run_id, by="cara", reason="wrong")
     with shop.ws.ledger.read() as reader:
-        begun = next(reader.events.entries(entity_id=undone.intent.publication_id))
+        begun = next(reader.events.entries(entity_id=undone.publication_id))
     assert (begun.payload["groups"], begun.payload["approvers_version"]) == (["finance"], "1")
     assert audit(shop.ws).problems == ()
 

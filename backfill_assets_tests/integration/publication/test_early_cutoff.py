@@ -73,8 +73,8 @@ def test_only_the_partitions_whose_rows_changed_are_swapped(shop: Shop) -> None:
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
     shop.published()
     record = last_publication(shop)
-    assert tuple(change.partition for change in record.intent.changes) == MOVED
-    assert {found.partition for found in record.intent.verified} == set(OUTPUT) - set(MOVED)
+    assert tuple(change.partition for change in record.changes) == MOVED
+    assert {found.partition for found in record.verified} == set(OUTPUT) - set(MOVED)
     assert {path for path in before if path.rpartition("day=")[2][:10] not in {str(day) for day in MOVED}} < (
         shop.live_paths()
     )
@@ -88,7 +88,7 @@ def test_a_source_day_that_holds_the_same_rows_is_not_swapped(shop: Shop) -> Non
     before = shop.live_paths(SALES)
     shop.land("again.jsonl", [sale(FIFTH), sale(date(2026, 1, 6), amount=11)])
     record = last_publication(shop)
-    assert [found.partition for found in record.intent.verified] == [FIFTH]
+    assert [found.partition for found in record.verified] == [FIFTH]
     assert len(shop.live_paths(SALES) & before) == len(before) - 1
 
 
@@ -210,7 +210,7 @@ def test_a_damaged_partition_is_seen_as_drift_and_replaced(shop: Shop) -> None:
     assert run_report(shop.ws, checked).equal_partitions == 0
     shop.published(one, reason="mend it")
     assert shop.amounts()[FIFTH] == 40
-    assert [change.partition for change in last_publication(shop).intent.changes] == [FIFTH]
+    assert [change.partition for change in last_publication(shop).changes] == [FIFTH]
     assert audit(shop.ws).problems == ()
 
 
@@ -289,7 +289,7 @@ def test_a_value_that_moves_inside_a_nested_column_is_published(shop: Shop) -> N
         run_id = changed.staged(changed.planned(table="silver.ranges", reason=version))
         operations.approve(changed.ws, run_id, by="ben")
         record = changed.publish(run_id)
-        assert tuple(change.partition for change in record.intent.changes) == tuple(OUTPUT), version
+        assert tuple(change.partition for change in record.changes) == tuple(OUTPUT), version
         rows = changed.ws.lake.open("silver.ranges").to_pyarrow_table(columns=["range", "amounts"]).to_pylist()
         seen.append(rows[0])
     assert seen == [

@@ -139,7 +139,7 @@ def test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again(office: O
     assert (plan.replaced_partitions, plan.replaced_rows) == (3, 4)
     assert "keeps" in markdown_page(page_of(described_plan(office.ws, plan)))
     published = without_spark(office).through(plan)
-    changes = published.intent.changes
+    changes = published.changes
     assert [(change.partition, change.new.files, change.rows) for change in changes] == [(day, (), 0) for day in GONE]
     assert office.rows() == [row for row in rows if row[0] in STAYS]
     assert office.checksums() == {day: each for day, each in checksums.items() if day in STAYS}
@@ -183,7 +183,7 @@ def test_an_expiry_and_its_rollback_leave_the_columns_as_they_are(office: Office
     published = wider.through(planned(wider))
     handle.update_incremental()
     assert (handle.schema(), months(office)) == (before, STAYS)
-    operations.rollback(wider.ws, published.intent.run_id, by="ben", reason="no")
+    operations.rollback(wider.ws, published.run_id, by="ben", reason="no")
     handle.update_incremental()
     assert (handle.schema(), office.rows()) == (before, rows)
     assert audit(office.ws).problems == ()

@@ -113,8 +113,8 @@ def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_pub
     published = seen()
     assert published != before
     (gold, silver) = operations.rollback_set(moved.ws, set_id, by="ben", reason="try")
-    assert (gold.intent.table, gold.intent.partitions) == (TOTALS, ())
-    assert (silver.intent.table, len(silver.intent.partitions)) == (RECENT, 8)
+    assert (gold.table, gold.partitions) == (TOTALS, ())
+    assert (silver.table, len(silver.partitions)) == (RECENT, 8)
     last = said("history", TOTALS)["publications"][-1]
     assert (last["action"], last["partition_count"], last["first"], last["last"]) == (Action.ROLLBACK, 0, None, None)
     assert "nothing had been swapped" in told("history", TOTALS, width=200)
@@ -141,7 +141,7 @@ def test_the_rollback_of_a_set_that_a_later_one_replaced_names_the_later_one(sho
 @pytest.mark.long
 def test_a_set_is_rolled_back_after_what_one_of_its_tables_had_found_equal_was_undone(moved: Shop) -> None:
     with moved.ws.ledger.read() as reader:
-        (first_gold,) = [found.intent.run_id for found in reader.publications.records() if found.intent.table == TOTALS]
+        (first_gold,) = [found.run_id for found in reader.publications.records() if found.table == TOTALS]
     before = moved.live_paths()
     set_id = ready_set(moved, planned_set(moved, days=DayRange.inclusive(CARNIVAL, FOUR_DAYS_LATER)))
     operations.publish_set(moved.ws, set_id, by="ben")
@@ -149,7 +149,7 @@ def test_a_set_is_rolled_back_after_what_one_of_its_tables_had_found_equal_was_u
     states = [run["state"] for run in said("status", set_id)["runs"]]
     assert states == [RunState.PUBLISHED, RunState.SUPERSEDED]
     (silver,) = operations.rollback_set(moved.ws, set_id, by="ben", reason="silver as well")
-    assert (silver.intent.table, len(silver.intent.partitions)) == (RECENT, 8)
+    assert (silver.table, len(silver.partitions)) == (RECENT, 8)
     assert said("status", set_id)["state"] == "ROLLED_BACK"
     assert moved.live_paths() == before
     assert operations.recover(moved.ws, by="ops") == ()

@@ -32,10 +32,10 @@ from backfill_assets.domain import Policy
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.phases import AskedPhases, Phases
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.asked import approve_asked
 from backfill_assets.publication.errors import Frozen

@@ -19,8 +19,7 @@ from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.phases import Phases, cut
-from backfill_assets.planning.sets import SetManifest
+from backfill_assets.planning.sets import Phases, SetManifest, cut
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.report.screens.runs import set_summary_page
 from backfill_assets.report.sets import set_document
@@ -85,7 +84,7 @@ def test_each_phase_is_published_by_itself_and_all_of_them_are_brought_back_in_t
     with pytest.raises(IllegalTransition, match="is PUBLISHED"):
         publish(hand, set_id)
     undone = operations.rollback_set(hand.ws, set_id, by="ben", reason="was right before")
-    assert [record.intent.run_id for record in undone] == runs_of(hand, set_id)[::-1]
+    assert [record.run_id for record in undone] == runs_of(hand, set_id)[::-1]
     assert (state(hand, set_id), rows(hand)) == (SetState.ROLLED_BACK, [10, 10, 10])
     assert audit(hand.ws).problems == ()
 

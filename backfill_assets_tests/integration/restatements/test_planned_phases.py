@@ -21,9 +21,9 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.main import app
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.phases import AskedPhases, Phases
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet
+from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains import example, states

@@ -128,7 +128,7 @@ def test_a_rollback_of_a_set_brings_every_table_back(late: Shop) -> None:
     set_id = ready_set(late, planned)
     operations.publish_set(late.ws, set_id, by="ben")
     undone = operations.rollback_set(late.ws, set_id, by="ben", reason="was right before")
-    assert [record.intent.table for record in undone] == [TOTALS, RECENT], "dependents first"
+    assert [record.table for record in undone] == [TOTALS, RECENT], "dependents first"
     assert (late.live_paths(), late.live_paths(TOTALS), total(late)) == before
     assert set_state(late, set_id) is SetState.ROLLED_BACK
     assert {operations.run_named(late.ws, m.run_id).state for m in planned.manifest.members} == {RunState.ROLLED_BACK}
@@ -360,8 +360,8 @@ def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publicati
             landing = landed[member.run_id]
             assert landing.delta_version == publication.delta_version
             assert (landing.changed, landing.verified) == (
-                len(publication.intent.changes),
-                len(publication.intent.verified),
+                len(publication.changes),
+                len(publication.verified),
             )
 
 

@@ -103,7 +103,7 @@ def test_an_older_run_that_is_published_late_and_found_equal_leaves_a_fresh_part
     with shop.ws.ledger.read() as reader:
         (found,) = reader.publications.records(run_id=late)
         (basis,) = [each for each in reader.bases.of_accepted([RECENT]).bases[RECENT] if each.run_id == late]
-    assert (found.intent.changes, basis.partitions) == ((), (january(5),))
+    assert (found.changes, basis.partitions) == ((), (january(5),))
     assert stale(shop) == []
 
 

@@ -233,7 +233,7 @@ def test_a_foreign_commit_is_found(shop: Shop) -> None:
 @pytest.mark.parametrize("claim", ["publication_id", "gave_up", "created_by"])
 def test_a_commit_that_claims_to_be_ours_is_found(shop: Shop, claim: str) -> None:
     with shop.ws.ledger.read() as reader:
-        known = reader.publications.records()[0].intent.publication_id
+        known = reader.publications.records()[0].publication_id
     forged_commit(shop, {claim: known})
     assert "exchanged other files than" in problems(shop) or "no publication explains" in problems(shop)
 

@@ -244,7 +244,7 @@ def test_what_begins_while_a_vacuum_looks_is_not_taken_from(shop: Shop, spark: S
 
     def meanwhile(point: Point) -> None:
         if point is Point.VACUUM_PLANNED and not begun:
-            begun.append(operations.rollback(shop.ws, second, by="ben", reason="was wrong").intent.publication_id)
+            begun.append(operations.rollback(shop.ws, second, by="ben", reason="was wrong").publication_id)
 
     found = operations.vacuum(replace(old.ws, reached=meanwhile), by="vic")
     # It is planned again, and then what was rolled back is past every horizon by that clock; what came back stays.

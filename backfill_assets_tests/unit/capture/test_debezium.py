@@ -39,7 +39,7 @@ def test_a_contract_that_would_lose_changes_is_refused_when_it_is_declared(chang
 def test_the_key_of_a_topic_of_events_needs_no_format() -> None:
     topic = KafkaTopic(topic="shop.public.orders", servers="broker-1:9092")
     of_two = replace(orders, key=("order_id", "paid"), capture=topic)
-    assert of_two.tombstones is not None and of_two.tombstones.in_events
+    assert of_two.operated is not None and of_two.operated.in_events
 
 
 @pytest.mark.parametrize("form", ["plain", "wrapped"])

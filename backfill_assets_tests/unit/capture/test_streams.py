@@ -12,15 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.capture.declared import secrets_named
 from backfill_assets.capture.errors import NoSecret, SecretInHome
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
-from backfill_assets.capture.kinesis import covers, in_order
+from backfill_assets.capture.kinesis import in_order
 from backfill_assets.capture.kinesis_client import Shard, order_of
 from backfill_assets.capture.kinesis_stream import KinesisReplay, KinesisStream
 from backfill_assets.capture.landed_files import LandingPlace
-from backfill_assets.capture.secrets_by_name import secrets_named
-from backfill_assets.capture.streams import Captured, Pace, Resolution, Span
+from backfill_assets.capture.streams import Captured, Pace, Resolution, Span, covers
 from backfill_assets.core.errors import InvalidDeclaration, PackageMissing
 from backfill_assets.domain import Operations, SourceTable
 from backfill_assets.files.local import LocalFiles
@@ -129,10 +129,10 @@ def test_captures_make_up_for_what_has_expired_only_where_positions_prove_that_n
     first = Captured(partition="s", range_from="10", range_to="20+", since=start)
     following = Captured(partition="s", range_from="20+", range_to="30+")
     later = Captured(partition="s", range_from="21", range_to="30+", since=start + timedelta(days=1))
-    assert covers([following, first], "25", start)
-    assert not covers([first], "25", start)
-    assert not covers([first, later], "25", start)
-    assert not covers([first, following], "25", start - timedelta(days=1))
+    assert covers([following, first], (25, 0), start, order_of)
+    assert not covers([first], (25, 0), start, order_of)
+    assert not covers([first, later], (25, 0), start, order_of)
+    assert not covers([first, following], (25, 0), start - timedelta(days=1), order_of)
 
 
 def test_a_text_is_no_key_of_several_columns() -> None:

@@ -19,7 +19,7 @@ from backfill_assets.cli.console import is_not_of_py4j, progress_listener, quiet
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
-from backfill_assets.ledger.import_records import ImportCounts, ImportRecord
+from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.report.page import Moved, Table, Value, page, publication_ref, run_ref, table, words
 from backfill_assets.report.screens.landing import imports_table

@@ -18,6 +18,7 @@ from backfill_assets.application.spark_server import up
 from backfill_assets.core.identity import document_digest
 from backfill_assets.core.lease import mark_of
 from backfill_assets.core.progress import Progress
+from backfill_assets.core.session_settings import client_versions
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import spark_conf
 from backfill_assets.core.spark_server import (
@@ -27,7 +28,6 @@ from backfill_assets.core.spark_server import (
     OtherServer,
     Unfit,
     look,
-    present_versions,
     start,
     stop,
 )
@@ -71,7 +71,7 @@ def write(own: Settings, number: int, port: int, **other: Any) -> None:
         "port": port,
         "token": "a secret",
         "since_at": NOW.isoformat(),
-        "versions": present_versions(),
+        "versions": client_versions(),
         "settings": document_digest(CONF),
     }
     folder = own.home / FOLDER

@@ -18,14 +18,24 @@ from pyarrow import parquet
 from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.landed_files import FileKind, Format
-from backfill_assets.capture.streams import Tombstones
+from backfill_assets.capture.streams import Operated
 from backfill_assets.deliver.outgoing import _bytes_said, _headers_said, _instant, _key, _of_the_stream, _records_of
 from backfill_assets.lake.row_values import json_of
 
 STREAM = KafkaStream(
     KafkaTopic(topic="sales", servers="broker:9092"),
     secret={},
-    tombstones=Tombstones(key=("sale_id",), column="op", delete="d", at="sold_at"),
+    operated=Operated(
+        key=("sale_id",),
+        column="op",
+        create="u",
+        update="u",
+        snapshot="u",
+        delete="d",
+        at="sold_at",
+        version=1,
+        in_events=False,
+    ),
 )
 TEXT = KafkaReplay(servers="broker:9092", key_format="text")
 

@@ -30,6 +30,6 @@ def offered() -> Iterator[tuple[str, str]]:
 
 def test_every_method_says_what_it_costs() -> None:
     found = dict(offered())
-    assert {"RunReads.get", "RunWrites.take", "ApprovalWrites.approve", "ChainChecks.violations"} <= found.keys()
+    assert {"RunReads.get", "RunWrites.take", "ApprovalWrites.approve", "EventReads.violations"} <= found.keys()
     assert len(found) > 80
     assert [name for name, docstring in found.items() if "Cost: " not in docstring] == []

@@ -21,7 +21,7 @@ from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.examples.enforcement_sla.sources import case_events as CASE_EVENTS
 from backfill_assets.landing.imports import contract_of
 from backfill_assets.ledger.findings import Finding, GateResult
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay
+from backfill_assets.ledger.imports import ImportCounts, ImportDay
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import definitions_of, definitions_over
 from backfill_assets.orchestration.captured import before_bronze, captured_assets

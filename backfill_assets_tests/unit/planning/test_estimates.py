@@ -15,6 +15,7 @@ from backfill_assets.planning.estimates import Basis, EarlierRun, Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
+from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
     NO_LIMITS_ASKED,
@@ -47,14 +48,11 @@ class Accepted:
     others: Mapping[str, Mapping[date, int]] = field(default_factory=dict)
     paces: Mapping[str, Pace] = field(default_factory=dict)
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
         if table == SOURCE:
-            return {day: claim_of(rows=self.rows_a_day) for day in partitions}
+            return {day: claim_of(rows=self.rows_a_day) for day in partitions or ()}
         known = self.others.get(table, {})
-        return {day: claim_of(rows=known[day]) for day in partitions if day in known}
-
-    def every_claim(self, table: str) -> Mapping[date, Claim]:
-        return {day: claim_of(rows=rows) for day, rows in self.others.get(table, {}).items()}
+        return {day: claim_of(rows=known[day]) for day in known if partitions is None or day in partitions}
 
     def expired(self, table: str) -> Mapping[date, Expired]:
         assert table
@@ -99,6 +97,7 @@ def plan_of(
         references=(),
         gates=(),
         limits=limits,
+        policy=USUAL_POLICY,
         proof=proof,
     )
     if isinstance(asked_for, DayRange):
@@ -112,7 +111,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
     limits = Limits(chunk_partitions=5_000, chunk_rows=20_000_000)
     planned = plan_of(graph_of(Window(days_back=251)), Accepted(rows_a_day=100_000), days, limits=limits)
     assert set(planned.estimate.rows.values()) == {100_000}
-    assert len(planned.chunks) == 25
+    assert planned.chunk_count == 25
     assert planned.estimate.based_on is Basis.INPUT_ROWS
 
 
@@ -120,7 +119,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
 class EverySecondDay(Accepted):
     """A state in which every second source day is empty."""
 
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
         found = super().claims(table, partitions)
         return {day: replace(claim, rows=claim.rows * (day.day % 2)) for day, claim in found.items()}
 
@@ -165,7 +164,7 @@ def test_a_first_build_is_expected_to_write_what_its_days_bring_in_no_more_chunk
     assert planned.estimate.rows == {p: rows * len(days_of(grain, p)) for p in output}
     assert planned.estimate.total_rows <= sum(read.rows for read in planned.inputs)
     # Two neighbours together exceed a limit, or they would be one.
-    assert len(planned.chunks) <= 2 * (planned.estimate.total_rows // chunk_rows + 1) + 2 * (len(output) // most)
+    assert planned.chunk_count <= 2 * (planned.estimate.total_rows // chunk_rows + 1) + 2 * (len(output) // most)
 
 
 def test_accepted_rows_tell_more_than_earlier_runs_and_these_more_than_a_guess() -> None:

@@ -18,10 +18,9 @@ from backfill_assets.gates.measured import Measured, Proven
 from backfill_assets.ledger.findings import Finding, SampledRow
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
-from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.proof import ProofTerms, longer_reads, pinned_by, plan_proof
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, reads_of
 from backfill_assets.planning.stages import Prove, Recomputation, computing, measuring

@@ -7,7 +7,7 @@ day; everything that asks for it elsewhere has to say the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -19,16 +19,15 @@ from hypothesis import strategies as st
 from backfill_assets.candidates.inputs import window_digests
 from backfill_assets.core.errors import InvalidDeclaration, MissingInput
 from backfill_assets.orchestration.partitions import OfferedDays, key_of, partitions_definition, window_mapping
-from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
+from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of
-from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.request import PlannedInput, require_inputs
 from backfill_assets.planning.stages import computing
-from backfill_assets.planning.state import Claim
+from backfill_assets.planning.state import Basis, BasisInput, Claim
 from backfill_assets.planning.windows import Months, Window, parse_window
 from backfill_assets.staleness.decide import Present, find_stale
 from backfill_assets_tests.support.advice import advised
@@ -46,10 +45,9 @@ class EverythingAccepted(Accepted):
 
     lacking: Mapping[str, frozenset[date]]
 
-    def claims(self, table: str, partitions: object) -> Mapping[date, Claim]:
-        assert isinstance(partitions, tuple | list)
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> Mapping[date, Claim]:
         without = self.lacking.get(table, frozenset())
-        return {p: claim_of(rows=1) for p in partitions if table != TABLE and p not in without}
+        return {p: claim_of(rows=1) for p in partitions or () if table != TABLE and p not in without}
 
 
 @st.composite

@@ -20,6 +20,7 @@ from backfill_assets.core.people import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.pages import Pages
 from backfill_assets.desk.staleness import StalenessInBackground
+from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.event_counts import Durations, EventCounts
@@ -194,9 +195,9 @@ def test_what_sensors_have_given_up_is_counted_and_shown_by_the_desk_as_status_l
     examples.make_publishable(ws.ledger, "b")
     assert set(values(look.metrics(ws, None, ()), "backfill_given_up").values()) == {0}
     with ws.ledger.write() as tx:
-        tx.stuck.give_up(Sensor.FOLLOW, publication_id, why="an input is gone.")
-        tx.stuck.give_up(Sensor.PUBLISH, "b", why="<b> is outdated")
-        tx.stuck.give_up(Sensor.PUBLISH, "a", why="it was published by hand since")
+        tx.stuck.give_up(Sensor.FOLLOW, GivenUp(subject=publication_id, why="an input is gone."))
+        tx.stuck.give_up(Sensor.PUBLISH, GivenUp(subject="b", why="<b> is outdated"))
+        tx.stuck.give_up(Sensor.PUBLISH, GivenUp(subject="a", why="it was published by hand since"))
     status = look.status(ws, None)
     assert isinstance(status, StatusDocument)
     assert [(each.work.sensor, each.work.subject) for each in status.stuck] == [

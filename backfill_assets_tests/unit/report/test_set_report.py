@@ -10,8 +10,8 @@ import pytest
 from backfill_assets.core.columns import ColumnChange
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.phases import Phases
 from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.planning.sets import Phases
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Section
 from backfill_assets.report.rejected import RejectedRecords

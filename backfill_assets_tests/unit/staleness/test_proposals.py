@@ -11,7 +11,7 @@ from itertools import combinations, count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.imports import ImportDay
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import Grain

@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
-from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
+from backfill_assets.planning.manifest import configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.planning.pinned_node import configuration_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.reasons import Cause, Reason, together
+from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.windows import Window
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.decide import Narrowed, Present, find_stale
