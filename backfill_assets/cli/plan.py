@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,19 +25,13 @@ from backfill_assets.cli.answers import (
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
-    from backfill_assets.planning.chosen_references import AskedReferences
     from backfill_assets.planning.phases import AskedPhases
     from backfill_assets.planning.publish_mode import Scope
-    from backfill_assets.planning.request import PlanRequest
-    from backfill_assets.planning.restatement import SetRequest
-    from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
-
-NO_DAYS = ("the days to plan are not given", "--from DAY --to DAY")
-"""What the plan of a table lacks, and how it is added."""
+    from backfill_assets.planning.request import Plan
+    from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet
 
 Truth = Literal["as-recorded", "corrected", "current"]
 
@@ -184,6 +178,7 @@ def plan(
         )
     wanted = Mode(mode.upper().replace("-", "_"))
     with answering(as_json) as console:
+        from backfill_assets.planning.chosen_references import asked_references
         from backfill_assets.planning.request import AskedLimits, PlanRequest
         from backfill_assets.planning.restatement import SetRequest, parse_because
 
@@ -196,106 +191,113 @@ def plan(
             priority=priority,
         )
         days = range_given(first, last)
-        no_days = (NO_DAYS,) if days is None and not because and not stale and not expire else ()
-        reason = given_reason(reason, by, lacks=no_days)
-        truth = _truth(references, reference)
-        _refuse_without_stale(changed_code=changed_code, stale=stale)
+        needs_days = days is None and not because and not stale and not expire
+        no_days = [("the days to plan are not given", "--from DAY --to DAY")] if needs_days else []
+        asked: Any = {
+            "reason": given_reason(reason, by, lacks=no_days),
+            "by": by,
+            "table": table,
+            "days": days,
+            "mode": wanted,
+            "limits": limits,
+            "max_cost": max_cost,
+            "partial": partial,
+            "references": asked_references(references, reference or ()),
+        }
+        request: PlanRequest | SetRequest | None = None
         in_phases = _phases(phases, phase_by, hold, each=approve_each)
         scope = _scope(where or [], but or [])
-        if with_dependents and (because or stale):
-            raise NotTogether(
-                why="--because and --stale rebuild everything that depends on what they name in any case",
-                leave="--with-dependents",
-                instead="plan TABLE over the days of --from and --to",
-            )
+        _refuse(
+            changed_code and not stale,
+            why="--changed-code selects stale partitions, so it goes with --stale only",
+            leave="--changed-code",
+            instead="add --stale",
+        )
+        _refuse(
+            with_dependents and (because or stale),
+            why="--because and --stale rebuild everything that depends on what they name in any case",
+            leave="--with-dependents",
+            instead="plan TABLE over the days of --from and --to",
+        )
         if expire:
             computed = (days, because, stale, with_dependents, name, partial, kind, transform_version, scope, in_phases)
-            _refuse_with_expire(is_more=any(computed) or wanted is not Mode.BACKFILL or limits != AskedLimits())
-            document: PlanDocument | SetPlan | NothingPlanned = _expiry_plan(str(table), reason, by)
+            _refuse(
+                any(computed) or wanted is not Mode.BACKFILL or limits != AskedLimits(),
+                why="which snapshots expire follows from what the table keeps, and nothing is computed",
+                leave="--expire",
+                instead="give only TABLE, --reason and --by with it",
+            )
         elif because or stale or with_dependents:
-            _refuse_phases(in_phases)
-            _refuse_scope(scope)
-            _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
-            document = _set_plan(
-                SetRequest(
-                    reason=reason,
-                    by=by,
-                    because=tuple(parse_because(text) for text in because or ()),
-                    stale=stale,
-                    with_dependents=with_dependents,
-                    table=table,
-                    days=days,
-                    name=name,
-                    mode=wanted,
-                    limits=limits,
-                    max_cost=max_cost,
-                    changed_code=changed_code,
-                    partial=partial,
-                    references=truth,
-                )
+            _refuse(
+                in_phases is not None,
+                why="the runs of a set of several tables are published together, and phases are of one table",
+                leave="--phases and --phase-by",
+                instead="plan one table alone, as a run",
+            )
+            _refuse(
+                scope is not None,
+                why="a set of several tables rebuilds whole partitions, and a pilot is of one table",
+                leave="--where and --but",
+                instead="plan one table alone, as a run",
+            )
+            _refuse(
+                because and not stale and (table is not None or days is not None),
+                why="--because follows days to everything that depends on them, so no table and no range go with it",
+                leave="TABLE, --from and --to",
+                instead="plan the table alone, without --because",
+            )
+            _refuse(
+                kind is not None or transform_version is not None,
+                why="a set rebuilds tables with their present transforms; --kind and --transform-version do not go "
+                "with it",
+                leave="--kind and --transform-version",
+                instead="plan one table alone, as a run",
+            )
+            request = SetRequest(
+                **asked,
+                because=tuple(parse_because(text) for text in because or ()),
+                stale=stale,
+                with_dependents=with_dependents,
+                name=name,
+                changed_code=changed_code,
             )
         else:
-            assert table is not None
-            if in_phases is None:
-                _refuse_name(name)
-            document = _run_plan(
-                PlanRequest(
-                    table=table,
-                    days=_required_days(days),
-                    reason=reason,
-                    by=by,
-                    kind=kind,
-                    mode=wanted,
-                    transform_version=transform_version,
-                    partial=partial,
-                    limits=limits,
-                    max_cost=max_cost,
-                    references=truth,
-                    scope=scope,
-                ),
-                in_phases,
-                name,
+            _refuse(
+                name is not None and in_phases is None,
+                why="--name names a set, and a plan of one table alone is a run, which has no name",
+                leave="--name",
+                instead="plan a set: add --with-dependents",
             )
+            request = PlanRequest(**asked, kind=kind, transform_version=transform_version, scope=scope)
+        person(by)
+        from backfill_assets.application import plan as planning
+
+        with opened() as session:
+            planned: Plan | PlannedSet | NothingToRebuild
+            match request:
+                case None:
+                    planned = planning.plan_expiry(session.ws, str(table), reason=asked["reason"], by=by)
+                case SetRequest():
+                    planned = planning.plan_set(session.ws, request)
+                case PlanRequest():
+                    planned = planning.plan_table(session.ws, request, in_phases, name=name)
+            document = planning.described(session.ws, planned)
         answer(console, document, as_json=as_json)
 
 
-def _truth(references: Truth | None, named: list[str] | None) -> AskedReferences:
-    from backfill_assets.planning.chosen_references import asked_references
-
-    return asked_references(references, named or ())
-
-
-def _set_plan(request: SetRequest) -> SetPlan | NothingPlanned:
-    from backfill_assets.application import plan as planning
-
-    person(request.by)
-    with opened() as session:
-        return planning.described_set_plan(session.ws, planning.plan_set(session.ws, request))
-
-
-def _expiry_plan(table: str, reason: str, by: str) -> PlanDocument:
-    from backfill_assets.application import plan as planning
-
-    person(by)
-    with opened() as session:
-        return planning.described_plan(session.ws, planning.plan_expiry(session.ws, table, reason=reason, by=by))
-
-
-def _run_plan(request: PlanRequest, phases: AskedPhases | None, name: str | None) -> PlanDocument | SetPlan:
-    from backfill_assets.application import plan as planning
-
-    person(request.by)
-    with opened() as session:
-        return planning.described(session.ws, planning.plan_table(session.ws, request, phases, name=name))
+def _refuse(is_given: object, *, why: str, leave: str, instead: str) -> None:
+    """Refuses options that do not go together, rather than passing over one of them."""
+    if is_given:
+        raise NotTogether(why=why, leave=leave, instead=instead)
 
 
 def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) -> AskedPhases | None:
     from backfill_assets.planning.phases import AskedPhases, Phases
 
-    if count is not None and by is not None:
-        raise NotTogether(
-            why="--phases and --phase-by both say what a phase is", leave="--phases", instead="leave --phase-by"
-        )
+    is_both = count is not None and by is not None
+    _refuse(
+        is_both, why="--phases and --phase-by both say what a phase is", leave="--phases", instead="leave --phase-by"
+    )
     if count is None and by is None:
         if hold is not None or each:
             raise NotGiven(why="--hold and --approve-each are about phases", add="--phases N or --phase-by month")
@@ -306,83 +308,7 @@ def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) 
 def _scope(where: list[str], but: list[str]) -> Scope | None:
     from backfill_assets.planning.publish_mode import Scope
 
-    if where and but:
-        raise NotTogether(why="--where and --but both say which rows change", leave="--but", instead="leave --where")
+    _refuse(where and but, why="--where and --but both say which rows change", leave="--but", instead="leave --where")
     option, given = ("--but", but) if but else ("--where", where)
     named = columns_and_values(given, option)
     return Scope(where=tuple(named.items()), is_rest=bool(but)) if named else None
-
-
-def _refuse_scope(scope: Scope | None) -> None:
-    if scope is not None:
-        raise NotTogether(
-            why="a set of several tables rebuilds whole partitions, and a pilot is of one table",
-            leave="--where and --but",
-            instead="plan one table alone, as a run",
-        )
-
-
-def _refuse_phases(phases: AskedPhases | None) -> None:
-    if phases is not None:
-        raise NotTogether(
-            why="the runs of a set of several tables are published together, and phases are of one table",
-            leave="--phases and --phase-by",
-            instead="plan one table alone, as a run",
-        )
-
-
-def _refuse_name(name: str | None) -> None:
-    if name is not None:
-        raise NotTogether(
-            why="--name names a set, and a plan of one table alone is a run, which has no name",
-            leave="--name",
-            instead="plan a set: add --with-dependents",
-        )
-
-
-def _required_days(days: DayRange | None) -> DayRange:
-    if days is None:
-        raise NotGiven(why=NO_DAYS[0], add=NO_DAYS[1])
-    return days
-
-
-def _refuse_with_expire(*, is_more: bool) -> None:
-    if is_more:
-        raise NotTogether(
-            why="which snapshots expire follows from what the table keeps, and nothing is computed",
-            leave="--expire",
-            instead="give only TABLE, --reason and --by with it",
-        )
-
-
-def _refuse_without_stale(*, changed_code: bool, stale: bool) -> None:
-    if changed_code and not stale:
-        raise NotTogether(
-            why="--changed-code selects stale partitions, so it goes with --stale only",
-            leave="--changed-code",
-            instead="add --stale",
-        )
-
-
-def _refuse_together(
-    *,
-    because: list[str] | None,
-    table: str | None,
-    days: DayRange | None,
-    stale: bool,
-    kind: Kind | None,
-    version: str | None,
-) -> None:
-    """Refuses options that a set cannot have, rather than passing over them."""
-    if because and not stale and (table is not None or days is not None):
-        raise NotTogether(
-            why="--because follows days to everything that depends on them, so no table and no range go with it",
-            leave="TABLE, --from and --to",
-            instead="plan the table alone, without --because",
-        )
-    if kind is not None or version is not None:
-        raise NotTogether(
-            why="a set rebuilds tables with their present transforms; --kind and --transform-version do not go with it",
-            leave="--kind and --transform-version",
-            instead="plan one table alone, as a run",
-        )

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 from dagster import (
@@ -49,11 +50,10 @@ from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import NotTogether
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.planned import NothingPlanned
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.screens import page_of
 from backfill_assets.workspace import Workspace
@@ -289,7 +289,7 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
                     leave="with_dependents",
                     instead="leave transform_version out",
                 )
-            _plan_set(launch, SetRequest(**asked, with_dependents=True), by)
+            _planned(launch, planning.plan_set(launch.ws, SetRequest(**asked, with_dependents=True)), by)
             return
         request = PlanRequest(**asked, transform_version=version)
         _planned(launch, planning.plan_table(launch.ws, request), by)
@@ -330,10 +330,12 @@ def _plan_expiry(launch: _Launch) -> None:
     _planned(launch, planning.plan_expiry(launch.ws, launch.typed["table"], reason=launch.text("reason"), by=by), by)
 
 
-def _planned(launch: _Launch, planned: Plan | PlannedSet, by: str) -> None:
+def _planned(launch: _Launch, planned: Plan | PlannedSet | NothingToRebuild, by: str) -> None:
+    launch.says(markdown_page(page_of(planning.described(launch.ws, planned))))
+    if isinstance(planned, NothingToRebuild):
+        return
     named = planned.manifest.run_id if isinstance(planned, Plan) else planned.manifest.set_id
     launch.about(named, by)
-    launch.says(markdown_page(page_of(planning.described(launch.ws, planned))))
     launch.stages(named, by)
 
 
@@ -346,16 +348,7 @@ def _plan_stale(launch: _Launch) -> None:
         table=launch.typed.get("table"),
         changed_code=launch.typed.get("changed_code", False),
     )
-    _plan_set(launch, request, by)
-
-
-def _plan_set(launch: _Launch, request: SetRequest, by: str) -> None:
-    document = planning.described_set_plan(launch.ws, planning.plan_set(launch.ws, request))
-    launch.says(markdown_page(page_of(document)))
-    if isinstance(document, NothingPlanned):
-        return
-    launch.about(document.planned.manifest.set_id, by)
-    launch.stages(document.planned.manifest.set_id, by)
+    _planned(launch, planning.plan_set(launch.ws, request), by)
 
 
 def _stage(launch: _Launch) -> None:
@@ -386,14 +379,9 @@ def _roll_back(launch: _Launch) -> None:
     launch.ends_for_readers(name)
 
 
-def _cancel(launch: _Launch) -> None:
-    name, by = _named(launch, "by")
-    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason")).next_step)
-
-
-def _leave(launch: _Launch) -> None:
-    name, by = _named(launch, "owner")
-    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason"), leave=True).next_step)
+def _cancel(launch: _Launch, role: str = "by", *, leave: bool = False) -> None:
+    name, by = _named(launch, role)
+    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason"), leave=leave).next_step)
 
 
 def _recover(launch: _Launch) -> None:
@@ -448,7 +436,7 @@ DECISIONS = {
         description="Leave the accepted rows as they are in place of a run or a set that changes no more of them than "
         "their table tolerates; it is cancelled, and the rows are not stale until their inputs change again.",
         config={"id": RUN_OR_SET, "owner": _name("who owns the table, as approvers.yaml says"), "reason": REASON},
-        act=_leave,
+        act=partial(_cancel, role="owner", leave=True),
     ),
     "recover": Entry(
         description="Complete or undo what a stopped process left unfinished; work with a lease is skipped.",
