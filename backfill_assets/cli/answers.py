@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -17,7 +17,7 @@ import typer
 
 from backfill_assets import __version__
 from backfill_assets.cli.groups import CommandGroup
-from backfill_assets.core.errors import BackfillError, InvalidRange, Problem
+from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.wording import fault_of
 from backfill_assets.planning.partitions import DayRange, days_named, instant_named, moment_named
 from backfill_assets.report.command_line import words_of
@@ -202,6 +202,8 @@ RunOrSet = Annotated[
     str,
     typer.Argument(metavar="RUN", callback=one_line, help="A run's or a set's id, as `plan` and `status` print it."),
 ]
+Reason = Annotated[str, typer.Option(callback=one_line, help="Why.")]
+SourceName = Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")]
 RunMode = Literal["backfill", "replay", "dry-run", "reconciliation"]
 TableName = Annotated[
     str, typer.Argument(metavar="TABLE", callback=one_line, help="A table, such as silver.case_sla_daily.")
@@ -219,20 +221,56 @@ class ErrorDocument:
     error: BackfillError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command answers, on standard output.
+
+    Attributes:
+        console: For what is no document.
+    """
+
+    console: Console
+    as_json: bool
+
+    def __call__(
+        self, document: object, *, as_line: str = "", following: NextStep | None = None, failed: bool = False
+    ) -> None:
+        """Prints a document: as JSON, or the page of it.
+
+        Args:
+            as_line: A line in place of its page.
+            following: What is left to do besides what the page says.
+            failed: Whether a person has to look at something; everything else was done.
+
+        Raises:
+            Exit: With code 1, after what has failed was printed.
+        """
+        if self.as_json:
+            print_json(document)
+        elif as_line:
+            self.console.print(as_line, soft_wrap=True, highlight=False)
+        else:
+            from backfill_assets.cli.terminal import show
+            from backfill_assets.report.screens import page_of
+
+            show(self.console, page_of(document), *([step("next: ", following)] if following else []))
+        if failed:
+            raise typer.Exit(1)
+
+
 @contextmanager
-def answering(as_json: bool) -> Iterator[Console]:
-    """Where a command prints; what is refused becomes one sentence and exit code 1."""
+def answering(as_json: bool) -> Iterator[Answer]:
+    """How a command answers; what is refused becomes one sentence and exit code 1."""
     from backfill_assets.cli.console import terminal
 
-    console = terminal(sys.stdout)
     try:
-        yield console
+        yield Answer(console=terminal(sys.stdout), as_json=as_json)
     except BackfillError as error:
         if error.__cause__ is not None:
             from backfill_assets.cli.last_resort import show_trace
 
             show_trace(error)
-        _answer(error, as_json=as_json)
+        _explain(error, as_json=as_json)
         raise typer.Exit(error.exit_code) from None
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
@@ -244,7 +282,7 @@ def answering(as_json: bool) -> Iterator[Console]:
         from backfill_assets.cli.last_resort import unexpected
 
         failure = unexpected(error)
-        _answer(failure, as_json=as_json)
+        _explain(failure, as_json=as_json)
         raise typer.Exit(failure.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write(
@@ -254,28 +292,13 @@ def answering(as_json: bool) -> Iterator[Console]:
         raise typer.Exit(130) from None
 
 
-def _answer(error: BackfillError, *, as_json: bool) -> None:
+def _explain(error: BackfillError, *, as_json: bool) -> None:
     if as_json:
         print_json(ErrorDocument(error=error))
     else:
         from backfill_assets.cli.terminal import print_error
 
         print_error(error)
-
-
-def answer(console: Console, document: object, *, as_json: bool, following: NextStep | None = None) -> None:
-    """Prints a document: as JSON, or the page of it.
-
-    Args:
-        following: What is left to do besides what the page says.
-    """
-    if as_json:
-        print_json(document)
-        return
-    from backfill_assets.cli.terminal import show
-    from backfill_assets.report.screens import page_of
-
-    show(console, page_of(document), *([step("next: ", following)] if following else []))
 
 
 def print_json(document: object) -> None:
@@ -287,9 +310,3 @@ def print_json(document: object) -> None:
     except UnicodeEncodeError:  # what this output's encoding lacks, or half a character
         text = json.dumps(values, indent=2)
     sys.stdout.write(text + "\n")
-
-
-def exit_with_problems(problems: Sequence[Problem]) -> None:
-    """Exit code 1 when a table could not be processed; everything else was done and is printed."""
-    if problems:
-        raise typer.Exit(1)

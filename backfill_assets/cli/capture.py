@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, answer, answering, app, day, last_day, one_line, whole_number
+from backfill_assets.cli.answers import By, Json, Reason, answering, app, day, last_day, one_line, whole_number
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.report.errors import NotGiven, NotTogether
 
@@ -42,7 +42,7 @@ def capture(
         bool, typer.Option("--reconcile", help="Read the days once more, all of them; what they lack is withdrawn.")
     ] = False,
     by: By = "",
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    reason: Reason = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read, and write nothing.")] = False,
     records_per_minute: Annotated[
         int | None,
@@ -74,7 +74,7 @@ def capture(
     """Capture a period of a stream as landed files, land them, and build the bronze days they touch."""
     begins = day(first) if first else None
     ends = None if last == NOW else last_day(last) if last else None
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import capture as captures
 
         if whole and (first or last):
@@ -89,7 +89,7 @@ def capture(
         if dry_run:
             with opened(quiet=as_json, conditions=False, begins=True) as session:
                 plan = captures.plan_capture(session.ws, source, asked)
-            answer(console, plan, as_json=as_json)
+            answer(plan)
             return
         why = given_reason(reason or ("everything that is new" if not first and last == NOW else ""), by)
         with opened(quiet=as_json, begins=True) as session:
@@ -105,6 +105,4 @@ def capture(
             acting = session.acting(person(by), on=source)
             report = captures.capture(session.ws, source, asked, acting, reason=why, pace=pace, builds=load)
             following = step_after_landing(session.ws) if load else None
-        answer(console, report, as_json=as_json, following=following)
-        if report.needs_a_look:
-            raise typer.Exit(1)
+        answer(report, following=following, failed=report.needs_a_look)

@@ -114,7 +114,8 @@ def demo(
     began = time.monotonic()
     from backfill_assets.cli.demo_topic import demo_topic, place
 
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
+        console = answer.console
         if (named := os.environ.setdefault("BACKFILL_DOMAIN", source.domain)) != source.domain:
             why = f"is {named}, which is another domain than the demo's"
             raise InvalidSetting(setting="BACKFILL_DOMAIN", why=why, wanted=source.domain)

@@ -13,7 +13,6 @@ from backfill_assets.cli.answers import (
     MaybeFrom,
     MaybeTo,
     RunMode,
-    answer,
     answering,
     app,
     columns_and_values,
@@ -177,7 +176,7 @@ def plan(
             "give TABLE --from DAY --to DAY, or TABLE --expire, or --because TABLE:DAY..DAY, or --stale"
         )
     wanted = Mode(mode.upper().replace("-", "_"))
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.planning.chosen_references import asked_references
         from backfill_assets.planning.request import AskedLimits, PlanRequest
         from backfill_assets.planning.restatement import SetRequest, parse_because
@@ -282,7 +281,7 @@ def plan(
                 case PlanRequest():
                     planned = planning.plan_table(session.ws, request, in_phases, name=name)
             document = planning.described(session.ws, planned)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 def _refuse(is_given: object, *, why: str, leave: str, instead: str) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import Json, answer, answering, app, one_line
+from backfill_assets.cli.answers import Json, answering, app, one_line
 from backfill_assets.report.new_project import Example
 
 
@@ -27,7 +27,7 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a project of your own: a domain with sample data and tests, which runs at once."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.new_project import new_project
 
-        answer(console, new_project(name, example, into=Path.cwd()), as_json=as_json)
+        answer(new_project(name, example, into=Path.cwd()))

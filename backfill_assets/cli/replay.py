@@ -11,7 +11,7 @@ from backfill_assets.cli.answers import (
     Json,
     MaybeFrom,
     MaybeTo,
-    answer,
+    Reason,
     answering,
     app,
     one_line,
@@ -41,7 +41,7 @@ def replay(
     first: MaybeFrom = None,
     last: MaybeTo = None,
     by: By = "",
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    reason: Reason = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and write nothing.")] = False,
     records_per_minute: Annotated[
         int | None,
@@ -53,7 +53,7 @@ def replay(
     as_json: Json = False,
 ) -> None:
     """Send captured, landed or published records to a topic or stream of their own; `close` deletes it."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import replay as replays
 
         if subject == CLOSE:
@@ -61,7 +61,7 @@ def replay(
                 raise NotGiven(why="it is not stated which replay is closed", add="its id, such as rep-000001")
             with opened(quiet=as_json, conditions=False) as session:
                 closed = replays.close_replay(session.ws, replay_id, by=person(by), reason=given_reason(reason, by))
-            answer(console, closed, as_json=as_json)
+            answer(closed)
             return
         if replay_id:
             raise NotTogether(why=f"{replay_id!r} follows {subject!r}", leave="the second word", instead="write close")
@@ -70,7 +70,7 @@ def replay(
         asked = replays.ReplayAsked(subject=subject, into=into, days=range_given(first, last))
         with opened(quiet=as_json, conditions=False) as session:
             if dry_run:
-                answer(console, replays.plan_replay(session.ws, asked), as_json=as_json)
+                answer(replays.plan_replay(session.ws, asked))
                 return
             from backfill_assets.capture.streams import Pace
 
@@ -82,6 +82,6 @@ def replay(
                 acting,
                 reason=why,
                 pace=pace,
-                planned=lambda plan: None if as_json else answer(console, plan, as_json=False),
+                planned=lambda plan: None if as_json else answer(plan),
             )
-        answer(console, report, as_json=as_json)
+        answer(report)

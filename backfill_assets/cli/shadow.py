@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, TableName, answer, answering, app, one_line
+from backfill_assets.cli.answers import By, Json, TableName, answering, app, one_line
 from backfill_assets.cli.session import given_reason, opened, person
 
 Deed = Literal["start", "status", "cut-over", "stop"]
@@ -24,12 +24,12 @@ def resolve(
     as_json: Json = False,
 ) -> None:
     """Where readers find a table: its path and version, now or as of a run or a day."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import shadow as versions
 
         with opened(conditions=False) as session:
             document = versions.resolve(session.ws, table, as_of)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
@@ -41,24 +41,21 @@ def shadow(
     as_json: Json = False,
 ) -> None:
     """Run a version of a table beside the one that readers are shown, and cut them over to it."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import shadow as versions
 
         if deed == "status":
             with opened(conditions=False) as session:
-                answer(console, versions.status(session.ws, table), as_json=as_json)
+                answer(versions.status(session.ws, table))
             return
         why = given_reason(reason, by)
         with opened(quiet=as_json) as session:
             ws, who = session.ws, person(by)
             if deed == "start":
-                planned = versions.start(ws, table, by=who, reason=why)
-                if planned is None:
-                    answer(console, versions.status(ws, table), as_json=as_json)
-                    return
                 from backfill_assets.application.plan import described_plan
 
-                answer(console, described_plan(ws, planned), as_json=as_json)
+                planned = versions.start(ws, table, by=who, reason=why)
+                answer(described_plan(ws, planned) if planned else versions.status(ws, table))
                 return
             ask = versions.cut_over if deed == "cut-over" else versions.stop
-            answer(console, ask(ws, table, by=who, reason=why), as_json=as_json)
+            answer(ask(ws, table, by=who, reason=why))
