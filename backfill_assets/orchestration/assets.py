@@ -11,8 +11,7 @@ validation/<derived> executes GATE; materialized whether the gates pass or fail
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import dagster as dg
 from dagster_deltalake import DeltaTableResource
@@ -28,10 +27,18 @@ from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.captured import before_bronze
-from backfill_assets.orchestration.checks import gate_specs, summaries
 from backfill_assets.orchestration.described import report_link
+from backfill_assets.orchestration.events import (
+    Events,
+    ended_checks,
+    expired,
+    gate_events,
+    gate_specs,
+    materialized,
+    summaries,
+    waits,
+)
 from backfill_assets.orchestration.partitions import OfferedDays, published_key, table_partitions, window_mapping
-from backfill_assets.orchestration.recorded import ended_checks, expired, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, session_of, table_key
 from backfill_assets.orchestration.runs import (
     actor,
@@ -46,7 +53,6 @@ from backfill_assets.report.report import run_report
 from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.review import review_of
 
-Events = Iterator[Any]
 WHOLE_RANGE = dg.BackfillPolicy.single_run()
 
 
@@ -54,16 +60,6 @@ def layer_of(table: Table) -> str:
     """The group of the assets that readers know; versions beside a table have one of their own."""
     layer = table.name.partition(".")[0]
     return f"{layer}_versions" if isinstance(table, DerivedTable) and table.version_of else layer
-
-
-def candidates_of(table: DerivedTable) -> str:
-    """The group of candidates, apart from the tables: pages show only the last part of an asset's key."""
-    return f"{layer_of(table)}_candidates"
-
-
-def validations_of(table: DerivedTable) -> str:
-    """The group of validations, for the same reason."""
-    return f"{layer_of(table)}_validations"
 
 
 def candidate_key(table: DerivedTable) -> dg.AssetKey:
@@ -102,7 +98,7 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
         deps=before_bronze(table),
         partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `recorded.materialized`
+        output_required=False,  # a run with gaps, see `events.materialized`
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         pool=pool,
@@ -180,7 +176,8 @@ def _candidate(
         output_required=False,
         required_resource_keys={SESSION},
         pool=pool,
-        group_name=candidates_of(table),
+        # Apart from the tables: pages show only the last part of an asset's key.
+        group_name=f"{layer_of(table)}_candidates",
         kinds={"spark", "delta"},
         owners=described.owners(table),
         tags=described.part_tags(table, "candidate"),
@@ -214,11 +211,11 @@ def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.
         deps=[candidate_key(table)],
         partitions_def=partitions,
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `recorded.materialized`
+        output_required=False,  # a run with gaps, see `events.materialized`
         check_specs=gate_specs(key, table.gates, partitions),
         required_resource_keys={SESSION},
         pool=pool,
-        group_name=validations_of(table),
+        group_name=f"{layer_of(table)}_validations",
         kinds={"spark"},
         owners=described.owners(table),
         tags=described.part_tags(table, "validation"),
@@ -257,7 +254,7 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
         deps=[validation_key(table)],
         partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `recorded.materialized`
+        output_required=False,  # a run with gaps, see `events.materialized`
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         group_name=layer_of(table),

@@ -30,10 +30,9 @@ from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_
 from backfill_assets.orchestration.captured import report_captures
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.event_log import BatchedEventLog, as_accepted, one_commit
-from backfill_assets.orchestration.instance import open_instance
+from backfill_assets.orchestration.events import DATA_VERSION_TAG, forget
 from backfill_assets.orchestration.partitions import key_of, published_key
-from backfill_assets.orchestration.recorded import DATA_VERSION_TAG, forget
-from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.orchestration.storage import dagster_folder, open_instance
 from backfill_assets.report.vacuumed import Pruned
 from backfill_assets.report.words.states import expired_words
 from backfill_assets.workspace import Workspace
