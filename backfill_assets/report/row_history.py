@@ -20,8 +20,8 @@ from backfill_assets.planning.partitions import Grain, count_of, days_named, par
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import Malformed, NotGiven, NotOfKey, WordWithoutValue
 from backfill_assets.report.fresh import reasons_of
+from backfill_assets.report.history import PartitionHistory, VersionHistory, partition_history
 from backfill_assets.report.landed_behind import LandedBehind
-from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
 from backfill_assets.workspace import Workspace
 
 MOST_KEYS = 25

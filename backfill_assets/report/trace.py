@@ -21,8 +21,8 @@ from backfill_assets.planning.partitions import Partitions, partition_of, partit
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
+from backfill_assets.report.history import approver_of, never_published
 from backfill_assets.report.landed_behind import LandedBehind, Made
-from backfill_assets.report.partition import approver_of, never_published
 from backfill_assets.report.row_history import business_values, chosen_key, key_columns
 from backfill_assets.workspace import Workspace
 

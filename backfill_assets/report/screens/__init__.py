@@ -22,7 +22,7 @@ PAGES: Mapping[str, str] = {
     "report.landed.NothingToLoad": "landing.nothing_to_load_page",
     "report.locate.LocatedPeriod": "landing.period_page",
     "report.new_project.NewProject": "new_project.new_project_page",
-    "report.partition.PartitionHistory": "history.partition_page",
+    "report.history.PartitionHistory": "history.partition_page",
     "report.planned.NothingPlanned": "plan.nothing_planned_page",
     "report.planned.PlanDocument": "plan.plan_page",
     "report.planned.SetPlan": "plan.set_plan_page",

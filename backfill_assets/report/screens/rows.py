@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from backfill_assets.report.history import PartitionHistory, VersionHistory
 from backfill_assets.report.page import (
     Code,
     Items,
@@ -23,7 +24,6 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.partition import PartitionHistory, VersionHistory
 from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
 from backfill_assets.report.screens.history import PEOPLE, people, seen_text, undone_text
 from backfill_assets.report.screens.runs import state_of
