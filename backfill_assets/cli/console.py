@@ -224,7 +224,7 @@ def mute_query_contexts() -> None:
 def _say_why_none(settings: Settings, console: Console) -> None:
     """That Spark is started, and why a server that was started is not used."""
     from backfill_assets.core.spark import found_server
-    from backfill_assets.report.words.server import UNFIT
+    from backfill_assets.report.server import UNFIT
 
     found = found_server(settings)
     if found is not None and found.unfit is not None:

@@ -36,9 +36,9 @@ from backfill_assets.report.page import (
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan, unmeasured_tables
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import Act, approve, do, read_first, step
-from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import rejected_section
 from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
+from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.values import cost_words, mebibytes
 from backfill_assets.report.words.plans import (
     alternative_words,

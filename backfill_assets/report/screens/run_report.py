@@ -58,12 +58,13 @@ from backfill_assets.report.screens.figures import (
     beside,
     columns_figure,
     gates_figure,
+    matrices,
     measure_figures,
     moves_by,
     moves_figure,
+    states_in_words,
 )
 from backfill_assets.report.screens.landing import rejected_section
-from backfill_assets.report.screens.matrices import matrices, states_in_words
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.review import (
     Review,

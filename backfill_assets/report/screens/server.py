@@ -5,8 +5,7 @@ from __future__ import annotations
 from backfill_assets.core.spark_server import Unfit
 from backfill_assets.report.page import Note, Page, Tone, page, words
 from backfill_assets.report.requests import Act, do
-from backfill_assets.report.server import ServerDocument, ServerDown, ServerUp
-from backfill_assets.report.words.server import UNFIT
+from backfill_assets.report.server import UNFIT, ServerDocument, ServerDown, ServerUp
 
 
 def up_page(up: ServerUp) -> Page:
