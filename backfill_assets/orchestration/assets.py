@@ -99,13 +99,13 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
         partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `events.materialized`
+        owners=described.owners(table),
+        tags=described.part_tags(table, "source"),
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         pool=pool,
         group_name=layer_of(table),
         kinds=described.kinds(table, "spark"),
-        owners=described.owners(table),
-        tags=described.part_tags(table, "source"),
         description=described.source(table),
         metadata=described.table_metadata(table),
     )
@@ -123,7 +123,6 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
                 workspace, run.run_id, STAGED_AND_GATED, actor=by, listener=_listener(context, session)
             )
             results = gated.results
-        staged = look.staged_partitions(workspace, run.run_id)
         try:
             _must_have_passed(session, run, results)
             with refusals_as_failures(session, context):
@@ -133,22 +132,7 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
             yield from ended_checks(key, table.gates)
             raise
         # In this order, for a check counts for the materialization before it.
-        if isinstance(record, NotApproved):
-            yield waits(context, key, run, record, links=_links(session, run))
-        else:
-            yield from materialized(
-                context,
-                key,
-                run.manifest.partitions,
-                described.published(
-                    record,
-                    staged,
-                    run.manifest,
-                    _url(context, table),
-                    rows=look.accepted_rows(workspace, table.name),
-                    links=_links(session, run),
-                ),
-            )
+        yield from _what_was_published(context, session, table, run, record)
         yield from summaries(key, table.partition.grain, results, links=_links(session, run))
         yield from ended_checks(key, table.gates)
 
@@ -174,13 +158,13 @@ def _candidate(
         backfill_policy=WHOLE_RANGE,
         # Without an output the assets after it are skipped: a publication that was followed already asks for nothing.
         output_required=False,
+        owners=described.owners(table),
+        tags=described.part_tags(table, "candidate"),
         required_resource_keys={SESSION},
         pool=pool,
         # Apart from the tables: pages show only the last part of an asset's key.
         group_name=f"{layer_of(table)}_candidates",
         kinds={"spark", "delta"},
-        owners=described.owners(table),
-        tags=described.part_tags(table, "candidate"),
         code_version=table.version,
         description=described.candidate(table),
         metadata={**described.row_metadata(table), **described.transform_metadata(table, node)},
@@ -203,8 +187,7 @@ def _candidate(
 
 
 def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.AssetsDefinition:
-    key = validation_key(table)
-    partitions = table_partitions(table, days)
+    key, partitions = validation_key(table), table_partitions(table, days)
 
     @dg.asset(
         key=key,
@@ -212,13 +195,13 @@ def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.
         partitions_def=partitions,
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `events.materialized`
+        owners=described.owners(table),
+        tags=described.part_tags(table, "validation"),
         check_specs=gate_specs(key, table.gates, partitions),
         required_resource_keys={SESSION},
         pool=pool,
         group_name=f"{layer_of(table)}_validations",
         kinds={"spark"},
-        owners=described.owners(table),
-        tags=described.part_tags(table, "validation"),
         description=described.validation(table),
         metadata=described.gate_metadata(table),
     )
@@ -255,12 +238,12 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
         partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `events.materialized`
+        owners=described.owners(table),
+        tags=described.part_tags(table, "published"),
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         group_name=layer_of(table),
         kinds=described.kinds(table),
-        owners=described.owners(table),
-        tags=described.part_tags(table, "published"),
         description=described.published_table(table),
         metadata={**described.table_metadata(table), **described.code_metadata(table)},
     )
@@ -274,24 +257,10 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
                 yield from ended_checks(key, table.gates)
                 return
             record = _published_or_waiting(session, run, by=by)
+        yield from _what_was_published(context, session, table, run, record, validation=validation_key(table))
         if isinstance(record, NotApproved):
-            yield waits(context, key, run, record, links=_links(session, run))
             yield from ended_checks(key, table.gates)
             return
-        staged = look.staged_partitions(session.workspace, run.run_id)
-        numbers = described.published(
-            record,
-            staged,
-            run.manifest,
-            _url(context, table),
-            rows=look.accepted_rows(session.workspace, table.name),
-            links=_links(session, run),
-            validation=validation_key(table),
-        )
-        if run.manifest.expires:
-            yield from expired(context, key, run.manifest, numbers)
-        else:
-            yield from materialized(context, key, run.manifest.partitions, numbers)
         # What the candidate was measured to be is what readers see now.
         results = look.gate_results(session.workspace, run.run_id)
         yield from summaries(key, table.partition.grain, results, links=_links(session, run))
@@ -307,6 +276,35 @@ def _published_or_waiting(session: Session, run: RunRecord, *, by: str) -> Publi
     except NotApproved as waiting:
         session.errors.append(waiting)
         return waiting
+
+
+def _what_was_published(
+    context: dg.AssetExecutionContext,
+    session: Session,
+    table: Table,
+    run: RunRecord,
+    record: PublicationRecord | NotApproved,
+    *,
+    validation: dg.AssetKey | None = None,
+) -> Events:
+    """What a publication changed, or for whose approval it waits."""
+    key, links = published_key(table), _links(session, run)
+    if isinstance(record, NotApproved):
+        yield waits(context, key, run, record, links=links)
+        return
+    numbers = described.published(
+        record,
+        look.staged_partitions(session.workspace, run.run_id),
+        run.manifest,
+        _url(context, table),
+        rows=look.accepted_rows(session.workspace, table.name),
+        links=links,
+        validation=validation,
+    )
+    if run.manifest.expires:
+        yield from expired(context, key, run.manifest, numbers)
+    else:
+        yield from materialized(context, key, run.manifest.partitions, numbers)
 
 
 def _must_have_passed(session: Session, run: RunRecord, results: Iterable[GateResult]) -> None:
