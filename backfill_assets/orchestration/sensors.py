@@ -8,7 +8,7 @@ proposing sensor launches nothing: a draft waits for a person. Sensors with a jo
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dagster import (
@@ -77,6 +77,15 @@ def switched_off(settings: Settings, sensor: Sensor) -> str:
     if settings.sensors is None or sensor in settings.sensors:
         return ""
     return f"BACKFILL_SENSORS leaves the sensor {sensor} out."
+
+
+def held_in(cursor: str | None) -> dict[str, str]:
+    """What the cursor of a sensor holds; nothing of one that was reset or edited."""
+    try:
+        found = json.loads(cursor or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
@@ -172,7 +181,8 @@ def fresh_sensor() -> SensorDefinition:
         description="Shows which partitions no longer follow from the present, as the check `fresh` of their table.",
     )
     def fresh(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
-        known, told = _known(context.cursor), 0
+        # By table, what was reported last.
+        known, told = held_in(context.cursor), 0
         for found in tuple(freshness(ws, None)):
             if known.get(found.table) == found.mark or told >= MOST_AT_ONCE:
                 continue
@@ -182,12 +192,3 @@ def fresh_sensor() -> SensorDefinition:
         return SensorResult(skip_reason=said, cursor=json.dumps(known))
 
     return fresh
-
-
-def _known(cursor: str | None) -> dict[str, str]:
-    """By table, what was reported last; a cursor that was reset or edited has everything reported again."""
-    try:
-        found = json.loads(cursor or "{}")
-    except ValueError:
-        return {}
-    return dict(found) if isinstance(found, Mapping) else {}
