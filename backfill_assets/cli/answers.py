@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
@@ -57,26 +57,42 @@ def _options(
     pass
 
 
-def day(text: str | date) -> date:
-    """The first day that a person names: 2006-07-01, or by the month or the year that it begins."""
-    return text if isinstance(text, date) else _days_typed(text).start
+def typed(parse: Callable[[str], Parsed], how: str) -> Callable[[str | Parsed], Parsed]:
+    """The parser of what a person types; what is parsed already, such as a default, stays.
+
+    Args:
+        parse: Raises `InvalidRange`.
+        how: How it is written.
+    """
+
+    def parsed(text: str | Parsed) -> Parsed:
+        if not isinstance(text, str):
+            return text
+        try:
+            return parse(text)
+        except InvalidRange as error:
+            raise typer.BadParameter(f"{error.message} next: write it {how}") from None
+
+    return parsed
 
 
-def last_day(text: str | date) -> date:
-    """The last day that a person names: a month and a year are all their days."""
-    return text if isinstance(text, date) else _days_typed(text).last
+_AS_A_DAY = "as YYYY-MM-DD, such as 2006-07-01"
+_AS_A_TIME = "like 2026-03-10T08:00, or as a day"
 
+day = typed(lambda text: days_named(text).start, _AS_A_DAY)
+"""The first day that a person names: 2006-07-01, or by the month or the year that it begins."""
 
-def days_of_one(text: str | DayRange) -> DayRange:
-    """The days of one partition, as a person names it."""
-    return text if isinstance(text, DayRange) else _days_typed(text)
+last_day = typed(lambda text: days_named(text).last, _AS_A_DAY)
+"""The last day that a person names: a month and a year are all their days."""
 
+days_of_one = typed(days_named, _AS_A_DAY)
+"""The days of one partition, as a person names it."""
 
-def _days_typed(text: str) -> DayRange:
-    try:
-        return days_named(text)
-    except InvalidRange as error:
-        raise typer.BadParameter(f"{error.message} next: write it as YYYY-MM-DD, such as 2006-07-01") from None
+instant = typed(instant_named, _AS_A_TIME)
+"""The instant in UTC that a person names; of a day, its beginning."""
+
+moment = typed(moment_named, _AS_A_TIME)
+"""The time in UTC that a person names, or the days whose end is meant."""
 
 
 def range_given(first: date | None, last: date | None) -> DayRange | None:
@@ -123,23 +139,6 @@ def columns_and_values(given: list[str], option: str) -> Mapping[str, str]:
             )
         values[column.strip()] = value
     return values
-
-
-def instant(text: str | datetime) -> datetime:
-    """The instant in UTC that a person names; of a day, its beginning."""
-    return text if isinstance(text, datetime) else _parsed(instant_named, text)
-
-
-def moment(text: str | datetime | DayRange) -> datetime | DayRange:
-    """The time in UTC that a person names, or the days whose end is meant."""
-    return _parsed(moment_named, text) if isinstance(text, str) else text
-
-
-def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
-    try:
-        return parse(text)
-    except InvalidRange as error:
-        raise typer.BadParameter(f"{error.message} next: write it like 2026-03-10T08:00, or as a day") from None
 
 
 def whole_number(unit: str, *, least: int = 1, most: int | None = None) -> Callable[[str | int], int]:
