@@ -18,8 +18,9 @@ from backfill_assets.cli.answers import (
     To,
     answering,
     app,
+    argument,
     instant,
-    one_line,
+    text,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person, person_or_account
 from backfill_assets.planning.partitions import DayRange
@@ -32,9 +33,8 @@ def approve(
     by: By = "",
     note: Annotated[
         str,
-        typer.Option(
+        text(
             *("--note", "--comment"),
-            callback=one_line,
             help="The grounds of the approval; required where a measure moved further than expected.",
         ),
     ] = "",
@@ -76,11 +76,10 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 @app.command()
 def rollback(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is undone.")] = "",
+    reason: Annotated[str, text(help="Why it is undone.")] = "",
     by: By = "",
     with_dependents: Annotated[
-        bool,
-        typer.Option("--with-dependents", help="First undo what would be left without its input."),
+        bool, typer.Option("--with-dependents", help="First undo what would be left without its input.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -100,7 +99,7 @@ def rollback(
 @app.command()
 def cancel(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is not wanted.")] = "",
+    reason: Annotated[str, text(help="Why it is not wanted.")] = "",
     leave: Annotated[
         bool,
         typer.Option(
@@ -135,10 +134,7 @@ def freeze(
     ],
     reason: Reason = "",
     only: Annotated[
-        str | None,
-        typer.Option(
-            "--for", metavar="RUN", callback=one_line, help="The one run or set that may be published meanwhile."
-        ),
+        str | None, text("--for", metavar="RUN", help="The one run or set that may be published meanwhile.")
     ] = None,
     by: By = "",
     as_json: Json = False,
@@ -156,10 +152,7 @@ def freeze(
 
 @app.command()
 def unfreeze(
-    freeze: Annotated[
-        str,
-        typer.Argument(metavar="FREEZE", callback=one_line, help="A freeze's id, as `freeze` and `status` print it."),
-    ],
+    freeze: Annotated[str, argument(metavar="FREEZE", help="A freeze's id, as `freeze` and `status` print it.")],
     reason: Reason = "",
     by: By = "",
     as_json: Json = False,
@@ -178,12 +171,9 @@ def unfreeze(
 def follow(
     by: By = "",
     cancel: Annotated[
-        str,
-        typer.Option(
-            metavar="PUBLICATION", callback=one_line, help="Leave its dependents as they are: nothing follows it."
-        ),
+        str, text(metavar="PUBLICATION", help="Leave its dependents as they are: nothing follows it.")
     ] = "",
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why nothing follows it; with --cancel.")] = "",
+    reason: Annotated[str, text(help="Why nothing follows it; with --cancel.")] = "",
     as_json: Json = False,
 ) -> None:
     """Compute again what depends on new publications, as the sensor of the daemon does."""
@@ -224,9 +214,7 @@ def propose(
 
 @app.command()
 def recover(
-    run: Annotated[
-        str | None, typer.Argument(metavar="RUN", callback=one_line, help="Only this run, landed file or set.")
-    ] = None,
+    run: Annotated[str | None, argument(metavar="RUN", help="Only this run, landed file or set.")] = None,
     now: Annotated[
         bool, typer.Option("--now", help="Take RUN over, by name, even while the lease of its process has not ended.")
     ] = False,
@@ -246,12 +234,7 @@ def recover(
 
 @app.command()
 def clear(
-    subject: Annotated[
-        str,
-        typer.Argument(
-            metavar="SUBJECT", callback=one_line, help="A run, set, publication or file that `status` lists."
-        ),
-    ],
+    subject: Annotated[str, argument(metavar="SUBJECT", help="A run, set, publication or file that `status` lists.")],
     by: By = "",
     as_json: Json = False,
 ) -> None:
@@ -267,7 +250,7 @@ def clear(
 @app.command()
 def erase(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")] = "",
+    reason: Annotated[str, text(help="Why its rows may not be kept.")] = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -160,6 +160,26 @@ def whole_number(unit: str, *, least: int = 1, most: int | None = None) -> Calla
     return parsed
 
 
+def text(*names: str, **declared: Any) -> Any:
+    """An option that is one line; arguments as for `typer.Option`."""
+    return typer.Option(*names, callback=one_line, **declared)
+
+
+def argument(**declared: Any) -> Any:
+    """An argument that is one line; arguments as for `typer.Argument`."""
+    return typer.Argument(callback=one_line, **declared)
+
+
+def texts(**declared: Any) -> Any:
+    """An option of lines that can be given several times."""
+    return typer.Option(callback=lines, **declared)
+
+
+def number(unit: str, *, least: int = 1, most: int | None = None, metavar: str = "N", **declared: Any) -> Any:
+    """An option that is a whole number; see `whole_number`."""
+    return typer.Option(parser=whole_number(unit, least=least, most=most), metavar=metavar, **declared)
+
+
 def cost(text: str | Decimal) -> Decimal:
     """The most that something may cost, in core seconds or money."""
     typed = str(text)
@@ -173,15 +193,11 @@ def cost(text: str | Decimal) -> Decimal:
 
 OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]
 Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of text.")]
-By = Annotated[
-    str,
-    typer.Option("--by", callback=one_line, envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER)."),
-]
+By = Annotated[str, text("--by", envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER).")]
 ByAccount = Annotated[
     str,
-    typer.Option(
+    text(
         "--by",
-        callback=one_line,
         envvar="BACKFILL_USER",
         help="Who is acting (default: $BACKFILL_USER, or the account that the process belongs to).",
     ),
@@ -194,19 +210,12 @@ MaybeFrom = Annotated[
 MaybeTo = Annotated[
     date | None, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day or month, inclusive; with --from.")
 ]
-RunId = Annotated[
-    str, typer.Argument(metavar="RUN", callback=one_line, help="A run's id, as `plan` and `status` print it.")
-]
-RunOrSet = Annotated[
-    str,
-    typer.Argument(metavar="RUN", callback=one_line, help="A run's or a set's id, as `plan` and `status` print it."),
-]
-Reason = Annotated[str, typer.Option(callback=one_line, help="Why.")]
-SourceName = Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")]
+RunId = Annotated[str, argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
+RunOrSet = Annotated[str, argument(metavar="RUN", help="A run's or a set's id, as `plan` and `status` print it.")]
+Reason = Annotated[str, text(help="Why.")]
+SourceName = Annotated[str, argument(metavar="SOURCE", help="A source, such as case_events.")]
 RunMode = Literal["backfill", "replay", "dry-run", "reconciliation"]
-TableName = Annotated[
-    str, typer.Argument(metavar="TABLE", callback=one_line, help="A table, such as silver.case_sla_daily.")
-]
+TableName = Annotated[str, argument(metavar="TABLE", help="A table, such as silver.case_sla_daily.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,10 +18,11 @@ from backfill_assets.cli.answers import (
     SourceName,
     answering,
     app,
+    argument,
     columns_and_values,
-    lines,
-    one_line,
     range_given,
+    text,
+    texts,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.partitions import days_between
@@ -45,25 +46,18 @@ def land(
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     replaces: Annotated[
         str | None,
-        typer.Option(
-            metavar="DAY..DAY",
-            callback=one_line,
-            help="The files are all there is for these days: what they lack of them is withdrawn.",
+        text(
+            metavar="DAY..DAY", help="The files are all there is for these days: what they lack of them is withdrawn."
         ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN=VALUE", callback=lines, help="With --replaces: all there is of rows with this value only."
-        ),
+        texts(metavar="COLUMN=VALUE", help="With --replaces: all there is of rows with this value only."),
     ] = None,
-    reason: Annotated[
-        str, typer.Option(callback=one_line, help="With --replaces: why (default: complete extract).")
-    ] = "",
+    reason: Annotated[str, text(help="With --replaces: why (default: complete extract).")] = "",
     confirmed_by: Annotated[
         str,
-        typer.Option(
-            callback=one_line,
+        text(
             metavar="NAME",
             help="With --replaces: another person, who confirms that more is withdrawn than the source allows.",
         ),
@@ -101,9 +95,7 @@ def land(
 @app.command()
 def withdraw(
     source: SourceName,
-    key: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", callback=lines, help="The key, one option per column.")
-    ] = None,
+    key: Annotated[list[str] | None, texts(metavar="COLUMN=VALUE", help="The key, one option per column.")] = None,
     reason: Reason = "",
     by: By = "",
     as_json: Json = False,
@@ -116,13 +108,10 @@ def withdraw(
 
 @app.command()
 def restore(
-    import_id: Annotated[
-        str, typer.Argument(metavar="IMPORT", callback=one_line, help="What withdrew, such as imp-000007.")
-    ],
+    import_id: Annotated[str, argument(metavar="IMPORT", help="What withdrew, such as imp-000007.")],
     reason: Reason = "",
     key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", callback=lines, help="Only keys with this value (default: all of them)."),
+        list[str] | None, texts(metavar="COLUMN=VALUE", help="Only keys with this value (default: all of them).")
     ] = None,
     by: By = "",
     as_json: Json = False,
@@ -190,7 +179,7 @@ def load(
     empty: Annotated[
         bool, typer.Option("--empty", help="Declare that nothing happened on those of the days without landed events.")
     ] = False,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why; required with --empty.")] = "",
+    reason: Annotated[str, text(help="Why; required with --empty.")] = "",
     as_json: Json = False,
 ) -> None:
     """Build bronze days from what has landed; with --empty, days without events on your word."""

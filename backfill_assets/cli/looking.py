@@ -21,13 +21,14 @@ from backfill_assets.cli.answers import (
     To,
     answering,
     app,
+    argument,
     columns_and_values,
     days_of_one,
     lines,
     moment,
-    one_line,
+    number,
     range_given,
-    whole_number,
+    text,
 )
 from backfill_assets.cli.session import acting_name, opened
 from backfill_assets.planning.partitions import DayRange
@@ -36,9 +37,7 @@ from backfill_assets.planning.partitions import DayRange
 @app.command()
 def report(
     run: RunOrSet,
-    html: Annotated[
-        str, typer.Option(metavar="FILE", callback=one_line, help="Write it as one self-contained HTML file.")
-    ] = "",
+    html: Annotated[str, text(metavar="FILE", help="Write it as one self-contained HTML file.")] = "",
     page: Annotated[bool, typer.Option("--page", help="The same, as reports/RUN.html in the home.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print short Markdown instead of text.")] = False,
     as_json: Json = False,
@@ -61,8 +60,7 @@ def report(
 @app.command()
 def status(
     run: Annotated[
-        str | None,
-        typer.Argument(metavar="RUN", callback=one_line, help="Only this run or set, or whatever else has an id."),
+        str | None, argument(metavar="RUN", help="Only this run or set, or whatever else has an id.")
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again every two seconds, with what is at work, until Ctrl-C.")
@@ -89,7 +87,7 @@ def status(
 
 @app.command()
 def stale(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", callback=one_line, help="Only this table.")] = None,
+    table: Annotated[str | None, argument(metavar="TABLE", help="Only this table.")] = None,
     first: MaybeFrom = None,
     last: MaybeTo = None,
     as_json: Json = False,
@@ -139,12 +137,7 @@ def trace(
         ),
     ] = None,
     rows: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("rows", most=500),
-            metavar="N",
-            help="Follow at most so many rows of each table (default: a few).",
-        ),
+        int | None, number("rows", most=500, help="Follow at most so many rows of each table (default: a few).")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -205,8 +198,7 @@ def doctor(as_json: Json = False) -> None:
 @app.command()
 def audit(
     head: Annotated[
-        str | None,
-        typer.Option(callback=one_line, help="A head that an earlier audit printed: the chain must still contain it."),
+        str | None, text(help="A head that an earlier audit printed: the chain must still contain it.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Do not read the bytes of files.")] = False,
     as_json: Json = False,
@@ -224,12 +216,7 @@ def audit(
 def reproduce(
     run: RunId,
     sample: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("partitions"),
-            metavar="N",
-            help="Only so many partitions, spread over the run; all by default.",
-        ),
+        int | None, number("partitions", help="Only so many partitions, spread over the run; all by default.")
     ] = None,
     by: By = "reproduce",
     as_json: Json = False,

@@ -15,12 +15,13 @@ from backfill_assets.cli.answers import (
     RunMode,
     answering,
     app,
+    argument,
     columns_and_values,
     cost,
-    lines,
-    one_line,
+    number,
     range_given,
-    whole_number,
+    text,
+    texts,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.manifest_parts import Kind, Mode
@@ -38,37 +39,30 @@ Truth = Literal["as-recorded", "corrected", "current"]
 @app.command()
 def plan(
     table: Annotated[
-        str | None,
-        typer.Argument(metavar="TABLE", callback=one_line, help="A table; with --because and --stale optional."),
+        str | None, argument(metavar="TABLE", help="A table; with --because and --stale optional.")
     ] = None,
     first: MaybeFrom = None,
     last: MaybeTo = None,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why history has to change.")] = "",
+    reason: Annotated[str, text(help="Why history has to change.")] = "",
     by: By = "",
     because: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TABLE:DAY..DAY",
-            callback=lines,
-            help="Rebuild everything that depends on these days (or months), as one set.",
-        ),
+        texts(metavar="TABLE:DAY..DAY", help="Rebuild everything that depends on these days (or months), as one set."),
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
     with_dependents: Annotated[
         bool,
         typer.Option("--with-dependents", help="With TABLE: also rebuild everything that depends on it, as one set."),
     ] = False,
-    name: Annotated[str | None, typer.Option(callback=one_line, help="What to call the set.")] = None,
+    name: Annotated[str | None, text(help="What to call the set.")] = None,
     changed_code: Annotated[
         bool, typer.Option("--changed-code", help="With --stale: also where only the code changed, to prove it equal.")
     ] = False,
     expire: Annotated[
-        bool,
-        typer.Option("--expire", help="Let the snapshots of TABLE expire that its declaration does not keep."),
+        bool, typer.Option("--expire", help="Let the snapshots of TABLE expire that its declaration does not keep.")
     ] = False,
     partial: Annotated[
-        bool,
-        typer.Option("--partial", help="Plan the part of the named days that can be; list the rest."),
+        bool, typer.Option("--partial", help="Plan the part of the named days that can be; list the rest.")
     ] = False,
     mode: Annotated[
         RunMode,
@@ -80,9 +74,7 @@ def plan(
         Kind | None,
         typer.Option(case_sensitive=False, help="By default RESTATEMENT where rows would be replaced, else BACKFILL."),
     ] = None,
-    transform_version: Annotated[
-        str | None, typer.Option(callback=one_line, help="A registered version; the present one by default.")
-    ] = None,
+    transform_version: Annotated[str | None, text(help="A registered version; the present one by default.")] = None,
     references: Annotated[
         Truth | None,
         typer.Option(
@@ -92,41 +84,21 @@ def plan(
     ] = None,
     reference: Annotated[
         list[str] | None,
-        typer.Option(
+        texts(
             metavar="NAME=VERSION",
-            callback=lines,
             help="A version of a reference, the beginning of its sha256, or a YAML file; for corrected references.",
         ),
     ] = None,
-    chunk_partitions: Annotated[
-        int | None,
-        typer.Option(parser=whole_number("partitions"), metavar="N", help="The most partitions computed at once."),
-    ] = None,
-    chunk_rows: Annotated[
-        int | None, typer.Option(parser=whole_number("rows"), metavar="N", help="The most rows expected per chunk.")
-    ] = None,
+    chunk_partitions: Annotated[int | None, number("partitions", help="The most partitions computed at once.")] = None,
+    chunk_rows: Annotated[int | None, number("rows", help="The most rows expected per chunk.")] = None,
     max_rows: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("rows"),
-            metavar="N",
-            help="More staged rows than this stop the run before its gates.",
-        ),
+        int | None, number("rows", help="More staged rows than this stop the run before its gates.")
     ] = None,
-    rows_per_minute: Annotated[
-        int | None, typer.Option(parser=whole_number("rows"), metavar="N", help="The most rows staged per minute.")
-    ] = None,
-    pause: Annotated[
-        int | None,
-        typer.Option(parser=whole_number("seconds", least=0), metavar="SECONDS", help="Wait between chunks."),
-    ] = None,
+    rows_per_minute: Annotated[int | None, number("rows", help="The most rows staged per minute.")] = None,
+    pause: Annotated[int | None, number("seconds", least=0, metavar="SECONDS", help="Wait between chunks.")] = None,
     priority: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number("", least=0),
-            metavar="N",
-            help="Open runs of a lower one over the same partitions wait for this one (default: 0).",
-        ),
+        number("", least=0, help="Open runs of a lower one over the same partitions wait for this one (default: 0)."),
     ] = None,
     max_cost: Annotated[
         Decimal | None,
@@ -138,9 +110,8 @@ def plan(
     ] = None,
     phases: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number("phases"),
-            metavar="N",
+        number(
+            "phases",
             help="Publish the days in so many phases, one after the other, each with its own undo; 1 for as a whole, "
             "where the table declares phases.",
         ),
@@ -149,10 +120,7 @@ def plan(
         Literal["month"] | None, typer.Option(help="Publish the days in phases, one for each month.")
     ] = None,
     hold: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("hours"), metavar="HOURS", help="How long a phase waits after the one before it."
-        ),
+        int | None, number("hours", metavar="HOURS", help="How long a phase waits after the one before it.")
     ] = None,
     approve_each: Annotated[
         bool,
@@ -160,13 +128,10 @@ def plan(
     ] = False,
     where: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COLUMN=VALUE", callback=lines, help="A pilot: only these rows change, all others stay as accepted."
-        ),
+        texts(metavar="COLUMN=VALUE", help="A pilot: only these rows change, all others stay as accepted."),
     ] = None,
     but: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", callback=lines, help="All rows but these change: what a pilot has left."),
+        list[str] | None, texts(metavar="COLUMN=VALUE", help="All rows but these change: what a pilot has left.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -7,16 +7,13 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import Json, answering, app, one_line
+from backfill_assets.cli.answers import Json, answering, app, argument
 from backfill_assets.report.new_project import Example
 
 
 @app.command()
 def init(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", callback=one_line, help="The project's folder, package and domain: my_shop."),
-    ],
+    name: Annotated[str, argument(metavar="NAME", help="The project's folder, package and domain: my_shop.")],
     example: Annotated[
         Example,
         typer.Option(

@@ -14,9 +14,10 @@ from backfill_assets.cli.answers import (
     Reason,
     answering,
     app,
-    one_line,
+    argument,
+    number,
     range_given,
-    whole_number,
+    text,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.report.errors import NotGiven, NotTogether
@@ -27,29 +28,17 @@ CLOSE = "close"
 @app.command()
 def replay(
     subject: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|SOURCE|TABLE|close", callback=one_line, help="What is sent; or `close`, to end a replay."
-        ),
+        str, argument(metavar="RUN|SOURCE|TABLE|close", help="What is sent; or `close`, to end a replay.")
     ],
-    replay_id: Annotated[
-        str, typer.Argument(metavar="[REPLAY]", callback=one_line, help="With `close`: the replay.")
-    ] = "",
-    into: Annotated[
-        str, typer.Option(metavar="TOPIC|STREAM", callback=one_line, help="The topic or stream, which is created.")
-    ] = "",
+    replay_id: Annotated[str, argument(metavar="[REPLAY]", help="With `close`: the replay.")] = "",
+    into: Annotated[str, text(metavar="TOPIC|STREAM", help="The topic or stream, which is created.")] = "",
     first: MaybeFrom = None,
     last: MaybeTo = None,
     by: By = "",
     reason: Reason = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and write nothing.")] = False,
-    records_per_minute: Annotated[
-        int | None,
-        typer.Option(parser=whole_number("records"), metavar="N", help="Send at most so many records a minute."),
-    ] = None,
-    bytes_per_minute: Annotated[
-        int | None, typer.Option(parser=whole_number("bytes"), metavar="N", help="Send at most so many bytes a minute.")
-    ] = None,
+    records_per_minute: Annotated[int | None, number("records", help="Send at most so many records a minute.")] = None,
+    bytes_per_minute: Annotated[int | None, number("bytes", help="Send at most so many bytes a minute.")] = None,
     as_json: Json = False,
 ) -> None:
     """Send captured, landed or published records to a topic or stream of their own; `close` deletes it."""

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, TableName, answering, app, one_line
+from backfill_assets.cli.answers import By, Json, TableName, answering, app, text
 from backfill_assets.cli.session import given_reason, opened, person
 
 Deed = Literal["start", "status", "cut-over", "stop"]
@@ -16,10 +16,7 @@ Deed = Literal["start", "status", "cut-over", "stop"]
 def resolve(
     table: TableName,
     as_of: Annotated[
-        str,
-        typer.Option(
-            metavar="RUN|DAY|TIME", callback=one_line, help="What readers saw then, at the end of a day (default: now)."
-        ),
+        str, text(metavar="RUN|DAY|TIME", help="What readers saw then, at the end of a day (default: now).")
     ] = "",
     as_json: Json = False,
 ) -> None:
@@ -36,7 +33,7 @@ def resolve(
 def shadow(
     deed: Annotated[Deed, typer.Argument(metavar="DEED", help="start, status, cut-over or stop.")],
     table: TableName,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why; not for status.")] = "",
+    reason: Annotated[str, text(help="Why; not for status.")] = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from backfill_assets.cli.answers import Json, answering, app, print_json, whole_number
+from backfill_assets.cli.answers import Json, answering, app, number, print_json
 from backfill_assets.cli.session import opened, surroundings
 from backfill_assets.planning.partitions import count_of
 
@@ -27,12 +27,7 @@ class DeskDocument:
 
 @app.command()
 def desk(
-    port: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("", most=65_535), metavar="N", help="A port of this machine; any free one by default."
-        ),
-    ] = None,
+    port: Annotated[int | None, number("", most=65535, help="A port of this machine; any free one by default.")] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open it in the browser as well.")] = False,
     as_json: Json = False,
 ) -> None:
