@@ -26,7 +26,7 @@ from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.replays import open_replays_table
 from backfill_assets.report.screens.runs import approval, partitions_of, problem_notes, state, state_of
-from backfill_assets.report.screens.server import server_line
+from backfill_assets.report.screens.set_up import server_line
 from backfill_assets.report.screens.shadow import acts_table
 from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.sets import SetDocument
