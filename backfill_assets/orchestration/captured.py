@@ -24,7 +24,19 @@ from backfill_assets.workspace import Workspace
 
 def captured_assets(domain: Domain) -> Sequence[dg.AssetSpec]:
     """An asset for every source that is captured, after the asset of the project that it is captured from."""
-    return [_spec(source) for source in domain.sources if source.capture is not None]
+    return [
+        dg.AssetSpec(
+            captured_key(source),
+            deps=[_without_partitions(dg.AssetKey(source.upstream))] if source.upstream else [],
+            partitions_def=_partitions(source),
+            group_name=CAPTURED,
+            owners=described.owners(source),
+            tags=described.part_tags(source, CAPTURED),
+            description=described.captures(source),
+        )
+        for source in domain.sources
+        if source.capture is not None
+    ]
 
 
 def before_bronze(source: SourceTable) -> Sequence[dg.AssetDep]:
@@ -63,18 +75,6 @@ def report_captures(ws: Workspace, source: SourceTable, *, instance: dg.DagsterI
                     metadata=_numbers(each, held[each.capture_id]),
                 )
             )
-
-
-def _spec(source: SourceTable) -> dg.AssetSpec:
-    return dg.AssetSpec(
-        captured_key(source),
-        deps=[_without_partitions(dg.AssetKey(source.upstream))] if source.upstream else [],
-        partitions_def=_partitions(source),
-        group_name=CAPTURED,
-        owners=described.owners(source),
-        tags=described.part_tags(source, CAPTURED),
-        description=described.captures(source),
-    )
 
 
 def _partitions(source: SourceTable) -> dg.DynamicPartitionsDefinition:

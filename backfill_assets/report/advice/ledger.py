@@ -74,11 +74,9 @@ def _of_request(error: BackfillError) -> Advice | None:
             return do(Act.SHADOW, "status", error.name)
         case errors.Retired():
             return do(Act.SHADOW, "status", error.table)
-        case errors.NoApprovalAwaited():
-            return do(Act.STATUS)
         case errors.NotInLedger(near=str() as near) if near:
             return step(f"did you mean {near}? ", do(Act.STATUS, near))
-        case errors.NotInLedger() | errors.NotGivenUp():
+        case errors.NotInLedger() | errors.NotGivenUp() | errors.NoApprovalAwaited():
             return do(Act.STATUS)
         case errors.UnknownVersion():
             return do(Act.HISTORY, error.table, partition=error.partition)

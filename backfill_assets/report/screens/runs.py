@@ -20,7 +20,6 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.page import (
-    Block,
     Facts,
     Note,
     Page,
@@ -276,11 +275,6 @@ def set_runs(found: SetDocument) -> Section | None:
         "Runs, in the order of publication",
         table(heads, rows, numbers=["changed", "verified"], whole=["run", "state"]),
     )
-
-
-def backwards(sentences: Sequence[str]) -> tuple[Block, ...]:
-    """A line for everything that a plan or a run would go back behind; nothing when it goes forward."""
-    return tuple(Note(text=f"{each}.", tone=Tone.ATTENTION) for each in sentences)
 
 
 def problem_notes(problems: Sequence[Problem]) -> tuple[Note, ...]:
