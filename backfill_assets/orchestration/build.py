@@ -81,10 +81,10 @@ def definitions_over(
             jobs=[*acting_jobs(workspace, pool=pool), *sensor_jobs],
             sensors=[
                 follow_sensor(derived),
-                propose_sensor(),
-                fresh_sensor(),
+                propose_sensor,
+                fresh_sensor,
                 *map(sensor_of, SENSOR_JOBS),
-                drop_sensor(),
+                drop_sensor,
             ],
             schedules=[live_schedule(workspace.settings.live_at)],
         ),

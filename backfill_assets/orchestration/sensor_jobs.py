@@ -271,32 +271,28 @@ DROP = SensorJob(
 )
 
 
-def drop_sensor() -> SensorDefinition:
+@ticking(
+    Sensor.DROP,
+    job_name=DROP.job,
+    minimum_interval_seconds=DROP.every_s,
+    default_status=DefaultSensorStatus.STOPPED,
+    description=DROP.description,
+)
+def drop_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
     """The sensor that watches the drop folder."""
-
-    @ticking(
-        Sensor.DROP,
-        job_name=DROP.job,
-        minimum_interval_seconds=DROP.every_s,
-        default_status=DefaultSensorStatus.STOPPED,
-        description=DROP.description,
-    )
-    def tick(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
-        if ws.settings.drop is None:
-            return SensorResult(skip_reason="BACKFILL_DROP names no folder to watch.")
-        found = waiting(ws)
-        give_up(ws, found.unfit)
-        watched = found.files[:MOST_WATCHED]
-        ready = unchanged(watched, held_in(context.cursor), ws.clock())
-        first = {each.source: each for each in reversed(ready)}
-        asked = [request for source in sorted(first) if (request := _request(context, ws, first[source]))]
-        cursor = json.dumps({each.subject: each.mark for each in watched})
-        if asked:
-            return SensorResult(run_requests=asked, cursor=cursor)
-        said = "\n".join(filter(None, (stuck_text(ws, Sensor.DROP), _what_is_going_on(watched, ready))))
-        return SensorResult(skip_reason=said or DROP.nothing, cursor=cursor)
-
-    return tick
+    if ws.settings.drop is None:
+        return SensorResult(skip_reason="BACKFILL_DROP names no folder to watch.")
+    found = waiting(ws)
+    give_up(ws, found.unfit)
+    watched = found.files[:MOST_WATCHED]
+    ready = unchanged(watched, held_in(context.cursor), ws.clock())
+    first = {each.source: each for each in reversed(ready)}
+    asked = [request for source in sorted(first) if (request := _request(context, ws, first[source]))]
+    cursor = json.dumps({each.subject: each.mark for each in watched})
+    if asked:
+        return SensorResult(run_requests=asked, cursor=cursor)
+    said = "\n".join(filter(None, (stuck_text(ws, Sensor.DROP), _what_is_going_on(watched, ready))))
+    return SensorResult(skip_reason=said or DROP.nothing, cursor=cursor)
 
 
 def _what_is_going_on(watched: Sequence[DroppedFile], ready: Sequence[DroppedFile]) -> str:

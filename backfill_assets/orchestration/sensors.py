@@ -154,41 +154,33 @@ def _run_request(workspace: Workspace, each: Unfinished, tried: Attempts) -> Run
     )
 
 
-def propose_sensor() -> SensorDefinition:
+@ticking(
+    Sensor.PROPOSE,
+    minimum_interval_seconds=60,
+    default_status=DefaultSensorStatus.RUNNING,
+    description="Plans a draft restatement set, once, for late and corrected data behind published output. A "
+    "person approves it.",
+)
+def propose_sensor(_context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
     """Proposes the restatement of what late and corrected data have changed."""
-
-    @ticking(
-        Sensor.PROPOSE,
-        minimum_interval_seconds=60,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Plans a draft restatement set, once, for late and corrected data behind published output. A "
-        "person approves it.",
-    )
-    def propose(_context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
-        report = propose_restatements(ws, by="sensor")
-        return SensorResult(skip_reason="\n".join(text_of(line) for line in propose_lines(report)))
-
-    return propose
+    report = propose_restatements(ws, by="sensor")
+    return SensorResult(skip_reason="\n".join(text_of(line) for line in propose_lines(report)))
 
 
-def fresh_sensor() -> SensorDefinition:
+@ticking(
+    Sensor.FRESH,
+    minimum_interval_seconds=300,
+    default_status=DefaultSensorStatus.RUNNING,
+    description="Shows which partitions no longer follow from the present, as the check `fresh` of their table.",
+)
+def fresh_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
     """Reports what is stale of every table, where that is not what its last tick reported."""
-
-    @ticking(
-        Sensor.FRESH,
-        minimum_interval_seconds=300,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Shows which partitions no longer follow from the present, as the check `fresh` of their table.",
-    )
-    def fresh(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
-        # By table, what was reported last.
-        known, told = held_in(context.cursor), 0
-        for found in tuple(freshness(ws, None)):
-            if known.get(found.table) == found.mark or told >= MOST_AT_ONCE:
-                continue
-            report(ws, found, context.instance)
-            known[found.table], told = found.mark, told + len(found.accepted)
-        said = f"{count_of(told, 'partition')} reported." if told else "Nothing has changed."
-        return SensorResult(skip_reason=said, cursor=json.dumps(known))
-
-    return fresh
+    # By table, what was reported last.
+    known, told = held_in(context.cursor), 0
+    for found in tuple(freshness(ws, None)):
+        if known.get(found.table) == found.mark or told >= MOST_AT_ONCE:
+            continue
+        report(ws, found, context.instance)
+        known[found.table], told = found.mark, told + len(found.accepted)
+    said = f"{count_of(told, 'partition')} reported." if told else "Nothing has changed."
+    return SensorResult(skip_reason=said, cursor=json.dumps(known))

@@ -55,20 +55,15 @@ Linked = Callable[[Ref], str | None]
 """The address of what an id names; None where there is no page of it."""
 
 
-def no_links(_ref: Ref) -> None:
-    """A page that is a file has nothing to lead to."""
-    return
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Html:
     """Renders blocks as HTML.
 
     Attributes:
-        linked: Gives addresses of ids.
+        linked: Gives addresses of ids; a page that is a file has nothing to lead to.
     """
 
-    linked: Linked = no_links
+    linked: Linked = lambda _ref: None
 
     def blocks(self, blocks: Iterable[Block], *, level: int = 2) -> Markup:
         """The blocks one below the other.
