@@ -11,7 +11,6 @@ execute and record as a command does.
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
@@ -91,8 +90,8 @@ def _optional(kind: Any, description: str) -> Field:
 class _Launch:
     """One launch of a job: who acts, on what, and what is said about it in the log of the Dagster run."""
 
-    def __init__(self, context: OpExecutionContext, opened: ExitStack) -> None:
-        self.context, self._opened = context, opened
+    def __init__(self, context: OpExecutionContext) -> None:
+        self.context = context
         ((self.chosen, self.typed),) = context.op_config.items()
         self.ws = session_of(context).workspace
 
@@ -112,7 +111,7 @@ class _Launch:
         def listen(progress: Progress) -> None:
             self.context.log.info(progress.line)
 
-        recorder = DagsterRecorder(self.ws.settings, self._opened, self.context.instance)
+        recorder = DagsterRecorder(self.ws.settings, lambda: self.context.instance)
         return Acting(by=by, recorder=recorder, listener=listen)
 
     def about(self, name: str | None, by: str) -> None:
@@ -179,8 +178,8 @@ def _job(name: str, description: str, entries: Mapping[str, Entry], *, pool: str
         pool=pool,
     )
     def now(context: OpExecutionContext) -> None:
-        with refusals_as_failures(session_of(context), context), ExitStack() as opened:
-            launch = _Launch(context, opened)
+        with refusals_as_failures(session_of(context), context):
+            launch = _Launch(context)
             entries[launch.chosen].act(launch)
 
     # The launchpad asks for these entries and nothing else; as typed, for Dagster validates them once more for the op.

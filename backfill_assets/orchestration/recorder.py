@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterInstance, DagsterRunStatus, RunsFilter
@@ -44,15 +45,13 @@ if TYPE_CHECKING:
 class DagsterRecorder:
     """Executes in this process through Dagster, whose pages show the runs like any other. See `Recorder`."""
 
-    def __init__(self, settings: Settings, opened: ExitStack, instance: DagsterInstance | None = None) -> None:
-        self._settings, self._opened, self._instance = settings, opened, instance
+    def __init__(self, settings: Settings, opens: Callable[[], DagsterInstance]) -> None:
+        self._settings, self._opens = settings, opens
 
-    @property
+    @cached_property
     def instance(self) -> DagsterInstance:
         """Dagster's record, opened when it is first needed."""
-        if self._instance is None:
-            self._instance = self._opened.enter_context(open_instance(self._settings))
-        return self._instance
+        return self._opens()
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
         if tuple(parts) != (Part.PUBLISH,):
@@ -109,7 +108,7 @@ class DagsterRecorder:
 def dagster_recorder(settings: Settings) -> Iterator[DagsterRecorder]:
     """A recorder over Dagster's record of runs that the settings name."""
     with ExitStack() as opened:
-        yield DagsterRecorder(settings, opened)
+        yield DagsterRecorder(settings, lambda: opened.enter_context(open_instance(settings)))
 
 
 Facts = Mapping[str, Any]

@@ -12,7 +12,6 @@ somebody, it costs a tick: what has landed is known by its content, and what was
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import time
 
@@ -204,9 +203,8 @@ def _carried_out(work: SensorJob, context: OpExecutionContext, ws: Workspace, su
         context.log.info(progress.line)
 
     try:
-        with ExitStack() as opened:
-            recorder = DagsterRecorder(ws.settings, opened, context.instance)
-            context.log.info(work.does(ws, Acting(by=work.by, recorder=recorder, listener=listen), subject))
+        recorder = DagsterRecorder(ws.settings, lambda: context.instance)
+        context.log.info(work.does(ws, Acting(by=work.by, recorder=recorder, listener=listen), subject))
     except BackfillError as error:
         return explained(error)
     return ""
