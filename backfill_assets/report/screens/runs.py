@@ -75,11 +75,6 @@ def state_of(name: str, meaning: str = "") -> Toned:
     return Toned(value=name, tone=_TONES.get(name, Tone.PLAIN), hint=meaning)
 
 
-def state(found: RunSummary | SetDocument) -> Toned:
-    """The state of a run or a set in a list, without what it means."""
-    return state_of(found.record.state)
-
-
 def run_facts(
     run: RunSummary, *, policy: str | None = None, grounds: ApprovalGrounds | None = None, following: bool = False
 ) -> Facts:
@@ -263,7 +258,7 @@ def set_runs(found: SetDocument) -> Section | None:
             run_ref(each.run.record.run_id),
             each.run.record.table,
             partitions_of(each.run),
-            state(each.run),
+            state_of(each.run.record.state),
             each.changed_partitions,
             each.verified_partitions,
             each.outdated,
