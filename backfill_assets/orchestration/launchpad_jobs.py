@@ -32,17 +32,15 @@ from dagster import (
 
 from backfill_assets.application import plan as planning
 from backfill_assets.application.follow import step_after_change
-from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.people import require_person
-from backfill_assets.core.progress import Progress
 from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.next_steps import DECIDE, EXPIRE, NEXT, PLAN, PLANNED, STALE, in_dagster, linked
 from backfill_assets.orchestration.partitions import offered_days
-from backfill_assets.orchestration.recorder import DagsterRecorder
+from backfill_assets.orchestration.recorder import acting_in
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.planning.chosen_references import asked_references
@@ -105,15 +103,6 @@ class _Launch:
         """What was typed, without blanks around it; empty for nothing."""
         return str(self.typed.get(key) or "").strip()
 
-    def acting(self, by: str) -> Acting:
-        """Who acts; what is computed and published is recorded as Dagster runs of the assets."""
-
-        def listen(progress: Progress) -> None:
-            self.context.log.info(progress.line)
-
-        recorder = DagsterRecorder(self.ws.settings, lambda: self.context.instance)
-        return Acting(by=by, recorder=recorder, listener=listen)
-
     def about(self, name: str | None, by: str) -> None:
         """Tags the Dagster run with what it is about, so that it is found under it."""
         found = {**({tags.ON: name} if name else {}), tags.CHOSEN: self.chosen, tags.BY: by}
@@ -127,7 +116,7 @@ class _Launch:
     def stages(self, name: str, by: str) -> None:
         """Stages and gates a run or a set; a blocked one fails the Dagster run, as its gates fail their checks."""
         subject = subject_of(self.ws, name)
-        is_blocked = subject.stage(self.acting(by)).is_blocked
+        is_blocked = subject.stage(acting_in(self.context, self.ws, by)).is_blocked
         self.ends(name, subject.document().next_step)
         if is_blocked:
             raise Failure(
@@ -366,15 +355,14 @@ def _approve(launch: _Launch) -> None:
 
 def _publish(launch: _Launch) -> None:
     name, by = _named(launch, "publisher")
-    subject_of(launch.ws, name).publish(launch.acting(by))
+    subject_of(launch.ws, name).publish(acting_in(launch.context, launch.ws, by))
     launch.ends_for_readers(name)
 
 
 def _roll_back(launch: _Launch) -> None:
     name, by = _named(launch, "by")
-    subject_of(launch.ws, name).rollback(
-        launch.acting(by), reason=launch.text("reason"), with_dependents=launch.typed.get("with_dependents", False)
-    )
+    acting, together = acting_in(launch.context, launch.ws, by), launch.typed.get("with_dependents", False)
+    subject_of(launch.ws, name).rollback(acting, reason=launch.text("reason"), with_dependents=together)
     launch.ends_for_readers(name)
 
 
@@ -386,7 +374,7 @@ def _cancel(launch: _Launch, role: str = "by", *, leave: bool = False) -> None:
 def _recover(launch: _Launch) -> None:
     by, only = launch.person("by"), launch.text("only") or None
     launch.about(only, by)
-    report = recover_document(launch.ws, launch.acting(by), only=only, now=False)
+    report = recover_document(launch.ws, acting_in(launch.context, launch.ws, by), only=only, now=False)
     launch.says(*(f"{each.what} {each.id} {each.outcome}." for each in report.recovered))
     launch.says(*("" if report.recovered else "Nothing was left unfinished.",))
     launch.ends(None, None)

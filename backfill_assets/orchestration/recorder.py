@@ -19,9 +19,10 @@ from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterIns
 
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
+from backfill_assets.application.recorder import Acting
 from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import Unexpected
-from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
@@ -39,6 +40,8 @@ from backfill_assets.report.words.states import expired_words
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
+    from dagster import OpExecutionContext
+
     from backfill_assets.orchestration.resources import Perform
 
 
@@ -102,6 +105,15 @@ class DagsterRecorder:
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         return prune_history(self._settings, as_of=as_of, dry_run=dry_run)
+
+
+def acting_in(context: OpExecutionContext, ws: Workspace, by: str) -> Acting:
+    """Who acts in a job; what is computed and published is recorded as Dagster runs of the assets."""
+
+    def listen(progress: Progress) -> None:
+        context.log.info(progress.line)
+
+    return Acting(by=by, recorder=DagsterRecorder(ws.settings, lambda: context.instance), listener=listen)
 
 
 @contextmanager

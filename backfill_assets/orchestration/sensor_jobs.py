@@ -47,10 +47,9 @@ from backfill_assets.capture.drop_folder import DroppedFile
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import LIVE as BY
 from backfill_assets.core.people import PUBLISHER, Sensor
-from backfill_assets.core.progress import Progress
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
-from backfill_assets.orchestration.recorder import DagsterRecorder
+from backfill_assets.orchestration.recorder import acting_in
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.orchestration.sensors import held_in, switched_off, ticking
@@ -198,13 +197,8 @@ def dagster_job(work: SensorJob, *, pool: str | None = None) -> JobDefinition:
 
 def _carried_out(work: SensorJob, context: OpExecutionContext, ws: Workspace, subject: str) -> str:
     """Does it for one subject; why it failed, or nothing."""
-
-    def listen(progress: Progress) -> None:
-        context.log.info(progress.line)
-
     try:
-        recorder = DagsterRecorder(ws.settings, lambda: context.instance)
-        context.log.info(work.does(ws, Acting(by=work.by, recorder=recorder, listener=listen), subject))
+        context.log.info(work.does(ws, acting_in(context, ws, work.by), subject))
     except BackfillError as error:
         return explained(error)
     return ""
