@@ -22,7 +22,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
 from backfill_assets.orchestration.described import REPORT, Links, Numbers, names_rows, shown, violations
 from backfill_assets.orchestration.event_log import BATCH, TableColours, as_accepted, batches, one_commit
-from backfill_assets.orchestration.next_steps import explained, linked
+from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, describe
@@ -210,7 +210,7 @@ def waits(
     context: dg.AssetExecutionContext, key: dg.AssetKey, run: RunRecord, waiting: NotApproved, *, links: Links
 ) -> dg.AssetObservation:
     """That a run has passed its gates and waits for an approval: in the log of the Dagster run, and on the table."""
-    sentence = f"PASSED, waiting for approval by another person than the requester: {explained(waiting)}"
+    sentence = f"PASSED, waiting for approval by another person than the requester: {explained_in_dagster(waiting)}"
     context.log.warning(sentence)
     return dg.AssetObservation(
         asset_key=key,

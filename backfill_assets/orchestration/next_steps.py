@@ -116,7 +116,7 @@ def _worded(part: str | Invocation | Option) -> str:
     )
 
 
-def explained(error: BackfillError) -> str:
+def explained_in_dagster(error: BackfillError) -> str:
     """The error and the next step as one text for Dagster's pages."""
     following = next_step_of(error)
     return f"{error.message} Next: {in_dagster(following)}" if following else error.message

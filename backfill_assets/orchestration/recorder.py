@@ -123,9 +123,6 @@ def dagster_recorder(settings: Settings) -> Iterator[DagsterRecorder]:
         yield DagsterRecorder(settings, lambda: opened.enter_context(open_instance(settings)))
 
 
-Facts = Mapping[str, Any]
-
-
 def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
     """Reports to Dagster what readers see after a publication or rollback that no run of an asset brought about.
 
@@ -181,7 +178,9 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
         forget(instance, key, sorted(shown - {key_of(partition) for partition in versions}))
 
 
-def _there(key: AssetKey, said: str, found: PartitionChange | PartitionVersion, facts: Facts) -> AssetMaterialization:
+def _there(
+    key: AssetKey, said: str, found: PartitionChange | PartitionVersion, facts: Mapping[str, Any]
+) -> AssetMaterialization:
     """A partition that readers see, with the numbers and the data version that its publication by an asset has."""
     return AssetMaterialization(
         key,

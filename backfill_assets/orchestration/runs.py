@@ -27,7 +27,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.next_steps import explained, linked
+from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, Partitions, days_listed, days_of, describe
@@ -54,7 +54,7 @@ def refusals_as_failures(session: Session, context: AssetExecutionContext | OpEx
         following = next_step_of(error)
         known: dict[str, Any] = {name: str(value) for name, value in error.ids.items()}
         raise Failure(
-            description=explained(error),
+            description=explained_in_dagster(error),
             metadata={**known, **linked(following, context.run)},
             allow_retries=issubclass(error.category, Retryable),
         ) from None
