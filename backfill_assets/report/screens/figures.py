@@ -81,11 +81,11 @@ def _styles(marks: Iterable[Mark]) -> Iterable[str]:
     return sorted({mark.style for mark in marks}, key=["changed", "added", "removed", "failed", "warned"].index)
 
 
-def _shortest(days: Iterable[date], grain: Grain, most: int = _MOST_TIMES) -> int:
+def _shortest(days: Iterable[date], grain: Grain) -> int:
     """How many letters of dates tell apart as many times as there is room for."""
     lengths = (10, 7, 4) if grain is Grain.DAILY else (7, 4)
     texts = [str(day) for day in days]
-    return next((length for length in lengths if len({text[:length] for text in texts}) <= most), lengths[-1])
+    return next((length for length in lengths if len({text[:length] for text in texts}) <= _MOST_TIMES), lengths[-1])
 
 
 def columns_figure(changed: Mapping[str, int]) -> Block | None:
