@@ -34,7 +34,8 @@ def approve(
     note: Annotated[
         str,
         text(
-            *("--note", "--comment"),
+            "--note",
+            "--comment",
             help="The grounds of the approval; required where a measure moved further than expected.",
         ),
     ] = "",

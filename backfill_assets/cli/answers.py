@@ -170,9 +170,9 @@ def argument(**declared: Any) -> Any:
     return typer.Argument(callback=one_line, **declared)
 
 
-def texts(**declared: Any) -> Any:
+def texts(*, metavar: str = "COLUMN=VALUE", **declared: Any) -> Any:
     """An option of lines that can be given several times."""
-    return typer.Option(callback=lines, **declared)
+    return typer.Option(callback=lines, metavar=metavar, **declared)
 
 
 def number(unit: str, *, least: int = 1, most: int | None = None, metavar: str = "N", **declared: Any) -> Any:

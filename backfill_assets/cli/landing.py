@@ -51,8 +51,7 @@ def land(
         ),
     ] = None,
     where: Annotated[
-        list[str] | None,
-        texts(metavar="COLUMN=VALUE", help="With --replaces: all there is of rows with this value only."),
+        list[str] | None, texts(help="With --replaces: all there is of rows with this value only.")
     ] = None,
     reason: Annotated[str, text(help="With --replaces: why (default: complete extract).")] = "",
     confirmed_by: Annotated[
@@ -95,7 +94,7 @@ def land(
 @app.command()
 def withdraw(
     source: SourceName,
-    key: Annotated[list[str] | None, texts(metavar="COLUMN=VALUE", help="The key, one option per column.")] = None,
+    key: Annotated[list[str] | None, texts(help="The key, one option per column.")] = None,
     reason: Reason = "",
     by: By = "",
     as_json: Json = False,
@@ -110,9 +109,7 @@ def withdraw(
 def restore(
     import_id: Annotated[str, argument(metavar="IMPORT", help="What withdrew, such as imp-000007.")],
     reason: Reason = "",
-    key: Annotated[
-        list[str] | None, texts(metavar="COLUMN=VALUE", help="Only keys with this value (default: all of them).")
-    ] = None,
+    key: Annotated[list[str] | None, texts(help="Only keys with this value (default: all of them).")] = None,
     by: By = "",
     as_json: Json = False,
 ) -> None:

@@ -127,12 +127,9 @@ def plan(
         typer.Option("--approve-each", help="Each phase is approved by itself, when those before it are published."),
     ] = False,
     where: Annotated[
-        list[str] | None,
-        texts(metavar="COLUMN=VALUE", help="A pilot: only these rows change, all others stay as accepted."),
+        list[str] | None, texts(help="A pilot: only these rows change, all others stay as accepted.")
     ] = None,
-    but: Annotated[
-        list[str] | None, texts(metavar="COLUMN=VALUE", help="All rows but these change: what a pilot has left.")
-    ] = None,
+    but: Annotated[list[str] | None, texts(help="All rows but these change: what a pilot has left.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""

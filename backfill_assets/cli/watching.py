@@ -27,7 +27,9 @@ class DeskDocument:
 
 @app.command()
 def desk(
-    port: Annotated[int | None, number("", most=65535, help="A port of this machine; any free one by default.")] = None,
+    port: Annotated[
+        int | None, number("", most=65_535, help="A port of this machine; any free one by default.")
+    ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open it in the browser as well.")] = False,
     as_json: Json = False,
 ) -> None:
