@@ -7,7 +7,7 @@ in which Dagster runs assets.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import dagster as dg
 
 from backfill_assets.core.errors import NotApproved
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import sha256_text
 from backfill_assets.domain import Gate
 from backfill_assets.ledger.findings import Finding, GateResult
@@ -91,10 +92,7 @@ def summaries(
     asset: dg.AssetKey, grain: Grain, results: Iterable[GateResult], *, links: Links
 ) -> Iterator[dg.AssetCheckEvaluation]:
     """One evaluation per gate for a whole run, naming the partitions that failed, with links where some did."""
-    by_gate: dict[str, list[GateResult]] = defaultdict(list)
-    for result in _declared(results):
-        by_gate[result.gate].append(result)
-    for gate, found in by_gate.items():
+    for gate, found in grouped((result.gate, result) for result in _declared(results)).items():
         failed = [result for result in found if not result.passed]
         yield dg.AssetCheckEvaluation(
             asset_key=asset,
