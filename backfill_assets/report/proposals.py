@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from datetime import date
 from enum import StrEnum
 from pathlib import Path
 
@@ -259,10 +258,8 @@ def _of_files(files: Sequence[FileNews]) -> str:
     """One file with its name; of several the ids, because the set has a table of them."""
     if len(files) == 1:
         return file_words(files[0])
-    by_source: dict[str, set[date]] = {}
-    for each in files:
-        by_source.setdefault(each.record.source, set()).update(each.changed.days)
-    days = "; ".join(f"{source} {describe(Grain.DAILY, some, most=3)}" for source, some in by_source.items())
+    by_source = grouped((each.record.source, day) for each in files for day in each.changed.days)
+    days = "; ".join(f"{source} {describe(Grain.DAILY, set(some), most=3)}" for source, some in by_source.items())
     ids = _few([each.record.import_id for each in files])
     people = _few(list(dict.fromkeys(each.record.landed_by for each in files)))
     return (
