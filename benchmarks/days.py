@@ -19,8 +19,8 @@ from restatements import governed, planned
 from small_world import SILVER, World, output
 
 from backfill_assets.core.settings import Settings
-from backfill_assets.orchestration.instance import open_instance
 from backfill_assets.orchestration.recorder import prune
+from backfill_assets.orchestration.storage import open_instance
 from backfill_assets_tests.support.dagster_history import days, gates, record_run, size_of
 
 LINEAR = 1.3

@@ -34,7 +34,7 @@ from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.proposals import days_held_by_moves
 from backfill_assets.publication.waiting import waits_for
 from backfill_assets.report.command_line import explained, words_of
-from backfill_assets.report.frozen import frozen_words, waiting_words
+from backfill_assets.report.frozen import frozen_words, waits_for_words
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.report.what_next import is_built_since
 from backfill_assets.staleness.find import own_past, stale_before, with_changes
@@ -269,7 +269,7 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
         with ws.ledger.read() as tx:
             if for_what := waits_for(tx, run, at=ws.clock()):
                 named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
-                return Advanced(sentence=f"{named} is {run.state} and waits: {waiting_words(for_what)}.")
+                return Advanced(sentence=f"{named} is {run.state} and waits: {waits_for_words(for_what)}.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None
         parts = parts_left(run.state, is_automatic=is_automatic)
         is_load = isinstance(ws.domain.table(run.manifest.table), SourceTable)

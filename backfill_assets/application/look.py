@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from backfill_assets.ledger.findings import GateResult
     from backfill_assets.ledger.records import CandidatePartition, EventRecord
     from backfill_assets.report.event_counts import EventCounts
-    from backfill_assets.report.history import TableHistory
-    from backfill_assets.report.partition import PartitionHistory
+    from backfill_assets.report.history import PartitionHistory, TableHistory
     from backfill_assets.report.publications import PublicationDocument
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
@@ -79,8 +78,7 @@ def history(ws: Workspace, table: str, days: DayRange | None) -> TableHistory | 
     Raises:
         Malformed: The days are those of several partitions.
     """
-    from backfill_assets.report.history import table_history
-    from backfill_assets.report.partition import partition_history
+    from backfill_assets.report.history import partition_history, table_history
 
     if days is None:
         return table_history(ws, table)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, datetime
-from typing import overload
 
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
@@ -240,9 +239,16 @@ def _of_runs(ws: Workspace, tx: ReadTransaction, plans: Sequence[Plan]) -> Plann
     )
 
 
-def described(ws: Workspace, planned: Plan | PlannedSet) -> PlanDocument | SetPlan:
-    """The plan of a run, or of the phases of one, as a document."""
-    return described_plan(ws, planned) if isinstance(planned, Plan) else described_set_plan(ws, planned)
+def described(ws: Workspace, planned: Plan | PlannedSet | NothingToRebuild) -> PlanDocument | SetPlan | NothingPlanned:
+    """What was planned, as a document."""
+    match planned:
+        case Plan():
+            return described_plan(ws, planned)
+        case PlannedSet():
+            return described_set_plan(ws, planned)
+        case NothingToRebuild():
+            left_out = left_out_documents(planned.left_out)
+            return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
 
 
 def _rows_in_scope(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> int | None:
@@ -269,18 +275,11 @@ def _rows_in_scope(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest])
         return None
 
 
-@overload
-def described_set_plan(ws: Workspace, planned: PlannedSet) -> SetPlan: ...
-@overload
-def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned: ...
-def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
+def described_set_plan(ws: Workspace, planned: PlannedSet) -> SetPlan:
     """The plan of a set as a document."""
-    left_out = left_out_documents(planned.left_out)
-    if isinstance(planned, NothingToRebuild):
-        return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
     with ws.ledger.read() as tx:
         shared = _of_runs(ws, tx, planned.plans)
-    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out)
+    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out_documents(planned.left_out))
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

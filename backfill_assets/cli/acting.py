@@ -12,15 +12,15 @@ from backfill_assets.cli.answers import (
     ByAccount,
     From,
     Json,
+    Reason,
     RunOrSet,
     TableName,
     To,
-    answer,
     answering,
     app,
-    exit_with_problems,
+    argument,
     instant,
-    one_line,
+    text,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person, person_or_account
 from backfill_assets.planning.partitions import DayRange
@@ -33,25 +33,25 @@ def approve(
     by: By = "",
     note: Annotated[
         str,
-        typer.Option(
-            *("--note", "--comment"),
-            callback=one_line,
+        text(
+            "--note",
+            "--comment",
             help="The grounds of the approval; required where a measure moved further than expected.",
         ),
     ] = "",
     as_json: Json = False,
 ) -> None:
     """Agree to exactly this run, set, capture, replay or act, as another person than the requester."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         with opened() as session:
             document = session.subject(run).approve(by=person(by), note=note)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
 def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         with opened(quiet=as_json, conditions=False) as session:
             document = session.subject(run).stage(session.acting(person_or_account(by), on=run))
         # With all that a report needs, which is imported while rows are computed, and not before.
@@ -59,36 +59,33 @@ def run(run: RunOrSet, by: ByAccount = "", as_json: Json = False) -> None:
 
         # The report of a run is a command of its own, which the next step begins with.
         shown = document.run if isinstance(document, RunReport) and not as_json else document
-        answer(console, shown, as_json=as_json)
-        if document.is_blocked:
-            raise typer.Exit(1)
+        answer(shown, failed=document.is_blocked)
 
 
 @app.command()
 def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.follow import step_after_change
 
         with opened(quiet=as_json) as session:
             document = session.subject(run).publish(session.acting(person(by), on=run))
             following = step_after_change(session.ws)
-        answer(console, document, as_json=as_json, following=following)
+        answer(document, following=following)
 
 
 @app.command()
 def rollback(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is undone.")] = "",
+    reason: Annotated[str, text(help="Why it is undone.")] = "",
     by: By = "",
     with_dependents: Annotated[
-        bool,
-        typer.Option("--with-dependents", help="First undo what would be left without its input."),
+        bool, typer.Option("--with-dependents", help="First undo what would be left without its input.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Bring back exactly the files that a publication replaced; of a set, all of them."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.follow import step_after_change
 
         why = given_reason(reason, by)
@@ -97,13 +94,13 @@ def rollback(
                 session.acting(person(by), on=run), reason=why, with_dependents=with_dependents
             )
             following = step_after_change(session.ws)
-        answer(console, document, as_json=as_json, following=following)
+        answer(document, following=following)
 
 
 @app.command()
 def cancel(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is not wanted.")] = "",
+    reason: Annotated[str, text(help="Why it is not wanted.")] = "",
     leave: Annotated[
         bool,
         typer.Option(
@@ -116,11 +113,11 @@ def cancel(
     as_json: Json = False,
 ) -> None:
     """Cancel what is not published of a run or a set, permanently; its process stops at its next step."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         why = given_reason(reason, by)
         with opened() as session:
             document = session.subject(run).cancel(by=person(by), reason=why, leave=leave)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
@@ -136,61 +133,52 @@ def freeze(
             help="When it ends by itself, in UTC, such as 2026-03-10T08:00.",
         ),
     ],
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    reason: Reason = "",
     only: Annotated[
-        str | None,
-        typer.Option(
-            "--for", metavar="RUN", callback=one_line, help="The one run or set that may be published meanwhile."
-        ),
+        str | None, text("--for", metavar="RUN", help="The one run or set that may be published meanwhile.")
     ] = None,
     by: By = "",
     as_json: Json = False,
 ) -> None:
     """Let LIVE runs, loads and follow-ups over these days of a table wait until a time; nothing is lost."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import freeze as freezing
 
         who, why = person(by), given_reason(reason, by)
         days = DayRange.inclusive(first, last)
         with opened() as session:
             document = freezing.freeze(session.ws, table, days, until=until, only=only, by=who, reason=why)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
 def unfreeze(
-    freeze: Annotated[
-        str,
-        typer.Argument(metavar="FREEZE", callback=one_line, help="A freeze's id, as `freeze` and `status` print it."),
-    ],
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    freeze: Annotated[str, argument(metavar="FREEZE", help="A freeze's id, as `freeze` and `status` print it.")],
+    reason: Reason = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:
     """End a freeze before its time, as its author or another person: what waited goes on."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import freeze as freezing
 
         why = given_reason(reason, by)
         with opened() as session:
             document = freezing.unfreeze(session.ws, freeze, by=person(by), reason=why)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
 def follow(
     by: By = "",
     cancel: Annotated[
-        str,
-        typer.Option(
-            metavar="PUBLICATION", callback=one_line, help="Leave its dependents as they are: nothing follows it."
-        ),
+        str, text(metavar="PUBLICATION", help="Leave its dependents as they are: nothing follows it.")
     ] = "",
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why nothing follows it; with --cancel.")] = "",
+    reason: Annotated[str, text(help="Why nothing follows it; with --cancel.")] = "",
     as_json: Json = False,
 ) -> None:
     """Compute again what depends on new publications, as the sensor of the daemon does."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import follow as following
 
         if reason and not cancel:
@@ -199,12 +187,10 @@ def follow(
         with opened(quiet=as_json) as session:
             if cancel:
                 cancelled = following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=why)
-                answer(console, cancelled, as_json=as_json)
+                answer(cancelled)
                 return
             document = following.follow(session.ws, session.acting(by or "follow", on="follow"))
-        answer(console, document, as_json=as_json)
-        if document.failed:
-            raise typer.Exit(1)
+        answer(document, failed=document.failed)
 
 
 @app.command()
@@ -217,19 +203,17 @@ def propose(
 
     Who landed the latest of its files asks for it, and who landed one of them cannot approve it.
     """
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.propose import propose as propose_restatements
 
         with opened() as session:
             document = propose_restatements(session.ws, by=person_or_account(by), dry_run=dry_run)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
 def recover(
-    run: Annotated[
-        str | None, typer.Argument(metavar="RUN", callback=one_line, help="Only this run, landed file or set.")
-    ] = None,
+    run: Annotated[str | None, argument(metavar="RUN", help="Only this run, landed file or set.")] = None,
     now: Annotated[
         bool, typer.Option("--now", help="Take RUN over, by name, even while the lease of its process has not ended.")
     ] = False,
@@ -237,52 +221,46 @@ def recover(
     as_json: Json = False,
 ) -> None:
     """Complete or undo what a stopped process left unfinished; work with a lease is skipped."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.recover import recover_document
 
         # What lost its lease is ended on behalf of the command; what has not, a person takes over.
         with opened() as session:
             acting = session.acting(_taking_over(by) if now else by, on="recover")
             document = recover_document(session.ws, acting, only=run, now=now)
-        answer(console, document, as_json=as_json)
-        exit_with_problems(document.problems)
+        answer(document, failed=bool(document.problems))
 
 
 @app.command()
 def clear(
-    subject: Annotated[
-        str,
-        typer.Argument(
-            metavar="SUBJECT", callback=one_line, help="A run, set, publication or file that `status` lists."
-        ),
-    ],
+    subject: Annotated[str, argument(metavar="SUBJECT", help="A run, set, publication or file that `status` lists.")],
     by: By = "",
     as_json: Json = False,
 ) -> None:
     """Let the sensors of the daemon try again what they have given up."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.sensor_work import clear as clear_stuck
 
         with opened() as session:
             document = clear_stuck(session.ws, subject, by=person(by))
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
 def erase(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")] = "",
+    reason: Annotated[str, text(help="Why its rows may not be kept.")] = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:
     """Delete the values of rows kept for the reviewers of a run or a set; that they were there stays known."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         why = given_reason(reason, by)
         with opened() as session:
             from backfill_assets.application.subjects import erase_samples, subject_of
 
             document = erase_samples(subject_of(session.ws, run), by=person(by), reason=why)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
@@ -292,13 +270,12 @@ def vacuum(
     as_json: Json = False,
 ) -> None:
     """Remove staged files that no reader, candidate, rollback or reproduction needs, and old runs of Dagster's."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.upkeep import vacuum as vacuum_all
 
         with opened(quiet=as_json) as session:
             document = vacuum_all(session.ws, session.acting(acting_name(by), on="vacuum"), dry_run=dry_run)
-        answer(console, document, as_json=as_json)
-        exit_with_problems(document.lake.problems)
+        answer(document, failed=bool(document.lake.problems))
 
 
 def _taking_over(by: str) -> str:

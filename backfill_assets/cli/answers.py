@@ -6,18 +6,18 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
 from backfill_assets import __version__
 from backfill_assets.cli.groups import CommandGroup
-from backfill_assets.core.errors import BackfillError, InvalidRange, Problem
+from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.wording import fault_of
 from backfill_assets.planning.partitions import DayRange, days_named, instant_named, moment_named
 from backfill_assets.report.command_line import words_of
@@ -57,26 +57,42 @@ def _options(
     pass
 
 
-def day(text: str | date) -> date:
-    """The first day that a person names: 2006-07-01, or by the month or the year that it begins."""
-    return text if isinstance(text, date) else _days_typed(text).start
+def typed(parse: Callable[[str], Parsed], how: str) -> Callable[[str | Parsed], Parsed]:
+    """The parser of what a person types; what is parsed already, such as a default, stays.
+
+    Args:
+        parse: Raises `InvalidRange`.
+        how: How it is written.
+    """
+
+    def parsed(text: str | Parsed) -> Parsed:
+        if not isinstance(text, str):
+            return text
+        try:
+            return parse(text)
+        except InvalidRange as error:
+            raise typer.BadParameter(f"{error.message} next: write it {how}") from None
+
+    return parsed
 
 
-def last_day(text: str | date) -> date:
-    """The last day that a person names: a month and a year are all their days."""
-    return text if isinstance(text, date) else _days_typed(text).last
+_AS_A_DAY = "as YYYY-MM-DD, such as 2006-07-01"
+_AS_A_TIME = "like 2026-03-10T08:00, or as a day"
 
+day = typed(lambda text: days_named(text).start, _AS_A_DAY)
+"""The first day that a person names: 2006-07-01, or by the month or the year that it begins."""
 
-def days_of_one(text: str | DayRange) -> DayRange:
-    """The days of one partition, as a person names it."""
-    return text if isinstance(text, DayRange) else _days_typed(text)
+last_day = typed(lambda text: days_named(text).last, _AS_A_DAY)
+"""The last day that a person names: a month and a year are all their days."""
 
+days_of_one = typed(days_named, _AS_A_DAY)
+"""The days of one partition, as a person names it."""
 
-def _days_typed(text: str) -> DayRange:
-    try:
-        return days_named(text)
-    except InvalidRange as error:
-        raise typer.BadParameter(f"{error.message} next: write it as YYYY-MM-DD, such as 2006-07-01") from None
+instant = typed(instant_named, _AS_A_TIME)
+"""The instant in UTC that a person names; of a day, its beginning."""
+
+moment = typed(moment_named, _AS_A_TIME)
+"""The time in UTC that a person names, or the days whose end is meant."""
 
 
 def range_given(first: date | None, last: date | None) -> DayRange | None:
@@ -125,23 +141,6 @@ def columns_and_values(given: list[str], option: str) -> Mapping[str, str]:
     return values
 
 
-def instant(text: str | datetime) -> datetime:
-    """The instant in UTC that a person names; of a day, its beginning."""
-    return text if isinstance(text, datetime) else _parsed(instant_named, text)
-
-
-def moment(text: str | datetime | DayRange) -> datetime | DayRange:
-    """The time in UTC that a person names, or the days whose end is meant."""
-    return _parsed(moment_named, text) if isinstance(text, str) else text
-
-
-def _parsed(parse: Callable[[str], Parsed], text: str) -> Parsed:
-    try:
-        return parse(text)
-    except InvalidRange as error:
-        raise typer.BadParameter(f"{error.message} next: write it like 2026-03-10T08:00, or as a day") from None
-
-
 def whole_number(unit: str, *, least: int = 1, most: int | None = None) -> Callable[[str | int], int]:
     """The parser of a whole number.
 
@@ -161,6 +160,26 @@ def whole_number(unit: str, *, least: int = 1, most: int | None = None) -> Calla
     return parsed
 
 
+def text(*names: str, **declared: Any) -> Any:
+    """An option that is one line; arguments as for `typer.Option`."""
+    return typer.Option(*names, callback=one_line, **declared)
+
+
+def argument(**declared: Any) -> Any:
+    """An argument that is one line; arguments as for `typer.Argument`."""
+    return typer.Argument(callback=one_line, **declared)
+
+
+def texts(*, metavar: str = "COLUMN=VALUE", **declared: Any) -> Any:
+    """An option of lines that can be given several times."""
+    return typer.Option(callback=lines, metavar=metavar, **declared)
+
+
+def number(unit: str, *, least: int = 1, most: int | None = None, metavar: str = "N", **declared: Any) -> Any:
+    """An option that is a whole number; see `whole_number`."""
+    return typer.Option(parser=whole_number(unit, least=least, most=most), metavar=metavar, **declared)
+
+
 def cost(text: str | Decimal) -> Decimal:
     """The most that something may cost, in core seconds or money."""
     typed = str(text)
@@ -174,15 +193,11 @@ def cost(text: str | Decimal) -> Decimal:
 
 OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]
 Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of text.")]
-By = Annotated[
-    str,
-    typer.Option("--by", callback=one_line, envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER)."),
-]
+By = Annotated[str, text("--by", envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER).")]
 ByAccount = Annotated[
     str,
-    typer.Option(
+    text(
         "--by",
-        callback=one_line,
         envvar="BACKFILL_USER",
         help="Who is acting (default: $BACKFILL_USER, or the account that the process belongs to).",
     ),
@@ -195,17 +210,12 @@ MaybeFrom = Annotated[
 MaybeTo = Annotated[
     date | None, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day or month, inclusive; with --from.")
 ]
-RunId = Annotated[
-    str, typer.Argument(metavar="RUN", callback=one_line, help="A run's id, as `plan` and `status` print it.")
-]
-RunOrSet = Annotated[
-    str,
-    typer.Argument(metavar="RUN", callback=one_line, help="A run's or a set's id, as `plan` and `status` print it."),
-]
+RunId = Annotated[str, argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
+RunOrSet = Annotated[str, argument(metavar="RUN", help="A run's or a set's id, as `plan` and `status` print it.")]
+Reason = Annotated[str, text(help="Why.")]
+SourceName = Annotated[str, argument(metavar="SOURCE", help="A source, such as case_events.")]
 RunMode = Literal["backfill", "replay", "dry-run", "reconciliation"]
-TableName = Annotated[
-    str, typer.Argument(metavar="TABLE", callback=one_line, help="A table, such as silver.case_sla_daily.")
-]
+TableName = Annotated[str, argument(metavar="TABLE", help="A table, such as silver.case_sla_daily.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,20 +229,56 @@ class ErrorDocument:
     error: BackfillError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a command answers, on standard output.
+
+    Attributes:
+        console: For what is no document.
+    """
+
+    console: Console
+    as_json: bool
+
+    def __call__(
+        self, document: object, *, as_line: str = "", following: NextStep | None = None, failed: bool = False
+    ) -> None:
+        """Prints a document: as JSON, or the page of it.
+
+        Args:
+            as_line: A line in place of its page.
+            following: What is left to do besides what the page says.
+            failed: Whether a person has to look at something; everything else was done.
+
+        Raises:
+            Exit: With code 1, after what has failed was printed.
+        """
+        if self.as_json:
+            print_json(document)
+        elif as_line:
+            self.console.print(as_line, soft_wrap=True, highlight=False)
+        else:
+            from backfill_assets.cli.terminal import show
+            from backfill_assets.report.screens import page_of
+
+            show(self.console, page_of(document), *([step("next: ", following)] if following else []))
+        if failed:
+            raise typer.Exit(1)
+
+
 @contextmanager
-def answering(as_json: bool) -> Iterator[Console]:
-    """Where a command prints; what is refused becomes one sentence and exit code 1."""
+def answering(as_json: bool) -> Iterator[Answer]:
+    """How a command answers; what is refused becomes one sentence and exit code 1."""
     from backfill_assets.cli.console import terminal
 
-    console = terminal(sys.stdout)
     try:
-        yield console
+        yield Answer(console=terminal(sys.stdout), as_json=as_json)
     except BackfillError as error:
         if error.__cause__ is not None:
             from backfill_assets.cli.last_resort import show_trace
 
             show_trace(error)
-        _answer(error, as_json=as_json)
+        _explain(error, as_json=as_json)
         raise typer.Exit(error.exit_code) from None
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
@@ -244,7 +290,7 @@ def answering(as_json: bool) -> Iterator[Console]:
         from backfill_assets.cli.last_resort import unexpected
 
         failure = unexpected(error)
-        _answer(failure, as_json=as_json)
+        _explain(failure, as_json=as_json)
         raise typer.Exit(failure.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write(
@@ -254,28 +300,13 @@ def answering(as_json: bool) -> Iterator[Console]:
         raise typer.Exit(130) from None
 
 
-def _answer(error: BackfillError, *, as_json: bool) -> None:
+def _explain(error: BackfillError, *, as_json: bool) -> None:
     if as_json:
         print_json(ErrorDocument(error=error))
     else:
         from backfill_assets.cli.terminal import print_error
 
         print_error(error)
-
-
-def answer(console: Console, document: object, *, as_json: bool, following: NextStep | None = None) -> None:
-    """Prints a document: as JSON, or the page of it.
-
-    Args:
-        following: What is left to do besides what the page says.
-    """
-    if as_json:
-        print_json(document)
-        return
-    from backfill_assets.cli.terminal import show
-    from backfill_assets.report.screens import page_of
-
-    show(console, page_of(document), *([step("next: ", following)] if following else []))
 
 
 def print_json(document: object) -> None:
@@ -287,9 +318,3 @@ def print_json(document: object) -> None:
     except UnicodeEncodeError:  # what this output's encoding lacks, or half a character
         text = json.dumps(values, indent=2)
     sys.stdout.write(text + "\n")
-
-
-def exit_with_problems(problems: Sequence[Problem]) -> None:
-    """Exit code 1 when a table could not be processed; everything else was done and is printed."""
-    if problems:
-        raise typer.Exit(1)

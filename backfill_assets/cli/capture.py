@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, answer, answering, app, day, last_day, one_line, whole_number
+from backfill_assets.cli.answers import By, Json, Reason, answering, app, argument, day, last_day, number, text
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.report.errors import NotGiven, NotTogether
 
@@ -15,58 +15,33 @@ NOW = "now"
 
 @app.command()
 def capture(
-    source: Annotated[
-        str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source that declares a capture.")
-    ],
-    first: Annotated[
-        str,
-        typer.Option(
-            "--from", metavar="DAY", callback=one_line, help="First day or month (default: where captures end)."
-        ),
-    ] = "",
-    last: Annotated[
-        str, typer.Option("--to", metavar="DAY", callback=one_line, help="Last day or month, inclusive; or `now`.")
-    ] = "",
+    source: Annotated[str, argument(metavar="SOURCE", help="A source that declares a capture.")],
+    first: Annotated[str, text("--from", metavar="DAY", help="First day or month (default: where captures end).")] = "",
+    last: Annotated[str, text("--to", metavar="DAY", help="Last day or month, inclusive; or `now`.")] = "",
     whole: Annotated[
         bool, typer.Option("--snapshot", help="Read everything that the source holds now; what it lacks is withdrawn.")
     ] = False,
     confirmed_by: Annotated[
-        str,
-        typer.Option(
-            callback=one_line,
-            metavar="NAME",
-            help="Another person, who confirms that more is withdrawn than the source allows.",
-        ),
+        str, text(metavar="NAME", help="Another person, who confirms that more is withdrawn than the source allows.")
     ] = "",
     reconciles: Annotated[
         bool, typer.Option("--reconcile", help="Read the days once more, all of them; what they lack is withdrawn.")
     ] = False,
     by: By = "",
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    reason: Reason = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be read, and write nothing.")] = False,
-    records_per_minute: Annotated[
-        int | None,
-        typer.Option(parser=whole_number("records"), metavar="N", help="Read at most so many records a minute."),
-    ] = None,
-    bytes_per_minute: Annotated[
-        int | None, typer.Option(parser=whole_number("bytes"), metavar="N", help="Read at most so many bytes a minute.")
-    ] = None,
+    records_per_minute: Annotated[int | None, number("records", help="Read at most so many records a minute.")] = None,
+    bytes_per_minute: Annotated[int | None, number("bytes", help="Read at most so many bytes a minute.")] = None,
     group: Annotated[
         str,
-        typer.Option(
+        text(
             "--behind-group",
-            callback=one_line,
             metavar="GROUP",
             help="Wait while this consumer group of the stream has more left to read than --most-behind.",
         ),
     ] = "",
     most_behind: Annotated[
-        int,
-        typer.Option(
-            parser=whole_number("records", least=0),
-            metavar="N",
-            help="How many records that group may have left to read.",
-        ),
+        int, number("records", least=0, help="How many records that group may have left to read.")
     ] = 10_000,
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     as_json: Json = False,
@@ -74,7 +49,7 @@ def capture(
     """Capture a period of a stream as landed files, land them, and build the bronze days they touch."""
     begins = day(first) if first else None
     ends = None if last == NOW else last_day(last) if last else None
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import capture as captures
 
         if whole and (first or last):
@@ -89,7 +64,7 @@ def capture(
         if dry_run:
             with opened(quiet=as_json, conditions=False, begins=True) as session:
                 plan = captures.plan_capture(session.ws, source, asked)
-            answer(console, plan, as_json=as_json)
+            answer(plan)
             return
         why = given_reason(reason or ("everything that is new" if not first and last == NOW else ""), by)
         with opened(quiet=as_json, begins=True) as session:
@@ -105,6 +80,4 @@ def capture(
             acting = session.acting(person(by), on=source)
             report = captures.capture(session.ws, source, asked, acting, reason=why, pace=pace, builds=load)
             following = step_after_landing(session.ws) if load else None
-        answer(console, report, as_json=as_json, following=following)
-        if report.needs_a_look:
-            raise typer.Exit(1)
+        answer(report, following=following, failed=report.needs_a_look)

@@ -105,7 +105,6 @@ def progress_listener(what: str, *, quiet: bool, silence_s: float = LONGEST_SILE
 @contextmanager
 def _lines(console: Console, silence_s: float) -> Iterator[Listener]:
     """Prints sentences, and between them, after every silence, that the work after the last one goes on."""
-    spoken, ended = Event(), Event()
     last: Progress | None = None
     tenth: int | None = None
 
@@ -120,21 +119,34 @@ def _lines(console: Console, silence_s: float) -> Iterator[Listener]:
         _print_line(console, progress, sentence)
         spoken.set()
 
+    def go_on(seconds: float) -> None:
+        if last is not None:
+            work = last.line if last.done < last.total else "recording what was done"
+            _print_line(console, last, f"still running after {seconds:,.0f} s: {work}")
+
+    with _broken_silence(silence_s, go_on) as spoken:
+        yield print_line
+
+
+@contextmanager
+def _broken_silence(silence_s: float, say: Callable[[float], None]) -> Iterator[Event]:
+    """Has something said after every silence, with how long it has lasted; it begins anew when the event is set."""
+    spoken, ended = Event(), Event()
+
     def break_silence() -> None:
         silences = 0
         while not ended.is_set():
             if spoken.wait(silence_s):
                 spoken.clear()
                 silences = 0
-            elif last is not None and not ended.is_set():
+            elif not ended.is_set():
                 silences += 1
-                work = last.line if last.done < last.total else "recording what was done"
-                _print_line(console, last, f"still running after {silences * silence_s:,.0f} s: {work}")
+                say(silences * silence_s)
 
     breaker = Thread(target=break_silence, daemon=True, name="silence")
     breaker.start()
     try:
-        yield print_line
+        yield spoken
     finally:
         ended.set()
         spoken.set()
@@ -224,7 +236,7 @@ def mute_query_contexts() -> None:
 def _say_why_none(settings: Settings, console: Console) -> None:
     """That Spark is started, and why a server that was started is not used."""
     from backfill_assets.core.spark import found_server
-    from backfill_assets.report.words.server import UNFIT
+    from backfill_assets.report.server import UNFIT
 
     found = found_server(settings)
     if found is not None and found.unfit is not None:
@@ -239,24 +251,15 @@ def _still(doing: str, *, quiet: bool, silence_s: float) -> Iterator[None]:
     if quiet:
         yield
         return
-    ended = Event()
     with os.fdopen(os.dup(2), "w") as stream:
         console = PlainConsole(file=stream)
 
-        def say() -> None:
-            seconds = silence_s
-            while not ended.wait(silence_s):
-                console.print(f"{doing}: still running after {seconds:,.0f} s", style="dim", highlight=False)
-                stream.flush()
-                seconds += silence_s
+        def go_on(seconds: float) -> None:
+            console.print(f"{doing}: still running after {seconds:,.0f} s", style="dim", highlight=False)
+            stream.flush()
 
-        speaker = Thread(target=say, daemon=True, name="starting")
-        speaker.start()
-        try:
+        with _broken_silence(silence_s, go_on):
             yield
-        finally:
-            ended.set()
-            speaker.join(timeout=1)
 
 
 def is_not_of_py4j(record: logging.LogRecord) -> bool:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from backfill_assets.cli.answers import Json, answering, app, print_json, whole_number
+from backfill_assets.cli.answers import Json, answering, app, number, print_json
 from backfill_assets.cli.session import opened
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.settings import EXAMPLE, IS_CHECKOUT, default_home
@@ -101,9 +101,7 @@ class DemoReport:
 
 @app.command()
 def demo(
-    cases: Annotated[
-        int | None, typer.Option(parser=whole_number("cases", least=50), metavar="N", help="How many cases to make up.")
-    ] = None,
+    cases: Annotated[int | None, number("cases", least=50, help="How many cases to make up.")] = None,
     fresh: Annotated[bool, typer.Option(help="Start anew even if this home holds files that you landed.")] = False,
     source: Annotated[
         Source, typer.Option(help="Where events come from: files, or a topic on a broker that is fetched by Maven.")
@@ -114,7 +112,8 @@ def demo(
     began = time.monotonic()
     from backfill_assets.cli.demo_topic import demo_topic, place
 
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
+        console = answer.console
         if (named := os.environ.setdefault("BACKFILL_DOMAIN", source.domain)) != source.domain:
             why = f"is {named}, which is another domain than the demo's"
             raise InvalidSetting(setting="BACKFILL_DOMAIN", why=why, wanted=source.domain)

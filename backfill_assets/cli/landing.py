@@ -14,13 +14,15 @@ from backfill_assets.cli.answers import (
     MaybeFrom,
     MaybeTo,
     OnDuplicate,
-    answer,
+    Reason,
+    SourceName,
     answering,
     app,
+    argument,
     columns_and_values,
-    lines,
-    one_line,
     range_given,
+    text,
+    texts,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.partitions import days_between
@@ -28,17 +30,14 @@ from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
-    from rich.console import Console
-
     from backfill_assets.landing.extract import Extract
     from backfill_assets.report.landed import LandReport
     from backfill_assets.report.report import RunReport
-    from backfill_assets.report.requests import NextStep
 
 
 @app.command()
 def land(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
+    source: SourceName,
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="JSONL, CSV or Parquet, also gzipped.")],
     by: By = "",
     on_duplicate: Annotated[
@@ -47,25 +46,17 @@ def land(
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     replaces: Annotated[
         str | None,
-        typer.Option(
-            metavar="DAY..DAY",
-            callback=one_line,
-            help="The files are all there is for these days: what they lack of them is withdrawn.",
+        text(
+            metavar="DAY..DAY", help="The files are all there is for these days: what they lack of them is withdrawn."
         ),
     ] = None,
     where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=VALUE", callback=lines, help="With --replaces: all there is of rows with this value only."
-        ),
+        list[str] | None, texts(help="With --replaces: all there is of rows with this value only.")
     ] = None,
-    reason: Annotated[
-        str, typer.Option(callback=one_line, help="With --replaces: why (default: complete extract).")
-    ] = "",
+    reason: Annotated[str, text(help="With --replaces: why (default: complete extract).")] = "",
     confirmed_by: Annotated[
         str,
-        typer.Option(
-            callback=one_line,
+        text(
             metavar="NAME",
             help="With --replaces: another person, who confirms that more is withdrawn than the source allows.",
         ),
@@ -76,7 +67,7 @@ def land(
     as_json: Json = False,
 ) -> None:
     """Land files as they came, and build the bronze days they touch."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.propose import step_after_landing
 
         extract = _extract(replaces, where or [], reason, confirmed_by, dry_run=dry_run, on_duplicate=on_duplicate)
@@ -85,9 +76,7 @@ def land(
                 from backfill_assets.application.statements import preview_extract
 
                 preview = preview_extract(session.ws, source, files, extract, person(by))
-                answer(console, preview, as_json=as_json)
-                if preview.withdrawn.is_elsewhere:
-                    raise typer.Exit(1)
+                answer(preview, failed=preview.withdrawn.is_elsewhere)
                 return
             acting = session.acting(person(by), on=source)
             if extract is None:
@@ -99,16 +88,14 @@ def land(
 
                 outcome = land_as_extract(session.ws, source, files, extract, acting, builds=load)
             following = step_after_landing(session.ws) if load else None
-        _print(outcome, following, console, as_json=as_json)
+        answer(outcome, following=following, failed=outcome.needs_a_look)
 
 
 @app.command()
 def withdraw(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
-    key: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=VALUE", callback=lines, help="The key, one option per column.")
-    ] = None,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    source: SourceName,
+    key: Annotated[list[str] | None, texts(help="The key, one option per column.")] = None,
+    reason: Reason = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:
@@ -120,14 +107,9 @@ def withdraw(
 
 @app.command()
 def restore(
-    import_id: Annotated[
-        str, typer.Argument(metavar="IMPORT", callback=one_line, help="What withdrew, such as imp-000007.")
-    ],
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
-    key: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", callback=lines, help="Only keys with this value (default: all of them)."),
-    ] = None,
+    import_id: Annotated[str, argument(metavar="IMPORT", help="What withdrew, such as imp-000007.")],
+    reason: Reason = "",
+    key: Annotated[list[str] | None, texts(help="Only keys with this value (default: all of them).")] = None,
     by: By = "",
     as_json: Json = False,
 ) -> None:
@@ -141,20 +123,14 @@ def _state(
     statement: Callable[..., LandReport], on: str, key: list[str] | None, reason: str, by: str, *, as_json: bool
 ) -> None:
     """States something about keys, and builds the days that it touches."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.propose import step_after_landing
 
         why, values = given_reason(reason, by), columns_and_values(key or [], "--key")
         with opened(quiet=as_json) as session:
             outcome = statement(session.ws, on, values, session.acting(person(by), on=on), reason=why)
             following = step_after_landing(session.ws)
-        _print(outcome, following, console, as_json=as_json)
-
-
-def _print(outcome: LandReport, following: NextStep | None, console: Console, *, as_json: bool) -> None:
-    answer(console, outcome, as_json=as_json, following=following)
-    if outcome.needs_a_look:
-        raise typer.Exit(1)
+        answer(outcome, following=following, failed=outcome.needs_a_look)
 
 
 def _extract(
@@ -190,7 +166,7 @@ def _extract(
 
 @app.command()
 def load(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
+    source: SourceName,
     first: MaybeFrom = None,
     last: MaybeTo = None,
     missing: Annotated[
@@ -200,11 +176,11 @@ def load(
     empty: Annotated[
         bool, typer.Option("--empty", help="Declare that nothing happened on those of the days without landed events.")
     ] = False,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why; required with --empty.")] = "",
+    reason: Annotated[str, text(help="Why; required with --empty.")] = "",
     as_json: Json = False,
 ) -> None:
     """Build bronze days from what has landed; with --empty, days without events on your word."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         days = range_given(first, last)
         if missing is (days is not None):
             raise typer.BadParameter("give both --from and --to, or --missing")
@@ -223,8 +199,6 @@ def load(
                 report = load_days(session.ws, source, days.start, days.last, acting, empty=empty, reason=reason)
             following = step_after_landing(session.ws)
         if isinstance(report, NothingToLoad):
-            answer(console, report, as_json=as_json, following=following)
+            answer(report, following=following)
             return
-        answer(console, report if as_json else report.run, as_json=as_json, following=following)
-        if report.is_blocked:
-            raise typer.Exit(1)
+        answer(report if as_json else report.run, following=following, failed=report.is_blocked)

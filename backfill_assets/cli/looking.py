@@ -16,20 +16,19 @@ from backfill_assets.cli.answers import (
     MaybeTo,
     RunId,
     RunOrSet,
+    SourceName,
     TableName,
     To,
-    answer,
     answering,
     app,
+    argument,
     columns_and_values,
     days_of_one,
-    exit_with_problems,
     lines,
     moment,
-    one_line,
-    print_json,
+    number,
     range_given,
-    whole_number,
+    text,
 )
 from backfill_assets.cli.session import acting_name, opened
 from backfill_assets.planning.partitions import DayRange
@@ -38,33 +37,30 @@ from backfill_assets.planning.partitions import DayRange
 @app.command()
 def report(
     run: RunOrSet,
-    html: Annotated[
-        str, typer.Option(metavar="FILE", callback=one_line, help="Write it as one self-contained HTML file.")
-    ] = "",
+    html: Annotated[str, text(metavar="FILE", help="Write it as one self-contained HTML file.")] = "",
     page: Annotated[bool, typer.Option("--page", help="The same, as reports/RUN.html in the home.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print short Markdown instead of text.")] = False,
     as_json: Json = False,
 ) -> None:
     """What a reviewer reads: the verdict, what moves, which gates passed, some rows before and after."""
-    with answering(as_json) as console, opened(conditions=False) as session:
+    with answering(as_json) as answer, opened(conditions=False) as session:
         if html or page:
             from backfill_assets.application.report import default_file, write_html
 
             written = write_html(session.ws, run, Path(html) if html else default_file(session.ws, run))
-            print_json(written) if as_json else console.print(str(written.file), soft_wrap=True, highlight=False)
+            answer(written, as_line=str(written.file))
         elif markdown:
             from backfill_assets.application.report import report_markdown
 
             sys.stdout.write(report_markdown(session.ws, run))
         else:
-            answer(console, session.subject(run).report(), as_json=as_json)
+            answer(session.subject(run).report())
 
 
 @app.command()
 def status(
     run: Annotated[
-        str | None,
-        typer.Argument(metavar="RUN", callback=one_line, help="Only this run or set, or whatever else has an id."),
+        str | None, argument(metavar="RUN", help="Only this run or set, or whatever else has an id.")
     ] = None,
     watch: Annotated[
         bool, typer.Option("--watch", help="Show it again every two seconds, with what is at work, until Ctrl-C.")
@@ -74,38 +70,36 @@ def status(
     """What every table holds, the newest runs, and what waits for whom."""
     if watch and as_json:
         raise typer.BadParameter("give either --watch or --json")
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         if watch:
             from backfill_assets.cli.watch import watch_status
 
             with opened(conditions=False) as session:
-                watch_status(session.ws, run, console)
+                watch_status(session.ws, run, answer.console)
             return
         from backfill_assets.application import look
         from backfill_assets.report.status import StatusDocument
 
         with opened(conditions=False) as session:
             document = look.status(session.ws, run)
-        answer(console, document, as_json=as_json)
-        if isinstance(document, StatusDocument):
-            exit_with_problems(document.problems)
+        answer(document, failed=isinstance(document, StatusDocument) and bool(document.problems))
 
 
 @app.command()
 def stale(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", callback=one_line, help="Only this table.")] = None,
+    table: Annotated[str | None, argument(metavar="TABLE", help="Only this table.")] = None,
     first: MaybeFrom = None,
     last: MaybeTo = None,
     as_json: Json = False,
 ) -> None:
     """Which partitions no longer follow from their inputs, code, configuration and references, and why."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import look
 
         days = range_given(first, last)
         with opened(conditions=False) as session:
             document = look.stale(session.ws, table, days)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
@@ -118,12 +112,12 @@ def history(
     as_json: Json = False,
 ) -> None:
     """Every publication of a table; with --partition, where its rows ever came from."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import look
 
         with opened(conditions=False) as session:
             document = look.history(session.ws, table, partition)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
@@ -143,17 +137,12 @@ def trace(
         ),
     ] = None,
     rows: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("rows", most=500),
-            metavar="N",
-            help="Follow at most so many rows of each table (default: a few).",
-        ),
+        int | None, number("rows", most=500, help="Follow at most so many rows of each table (default: a few).")
     ] = None,
     as_json: Json = False,
 ) -> None:
     """From a number to its publications, requester and approver, and to the rows and landed records behind it."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import look
 
         alone = [word for word in key or [] if "=" not in word]
@@ -163,91 +152,77 @@ def trace(
             if alone:
                 raise look.word_without_value(session.ws, seen, partition, alone[0])
             document = look.trace(session.ws, seen, partition, values, at, most=rows)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
 def locate(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
+    source: SourceName,
     first: From,
     last: To,
     as_json: Json = False,
 ) -> None:
     """Which imports hold records of these days, how late they came, and which published partitions rest on them."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.report.locate import locate as located
 
         with opened(conditions=False) as session:
             document = located(session.ws, source, DayRange.inclusive(first, last))
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
 def check(as_json: Json = False) -> None:
     """Compare the domain with what is published and with what readers need: what would have to be restated."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import look
 
         with opened(quiet=as_json, begins=True) as session:
             document = look.check(session.ws, session.listener(on="the domain"))
-        answer(console, document, as_json=as_json)
-        if not document.agrees:
-            raise typer.Exit(1)
+        answer(document, failed=not document.agrees)
 
 
 @app.command()
 def doctor(as_json: Json = False) -> None:
     """Try everything that the commands need: Java, Spark and its jars, ledger, clock, space, the lake's store."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import look
         from backfill_assets.cli.console import progress_listener
 
         examined = opened(conditions=False, begins=True, examines=True)
         with examined as session, progress_listener("this set-up", quiet=as_json) as listener:
             document = look.doctor(session.ws, listener)
-        answer(console, document, as_json=as_json)
-        if not document.is_sound:
-            raise typer.Exit(1)
+        answer(document, failed=not document.is_sound)
 
 
 @app.command()
 def audit(
     head: Annotated[
-        str | None,
-        typer.Option(callback=one_line, help="A head that an earlier audit printed: the chain must still contain it."),
+        str | None, text(help="A head that an earlier audit printed: the chain must still contain it.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Do not read the bytes of files.")] = False,
     as_json: Json = False,
 ) -> None:
     """Verify that nothing was edited behind the ledger's back: events, rows, tables, published and landed files."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import look
 
         with opened(quiet=as_json, conditions=False) as session:
             document = look.audit(session.ws, session.listener(on="the ledger"), head=head, is_quick=quick)
-        answer(console, document, as_json=as_json)
-        if not document.agrees:
-            raise typer.Exit(1)
+        answer(document, failed=not document.agrees)
 
 
 @app.command()
 def reproduce(
     run: RunId,
     sample: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("partitions"),
-            metavar="N",
-            help="Only so many partitions, spread over the run; all by default.",
-        ),
+        int | None, number("partitions", help="Only so many partitions, spread over the run; all by default.")
     ] = None,
     by: By = "reproduce",
     as_json: Json = False,
 ) -> None:
     """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         with opened(quiet=as_json) as session:
             document = session.subject(run).reproduce(session.acting(acting_name(by), on=run), sample=sample)
-        answer(console, document, as_json=as_json)
-        if not document.identical:
-            raise typer.Exit(1)
+        answer(document, failed=not document.identical)

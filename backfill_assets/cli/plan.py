@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -13,31 +13,25 @@ from backfill_assets.cli.answers import (
     MaybeFrom,
     MaybeTo,
     RunMode,
-    answer,
     answering,
     app,
+    argument,
     columns_and_values,
     cost,
-    lines,
-    one_line,
+    number,
     range_given,
-    whole_number,
+    text,
+    texts,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.partitions import DayRange
 from backfill_assets.report.errors import NotGiven, NotTogether
 
 if TYPE_CHECKING:
-    from backfill_assets.planning.chosen_references import AskedReferences
     from backfill_assets.planning.publish_mode import Scope
-    from backfill_assets.planning.request import PlanRequest
-    from backfill_assets.planning.restatement import SetRequest
+    from backfill_assets.planning.request import Plan
+    from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet
     from backfill_assets.planning.sets import AskedPhases
-    from backfill_assets.report.planned import NothingPlanned, PlanDocument, SetPlan
-
-NO_DAYS = ("the days to plan are not given", "--from DAY --to DAY")
-"""What the plan of a table lacks, and how it is added."""
 
 Truth = Literal["as-recorded", "corrected", "current"]
 
@@ -45,37 +39,30 @@ Truth = Literal["as-recorded", "corrected", "current"]
 @app.command()
 def plan(
     table: Annotated[
-        str | None,
-        typer.Argument(metavar="TABLE", callback=one_line, help="A table; with --because and --stale optional."),
+        str | None, argument(metavar="TABLE", help="A table; with --because and --stale optional.")
     ] = None,
     first: MaybeFrom = None,
     last: MaybeTo = None,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why history has to change.")] = "",
+    reason: Annotated[str, text(help="Why history has to change.")] = "",
     by: By = "",
     because: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="TABLE:DAY..DAY",
-            callback=lines,
-            help="Rebuild everything that depends on these days (or months), as one set.",
-        ),
+        texts(metavar="TABLE:DAY..DAY", help="Rebuild everything that depends on these days (or months), as one set."),
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
     with_dependents: Annotated[
         bool,
         typer.Option("--with-dependents", help="With TABLE: also rebuild everything that depends on it, as one set."),
     ] = False,
-    name: Annotated[str | None, typer.Option(callback=one_line, help="What to call the set.")] = None,
+    name: Annotated[str | None, text(help="What to call the set.")] = None,
     changed_code: Annotated[
         bool, typer.Option("--changed-code", help="With --stale: also where only the code changed, to prove it equal.")
     ] = False,
     expire: Annotated[
-        bool,
-        typer.Option("--expire", help="Let the snapshots of TABLE expire that its declaration does not keep."),
+        bool, typer.Option("--expire", help="Let the snapshots of TABLE expire that its declaration does not keep.")
     ] = False,
     partial: Annotated[
-        bool,
-        typer.Option("--partial", help="Plan the part of the named days that can be; list the rest."),
+        bool, typer.Option("--partial", help="Plan the part of the named days that can be; list the rest.")
     ] = False,
     mode: Annotated[
         RunMode,
@@ -87,9 +74,7 @@ def plan(
         Kind | None,
         typer.Option(case_sensitive=False, help="By default RESTATEMENT where rows would be replaced, else BACKFILL."),
     ] = None,
-    transform_version: Annotated[
-        str | None, typer.Option(callback=one_line, help="A registered version; the present one by default.")
-    ] = None,
+    transform_version: Annotated[str | None, text(help="A registered version; the present one by default.")] = None,
     references: Annotated[
         Truth | None,
         typer.Option(
@@ -99,41 +84,21 @@ def plan(
     ] = None,
     reference: Annotated[
         list[str] | None,
-        typer.Option(
+        texts(
             metavar="NAME=VERSION",
-            callback=lines,
             help="A version of a reference, the beginning of its sha256, or a YAML file; for corrected references.",
         ),
     ] = None,
-    chunk_partitions: Annotated[
-        int | None,
-        typer.Option(parser=whole_number("partitions"), metavar="N", help="The most partitions computed at once."),
-    ] = None,
-    chunk_rows: Annotated[
-        int | None, typer.Option(parser=whole_number("rows"), metavar="N", help="The most rows expected per chunk.")
-    ] = None,
+    chunk_partitions: Annotated[int | None, number("partitions", help="The most partitions computed at once.")] = None,
+    chunk_rows: Annotated[int | None, number("rows", help="The most rows expected per chunk.")] = None,
     max_rows: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("rows"),
-            metavar="N",
-            help="More staged rows than this stop the run before its gates.",
-        ),
+        int | None, number("rows", help="More staged rows than this stop the run before its gates.")
     ] = None,
-    rows_per_minute: Annotated[
-        int | None, typer.Option(parser=whole_number("rows"), metavar="N", help="The most rows staged per minute.")
-    ] = None,
-    pause: Annotated[
-        int | None,
-        typer.Option(parser=whole_number("seconds", least=0), metavar="SECONDS", help="Wait between chunks."),
-    ] = None,
+    rows_per_minute: Annotated[int | None, number("rows", help="The most rows staged per minute.")] = None,
+    pause: Annotated[int | None, number("seconds", least=0, metavar="SECONDS", help="Wait between chunks.")] = None,
     priority: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number("", least=0),
-            metavar="N",
-            help="Open runs of a lower one over the same partitions wait for this one (default: 0).",
-        ),
+        number("", least=0, help="Open runs of a lower one over the same partitions wait for this one (default: 0)."),
     ] = None,
     max_cost: Annotated[
         Decimal | None,
@@ -145,9 +110,8 @@ def plan(
     ] = None,
     phases: Annotated[
         int | None,
-        typer.Option(
-            parser=whole_number("phases"),
-            metavar="N",
+        number(
+            "phases",
             help="Publish the days in so many phases, one after the other, each with its own undo; 1 for as a whole, "
             "where the table declares phases.",
         ),
@@ -156,25 +120,16 @@ def plan(
         Literal["month"] | None, typer.Option(help="Publish the days in phases, one for each month.")
     ] = None,
     hold: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("hours"), metavar="HOURS", help="How long a phase waits after the one before it."
-        ),
+        int | None, number("hours", metavar="HOURS", help="How long a phase waits after the one before it.")
     ] = None,
     approve_each: Annotated[
         bool,
         typer.Option("--approve-each", help="Each phase is approved by itself, when those before it are published."),
     ] = False,
     where: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=VALUE", callback=lines, help="A pilot: only these rows change, all others stay as accepted."
-        ),
+        list[str] | None, texts(help="A pilot: only these rows change, all others stay as accepted.")
     ] = None,
-    but: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=VALUE", callback=lines, help="All rows but these change: what a pilot has left."),
-    ] = None,
+    but: Annotated[list[str] | None, texts(help="All rows but these change: what a pilot has left.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
@@ -183,7 +138,8 @@ def plan(
             "give TABLE --from DAY --to DAY, or TABLE --expire, or --because TABLE:DAY..DAY, or --stale"
         )
     wanted = Mode(mode.upper().replace("-", "_"))
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
+        from backfill_assets.planning.chosen_references import asked_references
         from backfill_assets.planning.request import AskedLimits, PlanRequest
         from backfill_assets.planning.restatement import SetRequest, parse_because
 
@@ -196,106 +152,113 @@ def plan(
             priority=priority,
         )
         days = range_given(first, last)
-        no_days = (NO_DAYS,) if days is None and not because and not stale and not expire else ()
-        reason = given_reason(reason, by, lacks=no_days)
-        truth = _truth(references, reference)
-        _refuse_without_stale(changed_code=changed_code, stale=stale)
+        needs_days = days is None and not because and not stale and not expire
+        no_days = [("the days to plan are not given", "--from DAY --to DAY")] if needs_days else []
+        asked: Any = {
+            "reason": given_reason(reason, by, lacks=no_days),
+            "by": by,
+            "table": table,
+            "days": days,
+            "mode": wanted,
+            "limits": limits,
+            "max_cost": max_cost,
+            "partial": partial,
+            "references": asked_references(references, reference or ()),
+        }
+        request: PlanRequest | SetRequest | None = None
         in_phases = _phases(phases, phase_by, hold, each=approve_each)
         scope = _scope(where or [], but or [])
-        if with_dependents and (because or stale):
-            raise NotTogether(
-                why="--because and --stale rebuild everything that depends on what they name in any case",
-                leave="--with-dependents",
-                instead="plan TABLE over the days of --from and --to",
-            )
+        _refuse(
+            changed_code and not stale,
+            why="--changed-code selects stale partitions, so it goes with --stale only",
+            leave="--changed-code",
+            instead="add --stale",
+        )
+        _refuse(
+            with_dependents and (because or stale),
+            why="--because and --stale rebuild everything that depends on what they name in any case",
+            leave="--with-dependents",
+            instead="plan TABLE over the days of --from and --to",
+        )
         if expire:
             computed = (days, because, stale, with_dependents, name, partial, kind, transform_version, scope, in_phases)
-            _refuse_with_expire(is_more=any(computed) or wanted is not Mode.BACKFILL or limits != AskedLimits())
-            document: PlanDocument | SetPlan | NothingPlanned = _expiry_plan(str(table), reason, by)
+            _refuse(
+                any(computed) or wanted is not Mode.BACKFILL or limits != AskedLimits(),
+                why="which snapshots expire follows from what the table keeps, and nothing is computed",
+                leave="--expire",
+                instead="give only TABLE, --reason and --by with it",
+            )
         elif because or stale or with_dependents:
-            _refuse_phases(in_phases)
-            _refuse_scope(scope)
-            _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
-            document = _set_plan(
-                SetRequest(
-                    reason=reason,
-                    by=by,
-                    because=tuple(parse_because(text) for text in because or ()),
-                    stale=stale,
-                    with_dependents=with_dependents,
-                    table=table,
-                    days=days,
-                    name=name,
-                    mode=wanted,
-                    limits=limits,
-                    max_cost=max_cost,
-                    changed_code=changed_code,
-                    partial=partial,
-                    references=truth,
-                )
+            _refuse(
+                in_phases is not None,
+                why="the runs of a set of several tables are published together, and phases are of one table",
+                leave="--phases and --phase-by",
+                instead="plan one table alone, as a run",
+            )
+            _refuse(
+                scope is not None,
+                why="a set of several tables rebuilds whole partitions, and a pilot is of one table",
+                leave="--where and --but",
+                instead="plan one table alone, as a run",
+            )
+            _refuse(
+                because and not stale and (table is not None or days is not None),
+                why="--because follows days to everything that depends on them, so no table and no range go with it",
+                leave="TABLE, --from and --to",
+                instead="plan the table alone, without --because",
+            )
+            _refuse(
+                kind is not None or transform_version is not None,
+                why="a set rebuilds tables with their present transforms; --kind and --transform-version do not go "
+                "with it",
+                leave="--kind and --transform-version",
+                instead="plan one table alone, as a run",
+            )
+            request = SetRequest(
+                **asked,
+                because=tuple(parse_because(text) for text in because or ()),
+                stale=stale,
+                with_dependents=with_dependents,
+                name=name,
+                changed_code=changed_code,
             )
         else:
-            assert table is not None
-            if in_phases is None:
-                _refuse_name(name)
-            document = _run_plan(
-                PlanRequest(
-                    table=table,
-                    days=_required_days(days),
-                    reason=reason,
-                    by=by,
-                    kind=kind,
-                    mode=wanted,
-                    transform_version=transform_version,
-                    partial=partial,
-                    limits=limits,
-                    max_cost=max_cost,
-                    references=truth,
-                    scope=scope,
-                ),
-                in_phases,
-                name,
+            _refuse(
+                name is not None and in_phases is None,
+                why="--name names a set, and a plan of one table alone is a run, which has no name",
+                leave="--name",
+                instead="plan a set: add --with-dependents",
             )
-        answer(console, document, as_json=as_json)
+            request = PlanRequest(**asked, kind=kind, transform_version=transform_version, scope=scope)
+        person(by)
+        from backfill_assets.application import plan as planning
+
+        with opened() as session:
+            planned: Plan | PlannedSet | NothingToRebuild
+            match request:
+                case None:
+                    planned = planning.plan_expiry(session.ws, str(table), reason=asked["reason"], by=by)
+                case SetRequest():
+                    planned = planning.plan_set(session.ws, request)
+                case PlanRequest():
+                    planned = planning.plan_table(session.ws, request, in_phases, name=name)
+            document = planning.described(session.ws, planned)
+        answer(document)
 
 
-def _truth(references: Truth | None, named: list[str] | None) -> AskedReferences:
-    from backfill_assets.planning.chosen_references import asked_references
-
-    return asked_references(references, named or ())
-
-
-def _set_plan(request: SetRequest) -> SetPlan | NothingPlanned:
-    from backfill_assets.application import plan as planning
-
-    person(request.by)
-    with opened() as session:
-        return planning.described_set_plan(session.ws, planning.plan_set(session.ws, request))
-
-
-def _expiry_plan(table: str, reason: str, by: str) -> PlanDocument:
-    from backfill_assets.application import plan as planning
-
-    person(by)
-    with opened() as session:
-        return planning.described_plan(session.ws, planning.plan_expiry(session.ws, table, reason=reason, by=by))
-
-
-def _run_plan(request: PlanRequest, phases: AskedPhases | None, name: str | None) -> PlanDocument | SetPlan:
-    from backfill_assets.application import plan as planning
-
-    person(request.by)
-    with opened() as session:
-        return planning.described(session.ws, planning.plan_table(session.ws, request, phases, name=name))
+def _refuse(is_given: object, *, why: str, leave: str, instead: str) -> None:
+    """Refuses options that do not go together, rather than passing over one of them."""
+    if is_given:
+        raise NotTogether(why=why, leave=leave, instead=instead)
 
 
 def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) -> AskedPhases | None:
     from backfill_assets.planning.sets import AskedPhases, Phases
 
-    if count is not None and by is not None:
-        raise NotTogether(
-            why="--phases and --phase-by both say what a phase is", leave="--phases", instead="leave --phase-by"
-        )
+    is_both = count is not None and by is not None
+    _refuse(
+        is_both, why="--phases and --phase-by both say what a phase is", leave="--phases", instead="leave --phase-by"
+    )
     if count is None and by is None:
         if hold is not None or each:
             raise NotGiven(why="--hold and --approve-each are about phases", add="--phases N or --phase-by month")
@@ -306,83 +269,7 @@ def _phases(count: int | None, by: str | None, hold: int | None, *, each: bool) 
 def _scope(where: list[str], but: list[str]) -> Scope | None:
     from backfill_assets.planning.publish_mode import Scope
 
-    if where and but:
-        raise NotTogether(why="--where and --but both say which rows change", leave="--but", instead="leave --where")
+    _refuse(where and but, why="--where and --but both say which rows change", leave="--but", instead="leave --where")
     option, given = ("--but", but) if but else ("--where", where)
     named = columns_and_values(given, option)
     return Scope(where=tuple(named.items()), is_rest=bool(but)) if named else None
-
-
-def _refuse_scope(scope: Scope | None) -> None:
-    if scope is not None:
-        raise NotTogether(
-            why="a set of several tables rebuilds whole partitions, and a pilot is of one table",
-            leave="--where and --but",
-            instead="plan one table alone, as a run",
-        )
-
-
-def _refuse_phases(phases: AskedPhases | None) -> None:
-    if phases is not None:
-        raise NotTogether(
-            why="the runs of a set of several tables are published together, and phases are of one table",
-            leave="--phases and --phase-by",
-            instead="plan one table alone, as a run",
-        )
-
-
-def _refuse_name(name: str | None) -> None:
-    if name is not None:
-        raise NotTogether(
-            why="--name names a set, and a plan of one table alone is a run, which has no name",
-            leave="--name",
-            instead="plan a set: add --with-dependents",
-        )
-
-
-def _required_days(days: DayRange | None) -> DayRange:
-    if days is None:
-        raise NotGiven(why=NO_DAYS[0], add=NO_DAYS[1])
-    return days
-
-
-def _refuse_with_expire(*, is_more: bool) -> None:
-    if is_more:
-        raise NotTogether(
-            why="which snapshots expire follows from what the table keeps, and nothing is computed",
-            leave="--expire",
-            instead="give only TABLE, --reason and --by with it",
-        )
-
-
-def _refuse_without_stale(*, changed_code: bool, stale: bool) -> None:
-    if changed_code and not stale:
-        raise NotTogether(
-            why="--changed-code selects stale partitions, so it goes with --stale only",
-            leave="--changed-code",
-            instead="add --stale",
-        )
-
-
-def _refuse_together(
-    *,
-    because: list[str] | None,
-    table: str | None,
-    days: DayRange | None,
-    stale: bool,
-    kind: Kind | None,
-    version: str | None,
-) -> None:
-    """Refuses options that a set cannot have, rather than passing over them."""
-    if because and not stale and (table is not None or days is not None):
-        raise NotTogether(
-            why="--because follows days to everything that depends on them, so no table and no range go with it",
-            leave="TABLE, --from and --to",
-            instead="plan the table alone, without --because",
-        )
-    if kind is not None or version is not None:
-        raise NotTogether(
-            why="a set rebuilds tables with their present transforms; --kind and --transform-version do not go with it",
-            leave="--kind and --transform-version",
-            instead="plan one table alone, as a run",
-        )

@@ -11,12 +11,13 @@ from backfill_assets.cli.answers import (
     Json,
     MaybeFrom,
     MaybeTo,
-    answer,
+    Reason,
     answering,
     app,
-    one_line,
+    argument,
+    number,
     range_given,
-    whole_number,
+    text,
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.report.errors import NotGiven, NotTogether
@@ -27,33 +28,21 @@ CLOSE = "close"
 @app.command()
 def replay(
     subject: Annotated[
-        str,
-        typer.Argument(
-            metavar="RUN|SOURCE|TABLE|close", callback=one_line, help="What is sent; or `close`, to end a replay."
-        ),
+        str, argument(metavar="RUN|SOURCE|TABLE|close", help="What is sent; or `close`, to end a replay.")
     ],
-    replay_id: Annotated[
-        str, typer.Argument(metavar="[REPLAY]", callback=one_line, help="With `close`: the replay.")
-    ] = "",
-    into: Annotated[
-        str, typer.Option(metavar="TOPIC|STREAM", callback=one_line, help="The topic or stream, which is created.")
-    ] = "",
+    replay_id: Annotated[str, argument(metavar="[REPLAY]", help="With `close`: the replay.")] = "",
+    into: Annotated[str, text(metavar="TOPIC|STREAM", help="The topic or stream, which is created.")] = "",
     first: MaybeFrom = None,
     last: MaybeTo = None,
     by: By = "",
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
+    reason: Reason = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and write nothing.")] = False,
-    records_per_minute: Annotated[
-        int | None,
-        typer.Option(parser=whole_number("records"), metavar="N", help="Send at most so many records a minute."),
-    ] = None,
-    bytes_per_minute: Annotated[
-        int | None, typer.Option(parser=whole_number("bytes"), metavar="N", help="Send at most so many bytes a minute.")
-    ] = None,
+    records_per_minute: Annotated[int | None, number("records", help="Send at most so many records a minute.")] = None,
+    bytes_per_minute: Annotated[int | None, number("bytes", help="Send at most so many bytes a minute.")] = None,
     as_json: Json = False,
 ) -> None:
     """Send captured, landed or published records to a topic or stream of their own; `close` deletes it."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import replay as replays
 
         if subject == CLOSE:
@@ -61,7 +50,7 @@ def replay(
                 raise NotGiven(why="it is not stated which replay is closed", add="its id, such as rep-000001")
             with opened(quiet=as_json, conditions=False) as session:
                 closed = replays.close_replay(session.ws, replay_id, by=person(by), reason=given_reason(reason, by))
-            answer(console, closed, as_json=as_json)
+            answer(closed)
             return
         if replay_id:
             raise NotTogether(why=f"{replay_id!r} follows {subject!r}", leave="the second word", instead="write close")
@@ -70,7 +59,7 @@ def replay(
         asked = replays.ReplayAsked(subject=subject, into=into, days=range_given(first, last))
         with opened(quiet=as_json, conditions=False) as session:
             if dry_run:
-                answer(console, replays.plan_replay(session.ws, asked), as_json=as_json)
+                answer(replays.plan_replay(session.ws, asked))
                 return
             from backfill_assets.capture.streams import Pace
 
@@ -82,6 +71,6 @@ def replay(
                 acting,
                 reason=why,
                 pace=pace,
-                planned=lambda plan: None if as_json else answer(console, plan, as_json=False),
+                planned=lambda plan: None if as_json else answer(plan),
             )
-        answer(console, report, as_json=as_json)
+        answer(report)

@@ -6,7 +6,7 @@ import os
 import pwd
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,7 +86,7 @@ def _account() -> str:
     return name
 
 
-def given_reason(reason: str, by: str, *, lacks: tuple[tuple[str, str], ...] = ()) -> str:
+def given_reason(reason: str, by: str, *, lacks: Sequence[tuple[str, str]] = ()) -> str:
     """Why it is done.
 
     Args:

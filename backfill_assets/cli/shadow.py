@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, TableName, answer, answering, app, one_line
+from backfill_assets.cli.answers import By, Json, TableName, answering, app, text
 from backfill_assets.cli.session import given_reason, opened, person
 
 Deed = Literal["start", "status", "cut-over", "stop"]
@@ -16,49 +16,43 @@ Deed = Literal["start", "status", "cut-over", "stop"]
 def resolve(
     table: TableName,
     as_of: Annotated[
-        str,
-        typer.Option(
-            metavar="RUN|DAY|TIME", callback=one_line, help="What readers saw then, at the end of a day (default: now)."
-        ),
+        str, text(metavar="RUN|DAY|TIME", help="What readers saw then, at the end of a day (default: now).")
     ] = "",
     as_json: Json = False,
 ) -> None:
     """Where readers find a table: its path and version, now or as of a run or a day."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import shadow as versions
 
         with opened(conditions=False) as session:
             document = versions.resolve(session.ws, table, as_of)
-        answer(console, document, as_json=as_json)
+        answer(document)
 
 
 @app.command()
 def shadow(
     deed: Annotated[Deed, typer.Argument(metavar="DEED", help="start, status, cut-over or stop.")],
     table: TableName,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why; not for status.")] = "",
+    reason: Annotated[str, text(help="Why; not for status.")] = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:
     """Run a version of a table beside the one that readers are shown, and cut them over to it."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application import shadow as versions
 
         if deed == "status":
             with opened(conditions=False) as session:
-                answer(console, versions.status(session.ws, table), as_json=as_json)
+                answer(versions.status(session.ws, table))
             return
         why = given_reason(reason, by)
         with opened(quiet=as_json) as session:
             ws, who = session.ws, person(by)
             if deed == "start":
-                planned = versions.start(ws, table, by=who, reason=why)
-                if planned is None:
-                    answer(console, versions.status(ws, table), as_json=as_json)
-                    return
                 from backfill_assets.application.plan import described_plan
 
-                answer(console, described_plan(ws, planned), as_json=as_json)
+                planned = versions.start(ws, table, by=who, reason=why)
+                answer(described_plan(ws, planned) if planned else versions.status(ws, table))
                 return
             ask = versions.cut_over if deed == "cut-over" else versions.stop
-            answer(console, ask(ws, table, by=who, reason=why), as_json=as_json)
+            answer(ask(ws, table, by=who, reason=why))

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from backfill_assets.cli.answers import Json, answering, app, print_json, whole_number
+from backfill_assets.cli.answers import Json, answering, app, number, print_json
 from backfill_assets.cli.session import opened, surroundings
 from backfill_assets.planning.partitions import count_of
 
@@ -28,22 +28,16 @@ class DeskDocument:
 @app.command()
 def desk(
     port: Annotated[
-        int | None,
-        typer.Option(
-            parser=whole_number("", most=65_535), metavar="N", help="A port of this machine; any free one by default."
-        ),
+        int | None, number("", most=65_535, help="A port of this machine; any free one by default.")
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open it in the browser as well.")] = False,
     as_json: Json = False,
 ) -> None:
     """Serve pages for auditors on this machine, read-only, until Ctrl-C: runs, calendar, where a number came from."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
 
         def ready(url: str) -> None:
-            if as_json:
-                print_json(DeskDocument(url=url))
-            else:
-                console.print(f"{url}  (read-only; Ctrl-C ends it)", highlight=False, soft_wrap=True)
+            answer(DeskDocument(url=url), as_line=f"{url}  (read-only; Ctrl-C ends it)")
             if open_browser:
                 typer.launch(url)
 
@@ -58,16 +52,13 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write all runs or publications to a file for other programs, a row each."""
-    with answering(as_json) as console:
+    with answering(as_json) as answer:
         from backfill_assets.application.export import export as export_view
         from backfill_assets.ledger.views import View
 
         with opened(conditions=False) as session:
             document = export_view(session.ws, View(what), file)
-        if as_json:
-            print_json(document)
-        else:
-            console.print(f"{document.file}: {count_of(document.rows, 'row')}", soft_wrap=True, highlight=False)
+        answer(document, as_line=f"{document.file}: {count_of(document.rows, 'row')}")
 
 
 @app.command()

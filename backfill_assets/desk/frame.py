@@ -13,7 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from backfill_assets.core.wording import visible
-from backfill_assets.report.html import Html, browser_title, policy, source
+from backfill_assets.report.html import Html, browser_title, policy, whole
 from backfill_assets.report.page import Page, Place, Ref
 from backfill_assets.report.screens.desk import query
 
@@ -115,30 +115,20 @@ def shown(
         again_after_s: After how many seconds a browser asks for it again; None for never.
     """
     html = Html(linked=address_of)
-    again = Markup('<meta http-equiv="refresh" content="{}">\n').format(again_after_s) if again_after_s else ""
+    again = Markup('<meta http-equiv="refresh" content="{}">\n').format(again_after_s) if again_after_s else Markup()
     links = (
         Markup('<a href="{}"{}>{}</a>').format(to, Markup(' aria-current="page"') if to == here else "", name)
         for to, name in _NAVIGATION.items()
     )
     shape = Markup(
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n{again}<title>{title} \u00b7 backfill'
-        '</title>\n<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n'
         '<a class="skip" href="#content">Skip to the content</a>\n<header><nav aria-label="Pages">{links}</nav>\n'
         '<form method="get" action="/search" role="search"><input name="q" type="search" aria-label="Search" required '
         'placeholder="a run, a set, a publication, a table, a person, a reason" autocomplete="off">'
         "<button>Search</button></form></header>\n"
-        '<main id="content" tabindex="-1">\n{heading}\n{asked}\n{body}\n</main>\n'
-        "<script>{script}</script>\n</body>\n</html>\n"
+        '<main id="content" tabindex="-1">\n{heading}\n{asked}\n{body}\n</main>'
     )
-    text = shape.format(
-        again=again,
-        title=browser_title(page),
-        style=source("page.css"),
-        links=Markup("\n").join(links),
-        heading=html.heading(page),
-        asked=asked,
-        body=html.blocks(page.blocks),
-        script=source("page.js"),
+    body = shape.format(
+        links=Markup("\n").join(links), heading=html.heading(page), asked=asked, body=html.blocks(page.blocks)
     )
+    text = whole(f"{browser_title(page)} \u00b7 backfill", body, head=again)
     return HTMLResponse(text, status_code=status, headers=HEADERS)

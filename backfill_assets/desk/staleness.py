@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
@@ -67,9 +67,7 @@ class StalenessInBackground:
         if self._known[0] != basis and being_found is not None:
             wait([being_found], timeout=self.patience_s)
         found_for, found = self._known
-        return KnownStaleness(
-            tables=found.tables, as_of=found.as_of, is_current=found_for == basis, problem=found.problem
-        )
+        return replace(found, is_current=found_for == basis)
 
     def close(self) -> None:
         self._worker.shutdown(wait=False, cancel_futures=True)

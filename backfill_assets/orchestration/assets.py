@@ -11,8 +11,7 @@ validation/<derived> executes GATE; materialized whether the gates pass or fail
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 import dagster as dg
 from dagster_deltalake import DeltaTableResource
@@ -28,10 +27,18 @@ from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.captured import before_bronze
-from backfill_assets.orchestration.checks import gate_specs, summaries
 from backfill_assets.orchestration.described import report_link
+from backfill_assets.orchestration.events import (
+    Events,
+    ended_checks,
+    expired,
+    gate_events,
+    gate_specs,
+    materialized,
+    summaries,
+    waits,
+)
 from backfill_assets.orchestration.partitions import OfferedDays, published_key, table_partitions, window_mapping
-from backfill_assets.orchestration.recorded import ended_checks, expired, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, session_of, table_key
 from backfill_assets.orchestration.runs import (
     actor,
@@ -46,7 +53,6 @@ from backfill_assets.report.report import run_report
 from backfill_assets.report.requests import Act, do
 from backfill_assets.report.screens.review import review_of
 
-Events = Iterator[Any]
 WHOLE_RANGE = dg.BackfillPolicy.single_run()
 
 
@@ -54,16 +60,6 @@ def layer_of(table: Table) -> str:
     """The group of the assets that readers know; versions beside a table have one of their own."""
     layer = table.name.partition(".")[0]
     return f"{layer}_versions" if isinstance(table, DerivedTable) and table.version_of else layer
-
-
-def candidates_of(table: DerivedTable) -> str:
-    """The group of candidates, apart from the tables: pages show only the last part of an asset's key."""
-    return f"{layer_of(table)}_candidates"
-
-
-def validations_of(table: DerivedTable) -> str:
-    """The group of validations, for the same reason."""
-    return f"{layer_of(table)}_validations"
 
 
 def candidate_key(table: DerivedTable) -> dg.AssetKey:
@@ -102,14 +98,14 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
         deps=before_bronze(table),
         partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `recorded.materialized`
+        output_required=False,  # a run with gaps, see `events.materialized`
+        owners=described.owners(table),
+        tags=described.part_tags(table, "source"),
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         pool=pool,
         group_name=layer_of(table),
         kinds=described.kinds(table, "spark"),
-        owners=described.owners(table),
-        tags=described.part_tags(table, "source"),
         description=described.source(table),
         metadata=described.table_metadata(table),
     )
@@ -127,7 +123,6 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
                 workspace, run.run_id, STAGED_AND_GATED, actor=by, listener=_listener(context, session)
             )
             results = gated.results
-        staged = look.staged_partitions(workspace, run.run_id)
         try:
             _must_have_passed(session, run, results)
             with refusals_as_failures(session, context):
@@ -137,22 +132,7 @@ def _bronze(table: SourceTable, days: OfferedDays, pool: str | None) -> dg.Asset
             yield from ended_checks(key, table.gates)
             raise
         # In this order, for a check counts for the materialization before it.
-        if isinstance(record, NotApproved):
-            yield waits(context, key, run, record, links=_links(session, run))
-        else:
-            yield from materialized(
-                context,
-                key,
-                run.manifest.partitions,
-                described.published(
-                    record,
-                    staged,
-                    run.manifest,
-                    _url(context, table),
-                    rows=look.accepted_rows(workspace, table.name),
-                    links=_links(session, run),
-                ),
-            )
+        yield from _what_was_published(context, session, table, run, record)
         yield from summaries(key, table.partition.grain, results, links=_links(session, run))
         yield from ended_checks(key, table.gates)
 
@@ -178,12 +158,13 @@ def _candidate(
         backfill_policy=WHOLE_RANGE,
         # Without an output the assets after it are skipped: a publication that was followed already asks for nothing.
         output_required=False,
-        required_resource_keys={SESSION},
-        pool=pool,
-        group_name=candidates_of(table),
-        kinds={"spark", "delta"},
         owners=described.owners(table),
         tags=described.part_tags(table, "candidate"),
+        required_resource_keys={SESSION},
+        pool=pool,
+        # Apart from the tables: pages show only the last part of an asset's key.
+        group_name=f"{layer_of(table)}_candidates",
+        kinds={"spark", "delta"},
         code_version=table.version,
         description=described.candidate(table),
         metadata={**described.row_metadata(table), **described.transform_metadata(table, node)},
@@ -206,22 +187,21 @@ def _candidate(
 
 
 def _validation(table: DerivedTable, days: OfferedDays, pool: str | None) -> dg.AssetsDefinition:
-    key = validation_key(table)
-    partitions = table_partitions(table, days)
+    key, partitions = validation_key(table), table_partitions(table, days)
 
     @dg.asset(
         key=key,
         deps=[candidate_key(table)],
         partitions_def=partitions,
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `recorded.materialized`
+        output_required=False,  # a run with gaps, see `events.materialized`
+        owners=described.owners(table),
+        tags=described.part_tags(table, "validation"),
         check_specs=gate_specs(key, table.gates, partitions),
         required_resource_keys={SESSION},
         pool=pool,
-        group_name=validations_of(table),
+        group_name=f"{layer_of(table)}_validations",
         kinds={"spark"},
-        owners=described.owners(table),
-        tags=described.part_tags(table, "validation"),
         description=described.validation(table),
         metadata=described.gate_metadata(table),
     )
@@ -257,13 +237,13 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
         deps=[validation_key(table)],
         partitions_def=table_partitions(table, days),
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `recorded.materialized`
+        output_required=False,  # a run with gaps, see `events.materialized`
+        owners=described.owners(table),
+        tags=described.part_tags(table, "published"),
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         group_name=layer_of(table),
         kinds=described.kinds(table),
-        owners=described.owners(table),
-        tags=described.part_tags(table, "published"),
         description=described.published_table(table),
         metadata={**described.table_metadata(table), **described.code_metadata(table)},
     )
@@ -277,24 +257,10 @@ def _published(table: DerivedTable, days: OfferedDays) -> dg.AssetsDefinition:
                 yield from ended_checks(key, table.gates)
                 return
             record = _published_or_waiting(session, run, by=by)
+        yield from _what_was_published(context, session, table, run, record, validation=validation_key(table))
         if isinstance(record, NotApproved):
-            yield waits(context, key, run, record, links=_links(session, run))
             yield from ended_checks(key, table.gates)
             return
-        staged = look.staged_partitions(session.workspace, run.run_id)
-        numbers = described.published(
-            record,
-            staged,
-            run.manifest,
-            _url(context, table),
-            rows=look.accepted_rows(session.workspace, table.name),
-            links=_links(session, run),
-            validation=validation_key(table),
-        )
-        if run.manifest.expires:
-            yield from expired(context, key, run.manifest, numbers)
-        else:
-            yield from materialized(context, key, run.manifest.partitions, numbers)
         # What the candidate was measured to be is what readers see now.
         results = look.gate_results(session.workspace, run.run_id)
         yield from summaries(key, table.partition.grain, results, links=_links(session, run))
@@ -310,6 +276,35 @@ def _published_or_waiting(session: Session, run: RunRecord, *, by: str) -> Publi
     except NotApproved as waiting:
         session.errors.append(waiting)
         return waiting
+
+
+def _what_was_published(
+    context: dg.AssetExecutionContext,
+    session: Session,
+    table: Table,
+    run: RunRecord,
+    record: PublicationRecord | NotApproved,
+    *,
+    validation: dg.AssetKey | None = None,
+) -> Events:
+    """What a publication changed, or for whose approval it waits."""
+    key, links = published_key(table), _links(session, run)
+    if isinstance(record, NotApproved):
+        yield waits(context, key, run, record, links=links)
+        return
+    numbers = described.published(
+        record,
+        look.staged_partitions(session.workspace, run.run_id),
+        run.manifest,
+        _url(context, table),
+        rows=look.accepted_rows(session.workspace, table.name),
+        links=links,
+        validation=validation,
+    )
+    if run.manifest.expires:
+        yield from expired(context, key, run.manifest, numbers)
+    else:
+        yield from materialized(context, key, run.manifest.partitions, numbers)
 
 
 def _must_have_passed(session: Session, run: RunRecord, results: Iterable[GateResult]) -> None:

@@ -18,11 +18,18 @@ from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.domain.errors import DomainNotLoaded
 from backfill_assets.orchestration.described import PART, PARTS
-from backfill_assets.orchestration.drop import DROP, drop_sensor
 from backfill_assets.orchestration.jobs import derived_jobs, load_jobs, table_definitions
 from backfill_assets.orchestration.launchpad_jobs import acting_jobs
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.orchestration.sensor_jobs import LIVE, SENSOR_JOBS, dagster_job, live_schedule, sensor_of
+from backfill_assets.orchestration.sensor_jobs import (
+    DROP,
+    LIVE,
+    SENSOR_JOBS,
+    dagster_job,
+    drop_sensor,
+    live_schedule,
+    sensor_of,
+)
 from backfill_assets.orchestration.sensors import follow_sensor, fresh_sensor, propose_sensor
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
@@ -74,10 +81,10 @@ def definitions_over(
             jobs=[*acting_jobs(workspace, pool=pool), *sensor_jobs],
             sensors=[
                 follow_sensor(derived),
-                propose_sensor(),
-                fresh_sensor(),
+                propose_sensor,
+                fresh_sensor,
                 *map(sensor_of, SENSOR_JOBS),
-                drop_sensor(),
+                drop_sensor,
             ],
             schedules=[live_schedule(workspace.settings.live_at)],
         ),

@@ -7,12 +7,12 @@ is found by content, and shown by the check `fresh`.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dagster as dg
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Domain, SourceTable
 from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached_by
 from backfill_assets.orchestration import described, tags
@@ -24,7 +24,19 @@ from backfill_assets.workspace import Workspace
 
 def captured_assets(domain: Domain) -> Sequence[dg.AssetSpec]:
     """An asset for every source that is captured, after the asset of the project that it is captured from."""
-    return [_spec(source) for source in domain.sources if source.capture is not None]
+    return [
+        dg.AssetSpec(
+            captured_key(source),
+            deps=[_without_partitions(dg.AssetKey(source.upstream))] if source.upstream else [],
+            partitions_def=_partitions(source),
+            group_name=CAPTURED,
+            owners=described.owners(source),
+            tags=described.part_tags(source, CAPTURED),
+            description=described.captures(source),
+        )
+        for source in domain.sources
+        if source.capture is not None
+    ]
 
 
 def before_bronze(source: SourceTable) -> Sequence[dg.AssetDep]:
@@ -43,12 +55,12 @@ def report_captures(ws: Workspace, source: SourceTable, *, instance: dg.DagsterI
     key = captured_key(source)
     with ws.ledger.read() as tx:
         records, files = tx.captures.records(source.name), tx.captures.files(source.name)
-    held = defaultdict[str, list[CapturedFile]](list)
-    for file in files:
-        held[file.capture_id].append(file)
+    held = grouped((file.capture_id, file) for file in files)
     known = instance.get_materialized_partitions(key)
     due = [
-        each for each in records if held[each.capture_id] and (each.capture_id not in known or each.capture_id == again)
+        each
+        for each in records
+        if each.capture_id in held and (each.capture_id not in known or each.capture_id == again)
     ]
     if not due:
         return
@@ -63,18 +75,6 @@ def report_captures(ws: Workspace, source: SourceTable, *, instance: dg.DagsterI
                     metadata=_numbers(each, held[each.capture_id]),
                 )
             )
-
-
-def _spec(source: SourceTable) -> dg.AssetSpec:
-    return dg.AssetSpec(
-        captured_key(source),
-        deps=[_without_partitions(dg.AssetKey(source.upstream))] if source.upstream else [],
-        partitions_def=_partitions(source),
-        group_name=CAPTURED,
-        owners=described.owners(source),
-        tags=described.part_tags(source, CAPTURED),
-        description=described.captures(source),
-    )
 
 
 def _partitions(source: SourceTable) -> dg.DynamicPartitionsDefinition:

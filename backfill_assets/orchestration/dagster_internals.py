@@ -16,52 +16,31 @@ from __future__ import annotations
 import sys
 
 from dagster import DagsterRun
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
-from dagster._core.errors import raise_execution_interrupts
-from dagster._core.remote_origin import (
-    ManagedGrpcPythonEnvCodeLocationOrigin,
-    RemoteJobOrigin,
-    RemoteRepositoryOrigin,
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData as AssetCheckEvaluationTargetMaterializationData,
 )
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
-from dagster._core.storage.base_storage import DagsterStorage
-from dagster._core.storage.event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.schema import (
-    AssetCheckExecutionsTable,
-    AssetEventTagsTable,
-    SqlEventLogStorageTable,
+from dagster._core.definitions.unresolved_asset_job_definition import (
+    UnresolvedAssetJobDefinition as UnresolvedAssetJobDefinition,
 )
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
-from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._core.errors import raise_execution_interrupts as raise_execution_interrupts
+from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
+from dagster._core.storage.asset_check_execution_record import (
+    AssetCheckExecutionRecordStatus as AssetCheckExecutionRecordStatus,
+)
+from dagster._core.storage.base_storage import DagsterStorage as DagsterStorage
+from dagster._core.storage.event_log import SqlEventLogStorage as SqlEventLogStorage
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable as AssetCheckExecutionsTable
+from dagster._core.storage.event_log.schema import AssetEventTagsTable as AssetEventTagsTable
+from dagster._core.storage.event_log.schema import SqlEventLogStorageTable as SqlEventLogStorageTable
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage as SqliteEventLogStorage
+from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager as NoOpComputeLogManager
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage as DagsterSqliteStorage
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-from dagster._serdes import ConfigurableClassData
-from dagster._utils.concurrency import ConcurrencyClaimStatus
-from dagster_shared.record import replace
-from dagster_shared.serdes import pack_value, serialize_value
-
-__all__ = [
-    "AssetCheckEvaluationTargetMaterializationData",
-    "AssetCheckExecutionRecordStatus",
-    "AssetCheckExecutionsTable",
-    "AssetEventTagsTable",
-    "ConcurrencyClaimStatus",
-    "ConfigurableClassData",
-    "DagsterSqliteStorage",
-    "DagsterStorage",
-    "NoOpComputeLogManager",
-    "SqlEventLogStorage",
-    "SqlEventLogStorageTable",
-    "SqliteEventLogStorage",
-    "UnresolvedAssetJobDefinition",
-    "origin_of",
-    "pack_value",
-    "place_of",
-    "raise_execution_interrupts",
-    "replace",
-    "serialize_value",
-]
+from dagster._serdes import ConfigurableClassData as ConfigurableClassData
+from dagster._utils.concurrency import ConcurrencyClaimStatus as ConcurrencyClaimStatus
+from dagster_shared.record import replace as replace
+from dagster_shared.serdes import pack_value as pack_value
+from dagster_shared.serdes import serialize_value as serialize_value
 
 REPOSITORY = "__repository__"
 """The one of a module with definitions, which addresses of pages leave out."""

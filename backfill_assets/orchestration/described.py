@@ -212,7 +212,9 @@ def measured(
 ) -> Numbers:
     """What the gates measured: numbers of each partition, which pages plot, and a summary of the run."""
     differences = {part.partition: _differences(part.moves) for part in partition_moves(results, found)}
-    broken = violations_by_partition(results)
+    broken = Counter[date]()
+    for result in results:
+        broken[result.partition] += violations(result)
     by_partition = {
         day: {**_counted(partition), **differences.get(day, {}), "violations": broken[day]}
         for day, partition in found.items()
@@ -231,14 +233,6 @@ def measured(
         },
         by_partition={day: {**whole.get(day, {}), **numbers} for day, numbers in by_partition.items()},
     )
-
-
-def violations_by_partition(results: Iterable[GateResult]) -> Counter[date]:
-    """How many rows break a gate, summed over the gates."""
-    found: Counter[date] = Counter()
-    for result in results:
-        found[result.partition] += violations(result)
-    return found
 
 
 def violations(result: GateResult) -> int:

@@ -22,8 +22,8 @@ from dagster import (
 )
 
 from backfill_assets.domain import DerivedTable
-from backfill_assets.orchestration.checks import targets
 from backfill_assets.orchestration.event_log import BATCH, BatchedEventLog, batches, one_commit
+from backfill_assets.orchestration.events import targets
 from backfill_assets.orchestration.partitions import OfferedDays, key_of, published_key, table_partitions
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.planning.partitions import count_of

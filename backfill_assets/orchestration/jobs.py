@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dagster import AssetCheckKey, AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
+from dagster import AssetKey, AssetSelection, Definitions, define_asset_job, in_process_executor
 
 from backfill_assets.application.parts import Part
 from backfill_assets.core.grouped import grouped
@@ -65,16 +65,13 @@ def _job(tables: Sequence[Table], description: str) -> Sequence[AssetJob]:
         define_asset_job(
             job_name(tables[0]),
             # Staleness is found out by a sensor, and not once more by every run.
-            selection=AssetSelection.assets(*keys) - AssetSelection.checks(*_fresh(tables)),
+            selection=AssetSelection.assets(*keys)
+            - AssetSelection.checks(*(fresh_key(table) for table in tables if isinstance(table, DerivedTable))),
             description=description,
             # One process per run: a process per step would start a JVM per step.
             executor_def=in_process_executor,
         )
     ]
-
-
-def _fresh(tables: Sequence[Table]) -> Sequence[AssetCheckKey]:
-    return [fresh_key(table) for table in tables if isinstance(table, DerivedTable)]
 
 
 def keys_of(table: Table, parts: Sequence[Part]) -> Sequence[AssetKey]:

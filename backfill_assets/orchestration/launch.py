@@ -17,7 +17,6 @@ from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.lease import this_process
 from backfill_assets.core.progress import Listener, no_listener
-from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs
 from backfill_assets.orchestration.dagster_internals import origin_of
@@ -39,14 +38,11 @@ class DagsterOutcome:
     Attributes:
         dagster_run_id: For links into the UI.
         succeeded: Whether every step did.
-        run: The manifest's run as the ledger has it now.
         error: What stopped it, as the operations raised it; None when it succeeded, or a gate blocked.
     """
 
     dagster_run_id: str
-    table: str
     succeeded: bool
-    run: RunRecord
     error: BackfillError | None
 
 
@@ -83,18 +79,10 @@ def run_in_process(
     every = keys_of(table, parts)
     # Partitions with gaps are no range of one Dagster run over several assets.
     for keys in [[key] for key in every] if has_gaps(run.manifest) else [every]:
-        dagster_run_id, succeeded, errors = _execute(
-            workspace, job_name(table), given, instance, progress, perform, only=keys
-        )
-        if not succeeded:
+        outcome = _execute(workspace, job_name(table), given, instance, progress, perform, keys)
+        if not outcome.succeeded:
             break
-    return DagsterOutcome(
-        dagster_run_id=dagster_run_id,
-        table=table.name,
-        succeeded=succeeded,
-        run=Run(workspace, run_id).record,
-        error=errors[-1] if errors else None,
-    )
+    return outcome
 
 
 def _execute(
@@ -104,14 +92,13 @@ def _execute(
     instance: DagsterInstance,
     progress: Listener,
     perform: Perform,
-    *,
-    only: Sequence[AssetKey] | None = None,
-) -> tuple[str, bool, Sequence[BackfillError]]:
+    only: Sequence[AssetKey],
+) -> DagsterOutcome:
     session = Session(workspace=workspace, progress=progress, acts_as=run_tags[tags.BY], perform=perform)
     ends = (date.fromisoformat(run_tags[name]) for name in (tags.RANGE_START, tags.RANGE_END))
     jobs = table_jobs(workspace.domain)
     definitions = table_definitions(workspace, lambda: session, jobs=jobs, pool=None, over=DayRange.inclusive(*ends))
-    dagster_run_id = str(uuid4())
+    dagster_run_id, succeeded = str(uuid4()), True
     try:
         with _in_the_code_location(instance, job):
             definitions.resolve_job_def(job).execute_in_process(
@@ -119,8 +106,9 @@ def _execute(
             )
     except Failure:
         # An intentional failure of an asset. Any other error is a defect of this project, and is raised.
-        return dagster_run_id, False, session.errors
-    return dagster_run_id, True, session.errors
+        succeeded = False
+    error = session.errors[-1] if session.errors else None
+    return DagsterOutcome(dagster_run_id=dagster_run_id, succeeded=succeeded, error=error)
 
 
 @contextmanager

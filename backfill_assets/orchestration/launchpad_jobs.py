@@ -11,9 +11,9 @@ execute and record as a command does.
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 from dagster import (
@@ -32,28 +32,25 @@ from dagster import (
 
 from backfill_assets.application import plan as planning
 from backfill_assets.application.follow import step_after_change
-from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.people import require_person
-from backfill_assets.core.progress import Progress
 from backfill_assets.domain import DerivedTable
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.next_steps import DECIDE, EXPIRE, NEXT, PLAN, PLANNED, STALE, in_dagster, linked
 from backfill_assets.orchestration.partitions import offered_days
-from backfill_assets.orchestration.recorder import DagsterRecorder
+from backfill_assets.orchestration.recorder import acting_in
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.errors import NotTogether
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.planned import NothingPlanned
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.screens import page_of
 from backfill_assets.workspace import Workspace
@@ -91,8 +88,8 @@ def _optional(kind: Any, description: str) -> Field:
 class _Launch:
     """One launch of a job: who acts, on what, and what is said about it in the log of the Dagster run."""
 
-    def __init__(self, context: OpExecutionContext, opened: ExitStack) -> None:
-        self.context, self._opened = context, opened
+    def __init__(self, context: OpExecutionContext) -> None:
+        self.context = context
         ((self.chosen, self.typed),) = context.op_config.items()
         self.ws = session_of(context).workspace
 
@@ -105,15 +102,6 @@ class _Launch:
     def text(self, key: str) -> str:
         """What was typed, without blanks around it; empty for nothing."""
         return str(self.typed.get(key) or "").strip()
-
-    def acting(self, by: str) -> Acting:
-        """Who acts; what is computed and published is recorded as Dagster runs of the assets."""
-
-        def listen(progress: Progress) -> None:
-            self.context.log.info(progress.line)
-
-        recorder = DagsterRecorder(self.ws.settings, self._opened, self.context.instance)
-        return Acting(by=by, recorder=recorder, listener=listen)
 
     def about(self, name: str | None, by: str) -> None:
         """Tags the Dagster run with what it is about, so that it is found under it."""
@@ -128,7 +116,7 @@ class _Launch:
     def stages(self, name: str, by: str) -> None:
         """Stages and gates a run or a set; a blocked one fails the Dagster run, as its gates fail their checks."""
         subject = subject_of(self.ws, name)
-        is_blocked = subject.stage(self.acting(by)).is_blocked
+        is_blocked = subject.stage(acting_in(self.context, self.ws, by)).is_blocked
         self.ends(name, subject.document().next_step)
         if is_blocked:
             raise Failure(
@@ -179,8 +167,8 @@ def _job(name: str, description: str, entries: Mapping[str, Entry], *, pool: str
         pool=pool,
     )
     def now(context: OpExecutionContext) -> None:
-        with refusals_as_failures(session_of(context), context), ExitStack() as opened:
-            launch = _Launch(context, opened)
+        with refusals_as_failures(session_of(context), context):
+            launch = _Launch(context)
             entries[launch.chosen].act(launch)
 
     # The launchpad asks for these entries and nothing else; as typed, for Dagster validates them once more for the op.
@@ -289,7 +277,7 @@ def _of_table(table: DerivedTable, days: Enum) -> Entry:
                     leave="with_dependents",
                     instead="leave transform_version out",
                 )
-            _plan_set(launch, SetRequest(**asked, with_dependents=True), by)
+            _planned(launch, planning.plan_set(launch.ws, SetRequest(**asked, with_dependents=True)), by)
             return
         request = PlanRequest(**asked, transform_version=version)
         _planned(launch, planning.plan_table(launch.ws, request), by)
@@ -330,10 +318,12 @@ def _plan_expiry(launch: _Launch) -> None:
     _planned(launch, planning.plan_expiry(launch.ws, launch.typed["table"], reason=launch.text("reason"), by=by), by)
 
 
-def _planned(launch: _Launch, planned: Plan | PlannedSet, by: str) -> None:
+def _planned(launch: _Launch, planned: Plan | PlannedSet | NothingToRebuild, by: str) -> None:
+    launch.says(markdown_page(page_of(planning.described(launch.ws, planned))))
+    if isinstance(planned, NothingToRebuild):
+        return
     named = planned.manifest.run_id if isinstance(planned, Plan) else planned.manifest.set_id
     launch.about(named, by)
-    launch.says(markdown_page(page_of(planning.described(launch.ws, planned))))
     launch.stages(named, by)
 
 
@@ -346,16 +336,7 @@ def _plan_stale(launch: _Launch) -> None:
         table=launch.typed.get("table"),
         changed_code=launch.typed.get("changed_code", False),
     )
-    _plan_set(launch, request, by)
-
-
-def _plan_set(launch: _Launch, request: SetRequest, by: str) -> None:
-    document = planning.described_set_plan(launch.ws, planning.plan_set(launch.ws, request))
-    launch.says(markdown_page(page_of(document)))
-    if isinstance(document, NothingPlanned):
-        return
-    launch.about(document.planned.manifest.set_id, by)
-    launch.stages(document.planned.manifest.set_id, by)
+    _planned(launch, planning.plan_set(launch.ws, request), by)
 
 
 def _stage(launch: _Launch) -> None:
@@ -374,32 +355,26 @@ def _approve(launch: _Launch) -> None:
 
 def _publish(launch: _Launch) -> None:
     name, by = _named(launch, "publisher")
-    subject_of(launch.ws, name).publish(launch.acting(by))
+    subject_of(launch.ws, name).publish(acting_in(launch.context, launch.ws, by))
     launch.ends_for_readers(name)
 
 
 def _roll_back(launch: _Launch) -> None:
     name, by = _named(launch, "by")
-    subject_of(launch.ws, name).rollback(
-        launch.acting(by), reason=launch.text("reason"), with_dependents=launch.typed.get("with_dependents", False)
-    )
+    acting, together = acting_in(launch.context, launch.ws, by), launch.typed.get("with_dependents", False)
+    subject_of(launch.ws, name).rollback(acting, reason=launch.text("reason"), with_dependents=together)
     launch.ends_for_readers(name)
 
 
-def _cancel(launch: _Launch) -> None:
-    name, by = _named(launch, "by")
-    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason")).next_step)
-
-
-def _leave(launch: _Launch) -> None:
-    name, by = _named(launch, "owner")
-    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason"), leave=True).next_step)
+def _cancel(launch: _Launch, role: str = "by", *, leave: bool = False) -> None:
+    name, by = _named(launch, role)
+    launch.ends(name, subject_of(launch.ws, name).cancel(by=by, reason=launch.text("reason"), leave=leave).next_step)
 
 
 def _recover(launch: _Launch) -> None:
     by, only = launch.person("by"), launch.text("only") or None
     launch.about(only, by)
-    report = recover_document(launch.ws, launch.acting(by), only=only, now=False)
+    report = recover_document(launch.ws, acting_in(launch.context, launch.ws, by), only=only, now=False)
     launch.says(*(f"{each.what} {each.id} {each.outcome}." for each in report.recovered))
     launch.says(*("" if report.recovered else "Nothing was left unfinished.",))
     launch.ends(None, None)
@@ -448,7 +423,7 @@ DECISIONS = {
         description="Leave the accepted rows as they are in place of a run or a set that changes no more of them than "
         "their table tolerates; it is cancelled, and the rows are not stale until their inputs change again.",
         config={"id": RUN_OR_SET, "owner": _name("who owns the table, as approvers.yaml says"), "reason": REASON},
-        act=_leave,
+        act=partial(_cancel, role="owner", leave=True),
     ),
     "recover": Entry(
         description="Complete or undo what a stopped process left unfinished; work with a lease is skipped.",

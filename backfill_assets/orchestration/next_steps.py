@@ -40,7 +40,7 @@ OF_A_PLAN = {
 LEFT_OPEN = {"by", "reason"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Launchpad:
     """A launchpad, filled in.
 
@@ -76,36 +76,32 @@ def launchpad_of(asked: Invocation) -> Launchpad | None:
     given = dict(asked.options)
     match asked.act, asked.of:
         case Act.RUN, (name,):
-            return _launchpad(PLAN, PLANNED, name, {"id": name, "by": None})
+            return Launchpad(PLAN, PLANNED, name, {"id": name, "by": None})
         case Act.APPROVE, (name,):
             note = {"note": None} if "note" in given else {}
-            return _launchpad(DECIDE, "approve", name, {"id": name, "approver": None, **note})
+            return Launchpad(DECIDE, "approve", name, {"id": name, "approver": None, **note})
         case Act.PUBLISH, (name,):
-            return _launchpad(DECIDE, "publish", name, {"id": name, "publisher": None})
+            return Launchpad(DECIDE, "publish", name, {"id": name, "publisher": None})
         case Act.ROLLBACK, (name,):
             more = {"with_dependents": True} if given.get("with_dependents") else {}
-            return _launchpad(DECIDE, "roll_back", name, {"id": name, "by": None, "reason": None, **more})
+            return Launchpad(DECIDE, "roll_back", name, {"id": name, "by": None, "reason": None, **more})
         case Act.CANCEL, (name,) if given.get("leave"):
-            return _launchpad(DECIDE, "leave", name, {"id": name, "owner": None, "reason": None})
+            return Launchpad(DECIDE, "leave", name, {"id": name, "owner": None, "reason": None})
         case Act.CANCEL, (name,):
-            return _launchpad(DECIDE, "cancel", name, {"id": name, "by": None, "reason": None})
+            return Launchpad(DECIDE, "cancel", name, {"id": name, "by": None, "reason": None})
         case Act.RECOVER, ():
-            return _launchpad(DECIDE, "recover", "", {"by": None})
+            return Launchpad(DECIDE, "recover", "", {"by": None})
         case Act.RECOVER, (name,) if "now" not in given:
-            return _launchpad(DECIDE, "recover", name, {"only": name, "by": None})
+            return Launchpad(DECIDE, "recover", name, {"only": name, "by": None})
         case Act.PLAN, () if given.keys() <= {STALE, *LEFT_OPEN} and isinstance(given.get(STALE), str):
             table = str(given[STALE])
-            return _launchpad(PLAN, STALE, table, {"table": table, "reason": None, "requester": None})
+            return Launchpad(PLAN, STALE, table, {"table": table, "reason": None, "requester": None})
         case Act.PLAN, (table,) if {"first", "last"} <= given.keys() <= {*OF_A_PLAN, *LEFT_OPEN}:
             known = {OF_A_PLAN[name]: value for name, value in given.items() if name in OF_A_PLAN}
             about = f"{given['first']}..{given['last']}"
-            return _launchpad(PLAN, table, about, {**known, "reason": None, "requester": None})
+            return Launchpad(PLAN, table, about, {**known, "reason": None, "requester": None})
         case _:
             return None
-
-
-def _launchpad(job: str, chosen: str, about: str, entries: Mapping[str, str | bool | None]) -> Launchpad:
-    return Launchpad(job=job, chosen=chosen, about=about, entries=entries)
 
 
 def in_dagster(following: NextStep) -> str:
@@ -120,7 +116,7 @@ def _worded(part: str | Invocation | Option) -> str:
     )
 
 
-def explained(error: BackfillError) -> str:
+def explained_in_dagster(error: BackfillError) -> str:
     """The error and the next step as one text for Dagster's pages."""
     following = next_step_of(error)
     return f"{error.message} Next: {in_dagster(following)}" if following else error.message

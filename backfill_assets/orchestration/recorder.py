@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterInstance, DagsterRunStatus, RunsFilter
 
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import Unexpected
-from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
 from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
@@ -29,30 +32,29 @@ from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_
 from backfill_assets.orchestration.captured import report_captures
 from backfill_assets.orchestration.described import report_link
 from backfill_assets.orchestration.event_log import BatchedEventLog, as_accepted, one_commit
-from backfill_assets.orchestration.instance import open_instance
+from backfill_assets.orchestration.events import DATA_VERSION_TAG, forget
 from backfill_assets.orchestration.partitions import key_of, published_key
-from backfill_assets.orchestration.recorded import DATA_VERSION_TAG, forget
-from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.orchestration.storage import dagster_folder, open_instance
 from backfill_assets.report.vacuumed import Pruned
 from backfill_assets.report.words.states import expired_words
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
+    from dagster import OpExecutionContext
+
     from backfill_assets.orchestration.resources import Perform
 
 
 class DagsterRecorder:
     """Executes in this process through Dagster, whose pages show the runs like any other. See `Recorder`."""
 
-    def __init__(self, settings: Settings, opened: ExitStack, instance: DagsterInstance | None = None) -> None:
-        self._settings, self._opened, self._instance = settings, opened, instance
+    def __init__(self, settings: Settings, opens: Callable[[], DagsterInstance]) -> None:
+        self._settings, self._opens = settings, opens
 
-    @property
+    @cached_property
     def instance(self) -> DagsterInstance:
         """Dagster's record, opened when it is first needed."""
-        if self._instance is None:
-            self._instance = self._opened.enter_context(open_instance(self._settings))
-        return self._instance
+        return self._opens()
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
         if tuple(parts) != (Part.PUBLISH,):
@@ -81,7 +83,7 @@ class DagsterRecorder:
         outcome = run_in_process(ws, run_id, parts, instance=self.instance, by=by, progress=listener, perform=perform)
         if outcome.error is not None:
             raise outcome.error
-        if not outcome.succeeded and outcome.run.state is not RunState.BLOCKED:
+        if not outcome.succeeded and Run(ws, run_id).record.state is not RunState.BLOCKED:
             raise Unexpected(why=f"the Dagster run {outcome.dagster_run_id} of {run_id} stopped without a reason")
 
     def is_elsewhere(self, run_id: str) -> bool:
@@ -105,14 +107,20 @@ class DagsterRecorder:
         return prune_history(self._settings, as_of=as_of, dry_run=dry_run)
 
 
+def acting_in(context: OpExecutionContext, ws: Workspace, by: str) -> Acting:
+    """Who acts in a job; what is computed and published is recorded as Dagster runs of the assets."""
+
+    def listen(progress: Progress) -> None:
+        context.log.info(progress.line)
+
+    return Acting(by=by, recorder=DagsterRecorder(ws.settings, lambda: context.instance), listener=listen)
+
+
 @contextmanager
 def dagster_recorder(settings: Settings) -> Iterator[DagsterRecorder]:
     """A recorder over Dagster's record of runs that the settings name."""
     with ExitStack() as opened:
-        yield DagsterRecorder(settings, opened)
-
-
-Facts = Mapping[str, Any]
+        yield DagsterRecorder(settings, lambda: opened.enter_context(open_instance(settings)))
 
 
 def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
@@ -169,7 +177,9 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
         forget(instance, key, sorted(shown - {key_of(partition) for partition in versions}))
 
 
-def _there(key: AssetKey, said: str, found: PartitionChange | PartitionVersion, facts: Facts) -> AssetMaterialization:
+def _there(
+    key: AssetKey, said: str, found: PartitionChange | PartitionVersion, facts: Mapping[str, Any]
+) -> AssetMaterialization:
     """A partition that readers see, with the numbers and the data version that its publication by an asset has."""
     return AssetMaterialization(
         key,

@@ -27,7 +27,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.next_steps import explained, linked
+from backfill_assets.orchestration.next_steps import explained_in_dagster, linked
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import has_gaps
 from backfill_assets.planning.manifest_parts import NOT_BY_KIND, CauseKind, Kind
@@ -54,7 +54,7 @@ def refusals_as_failures(session: Session, context: AssetExecutionContext | OpEx
         following = next_step_of(error)
         known: dict[str, Any] = {name: str(value) for name, value in error.ids.items()}
         raise Failure(
-            description=explained(error),
+            description=explained_in_dagster(error),
             metadata={**known, **linked(following, context.run)},
             allow_retries=issubclass(error.category, Retryable),
         ) from None
@@ -206,7 +206,12 @@ def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> R
 
 
 def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:
-    _must_be_of(run, table)
+    if run.manifest.table != table.name:
+        raise NotAsPlanned(
+            run_id=run.run_id,
+            why=f"the tag {tags.RUN_ID} names {run.run_id}, a run of {run.manifest.table}, not of {table.name}",
+            launch=f"the assets of {run.manifest.table}, or without the tag",
+        )
     own = run.manifest.partitions
     if (own[0], own[-1]) != (partitions[0], partitions[-1]) or not set(own) <= set(partitions):
         grain = table.partition.grain
@@ -219,15 +224,6 @@ def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> Ru
             f"{tags.RUN_ID}",
         )
     return run
-
-
-def _must_be_of(run: RunRecord, table: Table) -> None:
-    if run.manifest.table != table.name:
-        raise NotAsPlanned(
-            run_id=run.run_id,
-            why=f"the tag {tags.RUN_ID} names {run.run_id}, a run of {run.manifest.table}, not of {table.name}",
-            launch=f"the assets of {run.manifest.table}, or without the tag",
-        )
 
 
 def _kind(text: str | None) -> Kind | None:

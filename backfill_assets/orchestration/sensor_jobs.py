@@ -3,13 +3,15 @@
 The sensor asks the ledger what is to be done, and launches one Dagster run per subject. The job asks the ledger again
 and does what is still asked for; its tag can only narrow that to one subject. So nothing that is typed in a launch, no
 cursor and no repetition makes it do anything else: launched by hand, the job does what the sensor would have done.
-The LIVE path is such a job as well, and a schedule launches it.
+The LIVE path is such a job as well, and a schedule launches it. The sensor of the drop folder looks at files besides:
+its cursor holds what the tick before has seen, so that a file is taken when it is the same twice. Reset, or typed by
+somebody, it costs a tick: what has landed is known by its content, and what was given up by the ledger.
 """
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import time
 
@@ -34,23 +36,25 @@ from dagster import (
     schedule,
 )
 
+from backfill_assets.application.drop import give_up, land_dropped, settled_sources, unchanged, waiting
 from backfill_assets.application.freeze import frozen_text
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.sensor_work import approved, remember, stopped, stuck_text
 from backfill_assets.application.subjects import subject_of
+from backfill_assets.capture.drop_folder import DroppedFile
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.people import LIVE as BY
 from backfill_assets.core.people import PUBLISHER, Sensor
-from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.outbox import GivenUp
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
-from backfill_assets.orchestration.recorder import DagsterRecorder
+from backfill_assets.orchestration.recorder import acting_in
 from backfill_assets.orchestration.resources import SESSION, session_of
 from backfill_assets.orchestration.runs import refusals_as_failures
-from backfill_assets.orchestration.sensors import switched_off, ticking
+from backfill_assets.orchestration.sensors import held_in, switched_off, ticking
+from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import explained
 from backfill_assets.workspace import Workspace
 
@@ -194,14 +198,8 @@ def dagster_job(work: SensorJob, *, pool: str | None = None) -> JobDefinition:
 
 def _carried_out(work: SensorJob, context: OpExecutionContext, ws: Workspace, subject: str) -> str:
     """Does it for one subject; why it failed, or nothing."""
-
-    def listen(progress: Progress) -> None:
-        context.log.info(progress.line)
-
     try:
-        with ExitStack() as opened:
-            recorder = DagsterRecorder(ws.settings, opened, context.instance)
-            context.log.info(work.does(ws, Acting(by=work.by, recorder=recorder, listener=listen), subject))
+        context.log.info(work.does(ws, acting_in(context, ws, work.by), subject))
     except BackfillError as error:
         return explained(error)
     return ""
@@ -249,3 +247,65 @@ def live_schedule(at: time) -> ScheduleDefinition:
         return RunRequest(tags={**given, tags.BY: BY})
 
     return tick
+
+
+MOST_WATCHED = 500
+"""How many files the cursor holds: the oldest ones; the others are looked at when these have landed."""
+
+DROP = SensorJob(
+    sensor=Sensor.DROP,
+    job=tags.prefixed("land_dropped"),
+    description="Lands the files of the drop folder, by the one road in, in the name of BACKFILL_USER.",
+    nothing="No file waits in the drop folder.",
+    asked=settled_sources,
+    does=land_dropped,
+    by=str(Sensor.DROP),
+    uses_spark=True,
+)
+
+
+@ticking(
+    Sensor.DROP,
+    job_name=DROP.job,
+    minimum_interval_seconds=DROP.every_s,
+    default_status=DefaultSensorStatus.STOPPED,
+    description=DROP.description,
+)
+def drop_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
+    """The sensor that watches the drop folder."""
+    if ws.settings.drop is None:
+        return SensorResult(skip_reason="BACKFILL_DROP names no folder to watch.")
+    found = waiting(ws)
+    give_up(ws, [each for each in found if each.unfit])
+    watched = [each for each in found if not each.unfit][:MOST_WATCHED]
+    ready = unchanged(watched, held_in(context.cursor), ws.clock())
+    first = {each.source: each for each in reversed(ready)}
+    asked = [request for source in sorted(first) if (request := _request(context, ws, first[source]))]
+    cursor = json.dumps({each.subject: each.mark for each in watched})
+    if asked:
+        return SensorResult(run_requests=asked, cursor=cursor)
+    said = "\n".join(filter(None, (stuck_text(ws, Sensor.DROP), _what_is_going_on(watched, ready))))
+    return SensorResult(skip_reason=said or DROP.nothing, cursor=cursor)
+
+
+def _what_is_going_on(watched: Sequence[DroppedFile], ready: Sequence[DroppedFile]) -> str:
+    if ready:
+        return f"Files of {', '.join(sorted({each.source for each in ready}))} are being landed."
+    return f"{count_of(len(watched), 'file')} watched until no longer written." if watched else ""
+
+
+def _request(context: SensorEvaluationContext, ws: Workspace, first: DroppedFile) -> RunRequest | None:
+    """The run that lands the files of a source, unless one is under way; what stops it three times is given up."""
+    if is_under_way(context.instance, {tags.ON: first.source}):
+        return None
+    named = {tags.FIRST_FILE: f"{first.subject}|{first.mark}"}
+    with ws.ledger.read() as tx:
+        forgiven = tx.stuck.forgiven(Sensor.DROP).get(first.subject, 0)
+    tried = attempts_of(context.instance, named, sensor=Sensor.DROP, forgiven=forgiven)
+    if tried is None:
+        return None
+    if tried.counted >= MOST_ATTEMPTS:
+        give_up(ws, [first], why=why_failed(context.instance, named, Sensor.DROP), attempts=tried.made)
+        return None
+    given = {tags.ON: first.source, tags.BY: ws.settings.user, **named}
+    return RunRequest(run_key=f"{Sensor.DROP}:{first.subject}:{first.mark}:{tried.made + 1}", tags=given)

@@ -8,7 +8,7 @@ proposing sensor launches nothing: a draft waits for a person. Sensors with a jo
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from dagster import (
@@ -80,6 +80,15 @@ def switched_off(settings: Settings, sensor: Sensor) -> str:
     return f"BACKFILL_SENSORS leaves the sensor {sensor} out."
 
 
+def held_in(cursor: str | None) -> dict[str, str]:
+    """What the cursor of a sensor holds; nothing of one that was reset or edited."""
+    try:
+        found = json.loads(cursor or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
     """Re-materializes what depends on a publication.
 
@@ -146,49 +155,33 @@ def _run_request(workspace: Workspace, each: Unfinished, tried: Attempts) -> Run
     )
 
 
-def propose_sensor() -> SensorDefinition:
+@ticking(
+    Sensor.PROPOSE,
+    minimum_interval_seconds=60,
+    default_status=DefaultSensorStatus.RUNNING,
+    description="Plans a draft restatement set, once, for late and corrected data behind published output. A "
+    "person approves it.",
+)
+def propose_sensor(_context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
     """Proposes the restatement of what late and corrected data have changed."""
-
-    @ticking(
-        Sensor.PROPOSE,
-        minimum_interval_seconds=60,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Plans a draft restatement set, once, for late and corrected data behind published output. A "
-        "person approves it.",
-    )
-    def propose(_context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
-        report = propose_restatements(ws, by="sensor")
-        return SensorResult(skip_reason="\n".join(text_of(line) for line in propose_lines(report)))
-
-    return propose
+    report = propose_restatements(ws, by="sensor")
+    return SensorResult(skip_reason="\n".join(text_of(line) for line in propose_lines(report)))
 
 
-def fresh_sensor() -> SensorDefinition:
+@ticking(
+    Sensor.FRESH,
+    minimum_interval_seconds=300,
+    default_status=DefaultSensorStatus.RUNNING,
+    description="Shows which partitions no longer follow from the present, as the check `fresh` of their table.",
+)
+def fresh_sensor(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
     """Reports what is stale of every table, where that is not what its last tick reported."""
-
-    @ticking(
-        Sensor.FRESH,
-        minimum_interval_seconds=300,
-        default_status=DefaultSensorStatus.RUNNING,
-        description="Shows which partitions no longer follow from the present, as the check `fresh` of their table.",
-    )
-    def fresh(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
-        known, told = _known(context.cursor), 0
-        for found in tuple(freshness(ws, None)):
-            if known.get(found.table) == found.mark or told >= MOST_AT_ONCE:
-                continue
-            report(ws, found, context.instance)
-            known[found.table], told = found.mark, told + len(found.accepted)
-        said = f"{count_of(told, 'partition')} reported." if told else "Nothing has changed."
-        return SensorResult(skip_reason=said, cursor=json.dumps(known))
-
-    return fresh
-
-
-def _known(cursor: str | None) -> dict[str, str]:
-    """By table, what was reported last; a cursor that was reset or edited has everything reported again."""
-    try:
-        found = json.loads(cursor or "{}")
-    except ValueError:
-        return {}
-    return dict(found) if isinstance(found, Mapping) else {}
+    # By table, what was reported last.
+    known, told = held_in(context.cursor), 0
+    for found in tuple(freshness(ws, None)):
+        if known.get(found.table) == found.mark or told >= MOST_AT_ONCE:
+            continue
+        report(ws, found, context.instance)
+        known[found.table], told = found.mark, told + len(found.accepted)
+    said = f"{count_of(told, 'partition')} reported." if told else "Nothing has changed."
+    return SensorResult(skip_reason=said, cursor=json.dumps(known))

@@ -1,4 +1,4 @@
-"""Storage of Dagster's runs and events.
+"""Storage of Dagster's runs and events, and how it is opened.
 
 `dagster.yaml` names `HomeStorage`. Its place follows the settings, so the command line, `dagster dev` in a checkout and
 a daemon elsewhere look at the same runs; and it stores events in batches (see `event_log`).
@@ -12,10 +12,11 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dagster import AssetKey, EventLogEntry, Field, Noneable, StringSource
+from dagster import AssetKey, DagsterInstance, EventLogEntry, Field, Noneable, StringSource
 
 from backfill_assets.core.file_rights import keep_private
 from backfill_assets.core.settings import Settings
@@ -24,6 +25,7 @@ from backfill_assets.orchestration.dagster_internals import (
     ConfigurableClassData,
     DagsterSqliteStorage,
     DagsterStorage,
+    NoOpComputeLogManager,
     SqliteEventLogStorage,
 )
 from backfill_assets.orchestration.event_log import (
@@ -150,3 +152,29 @@ class SqliteEventLog(TableColours, LivePools, BatchedEventLog, SqliteEventLogSto
     def _connect(self, shard: str) -> Iterator[Any]:
         with self.shared(shard, super()._connect) as connection:
             yield connection
+
+
+TEMPLATE = "dagster.yaml"
+QUIET = {"compute_logs": {"module": NoOpComputeLogManager.__module__, "class": NoOpComputeLogManager.__name__}}
+"""Compute logs are made by redirecting the process's output, which belongs to the command."""
+
+
+@contextmanager
+def open_instance(settings: Settings) -> Iterator[DagsterInstance]:
+    """Dagster's record of runs: that of `DAGSTER_HOME`, else `<BACKFILL_HOME>/dagster`, made when it is not there."""
+    given = os.environ.get("DAGSTER_HOME")
+    folder = Path(given).expanduser().resolve() if given else _own_folder(settings)
+    # Without DAGSTER_HOME the settings say where; with it, its `dagster.yaml` and the environment do.
+    overrides: Any = QUIET if given else {**QUIET, "storage": storage_below(settings)}
+    # It is not temporary: this is how Dagster opens a folder that need not be DAGSTER_HOME.
+    with DagsterInstance.local_temp(str(folder), overrides=overrides) as instance:
+        yield instance
+
+
+def _own_folder(settings: Settings) -> Path:
+    folder = dagster_folder(settings)
+    if not (folder / TEMPLATE).exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        text = resources.files("backfill_assets.orchestration").joinpath(TEMPLATE).read_text(encoding="utf-8")
+        (folder / TEMPLATE).write_text(text, encoding="utf-8")
+    return folder

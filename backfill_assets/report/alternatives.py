@@ -146,7 +146,9 @@ def _alternatives(
     leaves_wrong_rows = any(each.cause in (Cause.INPUT_CHANGED, Cause.PILOTED) for each in manifest.changed)
     if is_newer and is_accepted and not leaves_wrong_rows:
         yield Alternative(instead=Instead.FORWARD, partitions=nothing, stays=whole, cost=free)
-    if needed and not is_newer and declared.has_pilots and is_accepted and (by := _identifying(declared)):
+    # What tells the rows of a partition apart.
+    by = next((column for column in declared.key if column != declared.partition.column), None)
+    if needed and not is_newer and declared.has_pilots and is_accepted and by:
         where = f"{by}={KEY}"
         asked = do(Act.PLAN, manifest.table, where=where, first=span.start, last=span.last, reason=WHY, by=NAME)
         yield Alternative(
@@ -164,11 +166,6 @@ def _alternatives(
             next_step=step(together(manifest, partial=bool(plan.left_out))),
             dependents=dependents,
         )
-
-
-def _identifying(table: DerivedTable) -> str | None:
-    """The first column that tells the rows of a partition apart; None where they have no key."""
-    return next((column for column in table.key if column != table.partition.column), None)
 
 
 def published(ws: Workspace, tx: ReadTransaction, dependents: Iterable[TablePartitions]) -> tuple[TablePartitions, ...]:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation, localcontext
 
+from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Breakdown
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.ledger.findings import BreakdownCell, Values
@@ -99,10 +100,7 @@ def by_month(cells: Iterable[MeasuredCell]) -> tuple[MeasuredCell, ...]:
 def _added_up(
     cells: Iterable[MeasuredCell], key: Callable[[MeasuredCell], tuple[str | None, Values]]
 ) -> tuple[MeasuredCell, ...]:
-    groups: dict[tuple[str | None, tuple[tuple[str, str | None], ...]], list[MeasuredCell]] = {}
-    for cell in cells:
-        month, by = key(cell)
-        groups.setdefault((month, tuple(by.items())), []).append(cell)
+    groups = grouped(((month, tuple(by.items())), cell) for cell in cells for month, by in [key(cell)])
     return tuple(
         MeasuredCell(
             month=month,

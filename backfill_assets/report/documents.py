@@ -74,7 +74,7 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
     "report.trace.TracedRecord": _shown(
         "landed.import_id landed.original_path=file record landed.landed_by landed.landed_at"
     ),
-    "report.partition.ImportOnDay": _shown("day= landed.original_path=file landed.landed_by=by landed.note=reason"),
+    "report.history.ImportOnDay": _shown("day= landed.original_path=file landed.landed_by=by landed.note=reason"),
     "report.proposed.OpenProposal": _shown(
         "record.manifest.set_id record.manifest.reason record.manifest.because "
         "record.manifest.requested_at=proposed_at approved next_step"

@@ -86,7 +86,7 @@ def frozen_words(freeze: Freeze) -> str:
     )
 
 
-def waiting_words(for_what: Freeze | RunRecord) -> str:
+def waits_for_words(for_what: Freeze | RunRecord) -> str:
     """For what a run waits: a freeze, or another run."""
     if isinstance(for_what, Freeze):
         return frozen_words(for_what)

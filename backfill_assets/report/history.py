@@ -1,13 +1,28 @@
-"""History of a table: its publications and versions."""
+"""History of a table and of a partition: its publications, its versions, and the origin of every number in them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
-from backfill_assets.ledger.states import PublicationState
+from backfill_assets.domain import Table
+from backfill_assets.ledger.findings import GateResult
+from backfill_assets.ledger.imports import ImportDay, ImportRecord
+from backfill_assets.ledger.provenance import SourceProvenance
+from backfill_assets.ledger.records import EventRecord, PartitionVersion, Period, PublicationHeader, RunRecord
+from backfill_assets.ledger.states import PublicationState, VersionState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.errors import NeverPublished
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import Grain, Partitions, partition_of, partition_text
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.kept_rows import KeptRows, kept_rows
 from backfill_assets.report.publications import PublicationDocument, publication_documents
+from backfill_assets.report.report import RunVersions, last_approval, run_versions
+from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import TableStatus, table_status
+from backfill_assets.report.what_next import how_to_undo, published_together
 from backfill_assets.workspace import Workspace
 
 MOST_PUBLICATIONS = 100
@@ -29,6 +44,79 @@ class TableHistory:
     earlier_publications: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOnDay:
+    """What one landed file or statement does to one day of its source.
+
+    Attributes:
+        day: What of the day it brings, moves, deletes, withdraws and restores.
+        landed: The file or the statement.
+    """
+
+    day: ImportDay
+    landed: ImportRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionHistory:
+    """One version of a partition, and where it came from.
+
+    Attributes:
+        claim: The version.
+        manifest: The manifest of the run that computed it.
+        declared_empty_by: Who declared that nothing happened in it, or null.
+        approved_by: Who approved it last, even if a rollback has withdrawn the approval; null without one.
+        ran_by: Who computed its run last.
+        published_by: Who published it.
+        kept: Whose rows its run kept, where it changes only some; null otherwise.
+        versions: What its run was planned and staged with.
+        imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
+            deletes, withdraws or restores; empty for a derived table.
+        checks: Its gate results.
+        verified_by: The publications of runs that computed it again and found it equal, the latest first.
+        undone: The rollback that took it back; null when it was not rolled back.
+        seen: When readers saw it, in order: a version that a rollback restored is there twice. Of one that says that
+            the snapshot has expired, when they saw none.
+        undo: What undoes it; null when readers do not see it, and it does not say either that they see none.
+    """
+
+    claim: PartitionVersion = field(metadata=INLINE)
+    manifest: Manifest = field(metadata=INLINE)
+    declared_empty_by: str | None
+    approved_by: str | None
+    ran_by: str | None
+    published_by: str
+    kept: KeptRows | None
+    versions: RunVersions
+    imports: tuple[ImportOnDay, ...]
+    checks: tuple[GateResult, ...]
+    verified_by: tuple[PublicationHeader, ...]
+    undone: PublicationHeader | None
+    seen: tuple[Period, ...]
+    undo: NextStep | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionHistory:
+    """Everything that a partition has been.
+
+    Attributes:
+        table: Its table.
+        partition: Its first day.
+        grain: Whether it is a day or a month.
+        versions: The newest first.
+    """
+
+    table: str
+    partition: date
+    grain: Grain
+    versions: tuple[VersionHistory, ...]
+
+    @property
+    def described(self) -> str:
+        return partition_text(self.grain, self.partition)
+
+
 def table_history(ws: Workspace, table: str) -> TableHistory:
     """The latest publications and rollbacks of a table in order, and what readers see now."""
     name = ws.domain.table(table).name
@@ -38,3 +126,81 @@ def table_history(ws: Workspace, table: str) -> TableHistory:
         count = tx.publications.count(table=name, states=SHOWN)
         found = table_status(ws, tx, name)
     return TableHistory(table=found, publications=publications, earlier_publications=count - len(headers))
+
+
+def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
+    """Every version a partition ever had, newest first, each with where it came from.
+
+    Raises:
+        MissingInput: The partition has never had a version.
+    """
+    declared = ws.domain.table(table)
+    partition = partition_of(declared.partition.grain, day)
+    with ws.ledger.read() as tx:
+        versions = tx.versions.history(declared.name, partition)
+        periods = tx.publications.periods(declared.name, partition)
+        found = tuple(_version_history(tx, version, tx.runs.get(version.run_id), periods) for version in versions)
+        if not found:
+            raise never_published(tx, declared, partition)
+    return PartitionHistory(table=declared.name, partition=partition, grain=declared.partition.grain, versions=found)
+
+
+def never_published(tx: ReadTransaction, table: Table, partition: date) -> NeverPublished:
+    """The refusal of a partition that never had a version, with the first and the last one that ever had."""
+    ever = tx.versions.extents().get(table.name)
+    return NeverPublished(table=table.name, partitions=Partitions.of(table.partition.grain, [partition]), ever=ever)
+
+
+def _version_history(
+    tx: ReadTransaction, version: PartitionVersion, run: RunRecord, periods: Sequence[Period]
+) -> VersionHistory:
+    manifest, events = run.manifest, tuple(tx.events.entries(entity_id=run.run_id))
+    return VersionHistory(
+        claim=version,
+        manifest=manifest,
+        declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
+        approved_by=approver_of(run, events),
+        ran_by=tx.events.ran_by([run.run_id]).get(run.run_id),
+        published_by=tx.publications.header(version.publication_id).by,
+        kept=kept_rows(tx, manifest, version.partition),
+        versions=run_versions(run, events),
+        imports=_imports(tx, version),
+        checks=_checks(tx, version),
+        verified_by=tx.publications.verifying(version.table, version.partition, version.version),
+        undone=_undone(tx, version),
+        seen=tuple(each for each in periods if each.version == version.version),
+        undo=_undo(tx, version, run),
+    )
+
+
+def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDay, ...]:
+    if not isinstance(version.provenance, SourceProvenance):
+        return ()
+    read = [import_id for import_id, _ in version.provenance.imports]
+    days = tx.imports.days(read, days=[version.partition]) if read else ()
+    return tuple(ImportOnDay(day=day, landed=tx.imports.get(day.import_id)) for day in days)
+
+
+def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
+    standing = tx.versions.standing(version.table, [version.partition]).get(version.partition)
+    if standing is None or standing.version != version.version:
+        return None
+    return how_to_undo(tx, run.manifest.member_of or run.run_id, published_together(tx, run))
+
+
+def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateResult, ...]:
+    results = tx.candidates.gate_results(version.run_id)
+    return tuple(found for found in results if found.partition == version.partition)
+
+
+def _undone(tx: ReadTransaction, version: PartitionVersion) -> PublicationHeader | None:
+    if version.state is not VersionState.ROLLED_BACK:
+        return None
+    made = tx.publications.headers(run_id=version.run_id)
+    return next((each for each in made if each.undoes == version.publication_id and each.finished_at), None)
+
+
+def approver_of(run: RunRecord, events: Iterable[EventRecord]) -> str | None:
+    """Who approved a run last, by its events."""
+    approved = last_approval(events)
+    return approved.actor if approved else run.approved_by

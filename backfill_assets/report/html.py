@@ -55,20 +55,15 @@ Linked = Callable[[Ref], str | None]
 """The address of what an id names; None where there is no page of it."""
 
 
-def no_links(_ref: Ref) -> None:
-    """A page that is a file has nothing to lead to."""
-    return
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Html:
     """Renders blocks as HTML.
 
     Attributes:
-        linked: Gives addresses of ids.
+        linked: Gives addresses of ids; a page that is a file has nothing to lead to.
     """
 
-    linked: Linked = no_links
+    linked: Linked = lambda _ref: None
 
     def blocks(self, blocks: Iterable[Block], *, level: int = 2) -> Markup:
         """The blocks one below the other.
@@ -230,21 +225,19 @@ def html_file(page: Page) -> str:
     """A page as one self-contained HTML file, whose tables can be sorted."""
     html = Html()
     body = Markup("{}\n{}\n{}").format(html.heading(page), _contents(html, page), _parts(html, page))
+    allowed = Markup('<meta http-equiv="Content-Security-Policy" content="{}">\n').format(policy())
+    return whole(browser_title(page), Markup("<main>\n{}\n{}\n</main>").format(body, _terms(body)), head=allowed)
+
+
+def whole(title: str, body: Markup, *, head: Markup) -> Markup:
+    """A document with its style and its script inside."""
     shape = Markup(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta http-equiv="Content-Security-Policy" content="{policy}">\n<title>{title}</title>\n'
-        '<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n<main>\n{body}\n{terms}\n</main>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n{head}<title>{title}</title>\n'
+        '<link rel="icon" href="data:,">\n<style>{style}</style>\n</head>\n<body>\n{body}\n'
         "<script>{script}</script>\n</body>\n</html>\n"
     )
-    return shape.format(
-        policy=policy(),
-        title=browser_title(page),
-        style=source("page.css"),
-        body=body,
-        terms=_terms(body),
-        script=source("page.js"),
-    )
+    return shape.format(head=head, title=title, style=source("page.css"), body=body, script=source("page.js"))
 
 
 def browser_title(page: Page) -> str:

@@ -33,13 +33,12 @@ class OpenProposal:
 
 def open_proposals(tx: ReadTransaction, unreadable: Unreadable) -> tuple[OpenProposal, ...]:
     """The proposals that are not finished, the last planned first; a set that cannot be read is left out."""
-    found = tx.sets.records(states=OPEN_SETS, unreadable=unreadable)
-    return tuple(OpenProposal(record=each, approved=_is_approved(tx, each)) for each in found if each.manifest.proposed)
-
-
-def _is_approved(tx: ReadTransaction, record: SetRecord) -> bool:
-    headers = [tx.runs.header(member.run_id) for member in record.manifest.members]
-    return all(header.approval is ApprovalState.APPROVED for header in headers)
+    found = (each for each in tx.sets.records(states=OPEN_SETS, unreadable=unreadable) if each.manifest.proposed)
+    runs = ((each, [tx.runs.header(member.run_id) for member in each.manifest.members]) for each in found)
+    return tuple(
+        OpenProposal(record=each, approved=all(run.approval is ApprovalState.APPROVED for run in own))
+        for each, own in runs
+    )
 
 
 def files_behind(tx: ReadTransaction, proposed: ProposedBecause | None) -> tuple[FileNews, ...]:

@@ -136,17 +136,16 @@ def _makers(tx: ReadTransaction, table: str, partitions: Sequence[date] | None =
 
 def goes_back(tx: ReadTransaction, manifest: Manifest) -> tuple[LaterRelease, ...]:
     """The later releases whose accepted rows a run would replace by its own, the latest first."""
-    return later_than(manifest, releases_of(tx, manifest.table, _makers(tx, manifest.table, manifest.computed)))
+    accepted = releases_of(tx, manifest.table, _makers(tx, manifest.table, manifest.computed))
+    return later_than(manifest.transform_version, manifest.grain, accepted)
 
 
-def later_than(manifest: Manifest, accepted: Releases) -> tuple[LaterRelease, ...]:
-    """The later releases among those of accepted rows; the latest first. Pure."""
-    own = manifest.transform_version
+def later_than(own: str, grain: Grain, accepted: Releases) -> tuple[LaterRelease, ...]:
+    """The releases of accepted rows that are later than the one of a run, the latest first. Pure."""
+    found = grouped((other, day) for day, other in sorted(accepted) if release_order(other) > release_order(own))
     return tuple(
-        LaterRelease(
-            accepted_version=other, transform_version=own, partitions=Partitions.of(manifest.grain, partitions)
-        )
-        for other, partitions in later_releases(own, accepted).items()
+        LaterRelease(accepted_version=other, transform_version=own, partitions=Partitions.of(grain, found[other]))
+        for other in sorted(found, key=release_order, reverse=True)
     )
 
 
@@ -273,19 +272,6 @@ def _restated_together(tx: ReadTransaction, run: RunRecord) -> frozenset[date]:
     members = found.manifest.members if found else ()
     runs = tx.runs.named([member.run_id for member in members if member.table == run.manifest.table])
     return frozenset(run.manifest.partitions).union(*(other.manifest.partitions for other in runs))
-
-
-def later_releases(version: str, accepted: Releases) -> Mapping[str, tuple[date, ...]]:
-    """The partitions whose accepted rows come from a later release, by that release.
-
-    Args:
-        version: The release that would replace them.
-        accepted: The releases that made the accepted rows.
-    """
-    found = grouped(
-        (other, partition) for partition, other in sorted(accepted) if release_order(other) > release_order(version)
-    )
-    return {other: tuple(found[other]) for other in sorted(found, key=release_order, reverse=True)}
 
 
 def release_order(version: str) -> tuple[tuple[int, int, str], ...]:

@@ -230,7 +230,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         level=Level.PENDING,
         plan=_stages(ws, tx, run),
         from_versions=in_order(releases),
-        goes_back=later_than(run.manifest, releases),
+        goes_back=later_than(run.manifest.transform_version, grain, releases),
         moved_on=inputs_moved_on(ws.graph, tx, run),
         other_code=_other_code(tx, run),
         rejected=rejected_behind(ws, tx, [run.manifest]),

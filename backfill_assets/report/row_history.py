@@ -20,8 +20,8 @@ from backfill_assets.planning.partitions import Grain, count_of, days_named, par
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import Malformed, NotGiven, NotOfKey, WordWithoutValue
 from backfill_assets.report.fresh import reasons_of
+from backfill_assets.report.history import PartitionHistory, VersionHistory, partition_history
 from backfill_assets.report.landed_behind import LandedBehind
-from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
 from backfill_assets.workspace import Workspace
 
 MOST_KEYS = 25
@@ -64,17 +64,14 @@ class RowHistory:
     """One row in every version of its partition.
 
     Attributes:
-        partition: The first day of its partition.
-        described: The partition as a person reads it.
+        history: The versions of its partition.
         key: By column, the value that was asked for.
         stale: Why the present version does not follow from the present any more; empty where it does.
         columns: The columns of values, in the order of the table.
         versions: The newest first.
     """
 
-    table: str
-    partition: date
-    described: str
+    history: PartitionHistory
     key: Mapping[str, str]
     stale: tuple[Reason, ...]
     columns: tuple[str, ...]
@@ -185,9 +182,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
     manifests = _manifests(ws, {lineage[RUN_ID] for _, lineage, _ in read if lineage.get(RUN_ID)})
     documents = {each.claim.version: each for each in history.versions}
     return RowHistory(
-        table=history.table,
-        partition=history.partition,
-        described=history.described,
+        history=history,
         key=chosen,
         stale=stale,
         columns=_columns(ws, history.table, [values for values, _, _ in read]),

@@ -8,6 +8,16 @@ from datetime import datetime
 
 from backfill_assets.core.spark_server import Found, Unfit
 
+UNFIT: Mapping[Unfit, str] = {
+    Unfit.ENDED: "its process has ended",
+    Unfit.SILENT: "its process does not listen on its port",
+    Unfit.OTHER_HOME: "it was started for another home",
+    Unfit.OTHER_VERSIONS: "it was started by another version of this project, PySpark or Python",
+    Unfit.OTHER_SETTINGS: "it was started with other settings of Spark",
+    Unfit.UNREADABLE: "what the home says of it cannot be read",
+}
+"""Why a command does not use it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerDocument:

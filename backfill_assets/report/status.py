@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.spark import found_server
@@ -87,39 +87,29 @@ class StatusDocument:
 
 def status(ws: Workspace) -> StatusDocument:
     """What every table holds, the newest runs and imports, and what waits for a person."""
-    problems = Problems()
+    problems, server = Problems(), server_document(found_server(ws.settings))
     with ws.ledger.read() as tx:
         published = tx.versions.tables()
-        tables = tuple(table_status(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published)))
-        runs = run_summaries(ws, tx, _runs(tx, problems))
-        imports = tx.imports.records(limit=_NEWEST)
-        captured = captured_sources(tx, ws.domain.sources, as_of=ws.clock())
-        replays = open_replays(tx)
-        acts = open_acts(tx)
-        waiting = _waiting(ws, tx, problems)
-        sets = _sets(ws, tx, problems)
-        proposals = open_proposals(tx, problems.refused)
-        frozen = freezes(ws, tx)
-        stuck = still_stuck(ws, tx)
+        found = StatusDocument(
+            home=str(ws.settings.home),
+            spark_server=server,
+            tables=tuple(table_status(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published))),
+            runs=run_summaries(ws, tx, _runs(tx, problems)),
+            imports=tx.imports.records(limit=_NEWEST),
+            captured=captured_sources(tx, ws.domain.sources, as_of=ws.clock()),
+            replays=open_replays(tx),
+            acts=open_acts(tx),
+            to_follow=_waiting(ws, tx, problems),
+            sets=_sets(ws, tx, problems),
+            proposals=open_proposals(tx, problems.refused),
+            frozen=freezes(ws, tx),
+            stuck=tuple(map(stuck_document, still_stuck(ws, tx))),
+            problems=(),
+        )
     for name in published:
         with problems.noted(name):
             _require_in_order(ws, name)
-    return StatusDocument(
-        home=str(ws.settings.home),
-        spark_server=server_document(found_server(ws.settings)),
-        tables=tables,
-        runs=runs,
-        sets=sets,
-        proposals=proposals,
-        imports=imports,
-        captured=captured,
-        replays=replays,
-        acts=acts,
-        to_follow=waiting,
-        frozen=frozen,
-        stuck=tuple(map(stuck_document, stuck)),
-        problems=tuple(problems.found),
-    )
+    return replace(found, problems=tuple(problems.found))
 
 
 def _runs(tx: ReadTransaction, problems: Problems) -> tuple[RunRecord, ...]:

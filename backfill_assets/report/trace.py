@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from itertools import islice
@@ -21,8 +21,8 @@ from backfill_assets.planning.partitions import Partitions, partition_of, partit
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
+from backfill_assets.report.history import approver_of, never_published
 from backfill_assets.report.landed_behind import LandedBehind, Made
-from backfill_assets.report.partition import approver_of, never_published
 from backfill_assets.report.row_history import business_values, chosen_key, key_columns
 from backfill_assets.workspace import Workspace
 
@@ -170,14 +170,6 @@ class _Row:
     is_changed: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rows:
-    """Some rows of a table that are followed."""
-
-    table: str
-    rows: tuple[_Row, ...]
-
-
 def trace_of(
     ws: Workspace,
     table: str,
@@ -229,7 +221,7 @@ def trace_of(
                 _Row(partition=partition, run_id=_computed_by(found[0], version), values=found[0], is_changed=True),
             )
         computed_by = rows[0].run_id if rows else version.run_id
-        inputs, sources = _inputs(ws, tx, _Rows(table=declared.name, rows=rows), most) if rows else ((), ())
+        inputs, sources = _inputs(ws, tx, declared.name, rows, most)
         return Trace(
             table=declared.name,
             partition=described,
@@ -299,39 +291,37 @@ def _made(tx: ReadTransaction, run_id: str) -> Iterator[str]:
 
 
 def _inputs(
-    ws: Workspace, tx: ReadTransaction, start: _Rows, most: int
+    ws: Workspace, tx: ReadTransaction, table: str, rows: tuple[_Row, ...], most: int
 ) -> tuple[tuple[ContributingRows, ...], Sequence[Texts]]:
-    """The rows from which some rows were computed, level by level, and those of sources."""
+    """The rows from which some rows of a table were computed, level by level, and those of sources."""
     behind = LandedBehind(ws=ws, tx=tx)
     found: list[ContributingRows] = []
     sources: list[Texts] = []
-    level = [start]
-    while level:
-        below: list[_Rows] = []
-        for rows in level:
-            if isinstance(ws.domain.table(rows.table), SourceTable):
-                sources += [row.values for row in rows.rows]
-                continue
-            before = _reads(behind, rows.table, _replaced(tx, rows))
-            for table, reads in _reads(behind, rows.table, {(row.partition, row.run_id) for row in rows.rows}).items():
-                changed = _changed(reads, before[table]) if table in before else None
-                contributing, followed = _contributing(ws, rows, table, reads, changed, most)
-                found.append(contributing)
-                below += [followed] if followed.rows else []
-        level = below
+    waiting = [(table, rows)] if rows else []
+    while waiting:
+        above, followed = waiting.pop(0)
+        if isinstance(ws.domain.table(above), SourceTable):
+            sources += [row.values for row in followed]
+            continue
+        before = _reads(behind, above, _replaced(tx, above, followed))
+        for read, reads in _reads(behind, above, {(row.partition, row.run_id) for row in followed}).items():
+            changed = _changed(reads, before[read]) if read in before else None
+            contributing, below = _contributing(ws, above, followed, read, reads, changed, most)
+            found.append(contributing)
+            waiting += [(read, below)] if below else []
     return tuple(found), sources
 
 
-def _replaced(tx: ReadTransaction, rows: _Rows) -> set[tuple[date, str]]:
+def _replaced(tx: ReadTransaction, table: str, rows: Iterable[_Row]) -> set[tuple[date, str]]:
     """The versions that the changed rows replaced: their partitions and the runs that made them."""
-    changed = {(row.partition, row.run_id) for row in rows.rows if row.is_changed}
+    changed = {(row.partition, row.run_id) for row in rows if row.is_changed}
     staged = {run_id: tx.candidates.of_run(run_id) for _, run_id in changed}
     compared = {
         (partition, version)
         for partition, run_id in changed
         if partition in staged[run_id] and (version := staged[run_id][partition].compared_version)
     }
-    return {(partition, found.run_id) for partition, found in tx.versions.pinned(rows.table, compared).items()}
+    return {(partition, found.run_id) for partition, found in tx.versions.pinned(table, compared).items()}
 
 
 def _changed(reads: Mapping[date, Made], before: Mapping[date, Made]) -> Mapping[date, tuple[FileSet, FileSet]]:
@@ -355,18 +345,19 @@ def _reads(
 
 def _contributing(
     ws: Workspace,
-    rows: _Rows,
+    above: str,
+    rows: Iterable[_Row],
     table: str,
     reads: Mapping[date, Made],
     changed: Mapping[date, tuple[FileSet, FileSet]] | None,
     most: int,
-) -> tuple[ContributingRows, _Rows]:
-    declared, above = ws.domain.table(table), ws.domain.table(rows.table)
+) -> tuple[ContributingRows, tuple[_Row, ...]]:
+    declared = ws.domain.table(table)
     grain = declared.partition.grain
-    by = tuple(name for name in key_columns(ws, rows.table) if name in declared.schema.fieldNames())
+    by = tuple(name for name in key_columns(ws, above) if name in declared.schema.fieldNames())
     seen = ContributingRows(
         table=table,
-        of=above.name,
+        of=ws.domain.table(above).name,
         by=by,
         partitions=Partitions.of(grain, reads),
         count=None,
@@ -374,7 +365,7 @@ def _contributing(
         rows=(),
         problem=None,
     )
-    chosen = {tuple((name, row.values[name] or "") for name in by): None for row in rows.rows}
+    chosen = {tuple((name, row.values[name] or "") for name in by): None for row in rows}
     keys = [dict(each) for each in chosen]
     origins = {file.path: made for made in reads.values() for file in made.files.files}
     read = FileSet.of(file for made in reads.values() for file in made.files.files)
@@ -383,16 +374,21 @@ def _contributing(
         known = list(first.rows) if first else []
         found = rows_with_keys(ws.lake, table, read, keys, most=most + len(known))
     except BackfillError as error:
-        return replace(seen, problem=error.message), _Rows(table=table, rows=())
+        return replace(seen, problem=error.message), ()
     chosen_rows = [*known, *(each for each in found.rows if each not in known)][:most]
-    followed = tuple(
-        _Row(partition=made.partition, run_id=_computed_by(values, made), values=values, is_changed=place < len(known))
-        for place, (path, values) in enumerate(chosen_rows)
-        for made in [origins[path]]
-    )
     key = key_columns(ws, table)
-    followed = tuple(
-        sorted(followed, key=lambda row: (not row.is_changed, row.partition, [row.values.get(n) or "" for n in key]))
+    followed = sorted(
+        (
+            _Row(
+                partition=made.partition,
+                run_id=_computed_by(values, made),
+                values=values,
+                is_changed=place < len(known),
+            )
+            for place, (path, values) in enumerate(chosen_rows)
+            for made in [origins[path]]
+        ),
+        key=lambda row: (not row.is_changed, row.partition, [row.values.get(n) or "" for n in key]),
     )
     shown = tuple(
         TracedRow(
@@ -403,7 +399,7 @@ def _contributing(
         for row in followed
     )
     count = first.count if first else None
-    return replace(seen, count=found.count, changed=count, rows=shown), _Rows(table=table, rows=followed)
+    return replace(seen, count=found.count, changed=count, rows=shown), tuple(followed)
 
 
 def _changed_rows(

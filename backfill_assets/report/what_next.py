@@ -26,7 +26,7 @@ from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import older_inputs, waits_for
 from backfill_assets.report.advice.filling import plan_anew
-from backfill_assets.report.frozen import waiting_words
+from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.requests import (
     WAIT_OR_RECOVER,
     Act,
@@ -154,10 +154,10 @@ def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> Nex
         case None:
             return None
         case Freeze() as freeze:
-            return step(f"{waiting_words(freeze)}; ", end_freeze(freeze.freeze_id))
+            return step(f"{waits_for_words(freeze)}; ", end_freeze(freeze.freeze_id))
         case first:
             look = do(Act.STATUS, first.manifest.member_of or first.run_id)
-            return step(f"{waiting_words(first)}; publish or cancel it first: ", look)
+            return step(f"{waits_for_words(first)}; publish or cancel it first: ", look)
 
 
 def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:

@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.report.calendar import Calendar, TableCalendar
-from backfill_assets.report.html import Linked, html_file, no_links
+from backfill_assets.report.html import Linked, html_file
 from backfill_assets.report.publications import PublicationDocument
 from backfill_assets.report.report import Level, RunReport
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
@@ -197,7 +197,7 @@ def test_a_calendar_shows_the_names_of_its_months_on_a_wide_and_a_narrow_screen(
     browsing: BrowserContext, tmp_path: Path
 ) -> None:
     file = tmp_path / "calendar.html"
-    file.write_text(a_year(no_links), encoding="utf-8")
+    file.write_text(a_year(lambda _ref: None), encoding="utf-8")
     page = browsing.new_page()
     page.goto(file.as_uri())
     assert page.locator("svg text").count() > 12 * len(Grain)

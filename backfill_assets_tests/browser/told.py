@@ -9,7 +9,7 @@ from typing import Any
 
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.instance import open_instance
+from backfill_assets.orchestration.storage import open_instance
 from backfill_assets.workspace import Workspace
 
 IDS = re.compile(r"\b(?:pub-\d{8}-[0-9a-f]{10}|\w+-\d{8}-[0-9a-f]{8})\b")

@@ -14,8 +14,7 @@ from rich.console import Console
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.report.documents import as_json
-from backfill_assets.report.history import table_history
-from backfill_assets.report.partition import partition_history
+from backfill_assets.report.history import partition_history, table_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens import page_of

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -57,7 +56,7 @@ class Painter(Teller):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.acting = Acting(by="ben", recorder=DagsterRecorder(self.ws.settings, ExitStack(), self.instance))
+        self.acting = Acting(by="ben", recorder=DagsterRecorder(self.ws.settings, lambda: self.instance))
 
     def begin(self) -> None:
         """Every day has landed, and all tables are published."""

@@ -14,8 +14,7 @@ import pytest
 from dagster import DagsterInstance
 
 from backfill_assets.core.settings import Settings
-from backfill_assets.orchestration.instance import open_instance
-from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.orchestration.storage import dagster_folder, open_instance
 
 
 @contextmanager

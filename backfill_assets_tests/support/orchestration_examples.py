@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -94,15 +94,13 @@ class Bench:
 
     def follow(self, *, by: str) -> FollowReport:
         """Follows every publication that waits for it, as the command line does."""
-        with ExitStack() as opened:
-            recorder = DagsterRecorder(self.workspace.settings, opened, self.instance)
-            return follow(self.workspace, Acting(by=by, recorder=recorder))
+        recorder = DagsterRecorder(self.workspace.settings, lambda: self.instance)
+        return follow(self.workspace, Acting(by=by, recorder=recorder))
 
     def recover(self) -> RecoveryReport:
         """Ends everything that stopped, as the command line does."""
-        with ExitStack() as opened:
-            recorder = DagsterRecorder(self.workspace.settings, opened, self.instance)
-            return recover_document(self.workspace, Acting(by="recover", recorder=recorder), only=None, now=False)
+        recorder = DagsterRecorder(self.workspace.settings, lambda: self.instance)
+        return recover_document(self.workspace, Acting(by="recover", recorder=recorder), only=None, now=False)
 
     def plan(self, first: date, last: date, *, by: str = "ann", version: str | None = None) -> str:
         """The id of a planned run of the silver table."""

@@ -90,7 +90,6 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/connection.py UPGRADE",
         "ledger/connection.py WRITE",
         "ledger/connection.py transaction",
-        "orchestration/recorder.py Facts",
         "orchestration/described.py Numbers.by_partition",
         "orchestration/described.py Numbers.of_run",
         "orchestration/described.py code_metadata",

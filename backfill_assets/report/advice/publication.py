@@ -49,7 +49,7 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return do(Act.REPORT, error.run_id)
         case errors.TableChanged():
             return compare_again(error.run_id)
-        case errors.AnotherUnderWay():
+        case errors.AnotherUnderWay() | errors.BeingPublished():
             return WAIT_OR_RECOVER
         case errors.MergedSince():
             return step("undo that first: ", undo(error.undone_with))
@@ -88,8 +88,6 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
         case errors.WouldLeaveOrphans():
             together = do(Act.ROLLBACK, error.of, with_dependents=True, by=NAME, reason=WHY)
             return step("roll them back with it: ", together)
-        case errors.BeingPublished():
-            return WAIT_OR_RECOVER
         case errors.NoVersions():
             return "declare a version of it first, or name a table that has one"
         case errors.SeveralVersions():

@@ -1,4 +1,4 @@
-"""What moves and what fails, as charts; as one sentence where every bar would be the same."""
+"""What moves and what fails, as charts or matrices; as one sentence where every bar would be the same."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from backfill_assets.gates.moves import Moves
 from backfill_assets.planning.partitions import Grain, count_of
 from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell, Number
 from backfill_assets.report.charts import Form, Mark, Plot, drawable
-from backfill_assets.report.measured import GateSummary, PartitionMoves, total_moves
-from backfill_assets.report.page import Block, Chart, Note, Section, section
+from backfill_assets.report.measured import GateSummary, PartitionMoves, StateMove, total_moves
+from backfill_assets.report.page import Block, Chart, Note, Section, Table, Value, section, table
 from backfill_assets.report.values import key_text
 
 _MOST_TIMES, _MOST_PAIRS = 124, 36
@@ -28,6 +28,7 @@ _NOUNS = {10: "day", 7: "month", 4: "year"}
 
 _BEFORE_AND_AFTER = (("before", "before"), ("after", "after"))
 _CHANGE = ("changed", "change: after minus before")
+_NOT_THERE = "no row"
 
 
 def moves_by(length: int, partitions: Iterable[PartitionMoves]) -> Mapping[str, Moves]:
@@ -80,11 +81,11 @@ def _styles(marks: Iterable[Mark]) -> Iterable[str]:
     return sorted({mark.style for mark in marks}, key=["changed", "added", "removed", "failed", "warned"].index)
 
 
-def _shortest(days: Iterable[date], grain: Grain, most: int = _MOST_TIMES) -> int:
+def _shortest(days: Iterable[date], grain: Grain) -> int:
     """How many letters of dates tell apart as many times as there is room for."""
     lengths = (10, 7, 4) if grain is Grain.DAILY else (7, 4)
     texts = [str(day) for day in days]
-    return next((length for length in lengths if len({text[:length] for text in texts}) <= most), lengths[-1])
+    return next((length for length in lengths if len({text[:length] for text in texts}) <= _MOST_TIMES), lengths[-1])
 
 
 def columns_figure(changed: Mapping[str, int]) -> Block | None:
@@ -228,3 +229,37 @@ def _changes(
 
 def _number(value: Number, *, sign: str = "") -> str:
     return f"{value:{sign},.10g}"
+
+
+def matrices(moves: Iterable[StateMove]) -> Mapping[str, Table]:
+    """The matrix of each column, in order; values that no such row has are left out."""
+    columns: dict[str, dict[tuple[str, str], int]] = {}
+    for each in moves:
+        pair = (each.before or _NOT_THERE, each.after or _NOT_THERE)
+        columns.setdefault(each.column, {})[pair] = each.rows
+    return {column: _matrix(counts) for column, counts in columns.items()}
+
+
+def _matrix(counts: Mapping[tuple[str, str], int]) -> Table:
+    """A row for each value before, a column for each after, in alphabetical order; where there is no row comes last."""
+    befores, afters = (
+        sorted({pair[side] for pair in counts}, key=lambda value: (value == _NOT_THERE, value)) for side in (0, 1)
+    )
+    heads = [*afters, "all"]
+    rows: list[tuple[Value, ...]] = []
+    for before in befores:
+        found = [counts.get((before, after), 0) for after in afters]
+        rows.append((before, *(count or "\u00b7" for count in found), sum(found)))
+    totals = [sum(counts.get((before, after), 0) for before in befores) for after in afters]
+    return table(["before \u2193   after \u2192", *heads], rows, numbers=heads, total=["all", *totals, sum(totals)])
+
+
+def states_in_words(moves: Iterable[StateMove], *, most: int = 6) -> tuple[str, ...]:
+    """The moves to another state, to new rows and from removed ones, those of the most rows first in every column.
+
+    Args:
+        most: How many are told.
+    """
+    told = [each for each in moves if each.before != each.after]
+    words = [f"{m.column}: {m.before or _NOT_THERE} \u2192 {m.after or _NOT_THERE}: {m.rows:,}" for m in told[:most]]
+    return (*words, f"and {len(told) - most:,} more") if len(told) > most else tuple(words)

@@ -9,9 +9,8 @@ from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance
 from backfill_assets.ledger.records import PublicationHeader
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.report.history import TableHistory
+from backfill_assets.report.history import ImportOnDay, PartitionHistory, TableHistory, VersionHistory
 from backfill_assets.report.page import Facts, Page, Value, facts, joined, page, run_ref, section, several, words
-from backfill_assets.report.partition import ImportOnDay, PartitionHistory, VersionHistory
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.runs import state_of
 from backfill_assets.report.words.plans import kept_words, references_described

@@ -36,9 +36,9 @@ from backfill_assets.report.page import (
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan, unmeasured_tables
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import Act, approve, do, read_first, step
-from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import rejected_section
-from backfill_assets.report.screens.runs import backwards, mode_text, run_ids
+from backfill_assets.report.screens.runs import mode_text, run_ids
+from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.values import cost_words, mebibytes
 from backfill_assets.report.words.plans import (
     alternative_words,
@@ -87,7 +87,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("code", ", ".join(manifest.code_modules)),
             ("manifest", _draft(manifest.digest)),
         ),
-        *backwards([goes_back_words(each) for each in plan.goes_back]),
+        *(Note(text=f"{goes_back_words(each)}.", tone=Tone.ATTENTION) for each in plan.goes_back),
         *_brings(plan.brings),
         _no_rows(plan.scope_rows, manifest.publish.scope),
         *_above_limit([run]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from backfill_assets.report.history import PartitionHistory, VersionHistory
 from backfill_assets.report.page import (
     Code,
     Items,
@@ -23,7 +24,6 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.partition import PartitionHistory, VersionHistory
 from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
 from backfill_assets.report.screens.history import PEOPLE, people, seen_text, undone_text
 from backfill_assets.report.screens.runs import state_of
@@ -83,11 +83,12 @@ def row_page(row: RowHistory, trace: str) -> Page:
     Args:
         trace: The address of what its present values were computed from.
     """
-    others = partition_ref(row.table, row.partition, "Other keys of this partition")
+    history = row.history
+    others = partition_ref(history.table, history.partition, "Other keys of this partition")
     legend = "The newest version comes first. A value that differs from the version before is marked with \u2260. "
     return page(
-        f"{row.table} {row.described}{f': {key_text(row.key)}' if row.key else ''}",
-        stale_note(row.table, row.stale),
+        f"{history.table} {history.described}{f': {key_text(row.key)}' if row.key else ''}",
+        stale_note(history.table, row.stale),
         Note(text=words(legend, others), tone=Tone.SOFT),
         Note(text=place_ref(trace, "From this number to its request, the rows of its inputs, and landed records")),
         _values(row),

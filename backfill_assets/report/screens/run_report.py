@@ -58,12 +58,13 @@ from backfill_assets.report.screens.figures import (
     beside,
     columns_figure,
     gates_figure,
+    matrices,
     measure_figures,
     moves_by,
     moves_figure,
+    states_in_words,
 )
 from backfill_assets.report.screens.landing import rejected_section
-from backfill_assets.report.screens.matrices import matrices, states_in_words
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.review import (
     Review,
@@ -72,7 +73,7 @@ from backfill_assets.report.screens.review import (
     review_of,
     review_of_set,
 )
-from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state
+from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state_of
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.values import cost_words, key_text, mebibytes, number_text, text_of
@@ -137,7 +138,7 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
             run_ref(each.run.record.run_id),
             each.run.record.table,
             partitions_of(each.run),
-            state(each.run),
+            state_of(each.run.record.state),
             review.headline,
         ]
         for each, review in reviewed

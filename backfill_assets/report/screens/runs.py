@@ -20,7 +20,6 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.page import (
-    Block,
     Facts,
     Note,
     Page,
@@ -74,11 +73,6 @@ _MOST_RUNS = 4
 def state_of(name: str, meaning: str = "") -> Toned:
     """A state in the tone of what it means for readers."""
     return Toned(value=name, tone=_TONES.get(name, Tone.PLAIN), hint=meaning)
-
-
-def state(found: RunSummary | SetDocument) -> Toned:
-    """The state of a run or a set in a list, without what it means."""
-    return state_of(found.record.state)
 
 
 def run_facts(
@@ -264,7 +258,7 @@ def set_runs(found: SetDocument) -> Section | None:
             run_ref(each.run.record.run_id),
             each.run.record.table,
             partitions_of(each.run),
-            state(each.run),
+            state_of(each.run.record.state),
             each.changed_partitions,
             each.verified_partitions,
             each.outdated,
@@ -276,11 +270,6 @@ def set_runs(found: SetDocument) -> Section | None:
         "Runs, in the order of publication",
         table(heads, rows, numbers=["changed", "verified"], whole=["run", "state"]),
     )
-
-
-def backwards(sentences: Sequence[str]) -> tuple[Block, ...]:
-    """A line for everything that a plan or a run would go back behind; nothing when it goes forward."""
-    return tuple(Note(text=f"{each}.", tone=Tone.ATTENTION) for each in sentences)
 
 
 def problem_notes(problems: Sequence[Problem]) -> tuple[Note, ...]:

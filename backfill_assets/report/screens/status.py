@@ -23,12 +23,12 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.report.runs import RunSummary
-from backfill_assets.report.screens.frozen import frozen_section
 from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.replays import open_replays_table
-from backfill_assets.report.screens.runs import approval, partitions_of, problem_notes, state, state_of
-from backfill_assets.report.screens.server import server_line
-from backfill_assets.report.screens.table_acts import acts_table
+from backfill_assets.report.screens.runs import approval, partitions_of, problem_notes, state_of
+from backfill_assets.report.screens.set_up import server_line
+from backfill_assets.report.screens.shadow import acts_table
+from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
@@ -93,7 +93,8 @@ def work_section(found: Sequence[WorkInProgress]) -> Section | Note:
 def _runs(runs: Sequence[RunSummary]) -> Table:
     # The id of a run begins with the name of its table.
     rows = [
-        (run_ref(run.record.run_id), run.record.kind, partitions_of(run), state(run), approval(run)) for run in runs
+        (run_ref(run.record.run_id), run.record.kind, partitions_of(run), state_of(run.record.state), approval(run))
+        for run in runs
     ]
     return table(["run", "kind", "partitions", "state", "approval"], rows, whole=["run", "state"])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.advice import next_step_of
@@ -26,15 +26,44 @@ from backfill_assets.report.screens.run_report import sample_table
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.vacuumed import Pruned, VacuumDocument
 from backfill_assets.report.values import mebibytes
-from backfill_assets.report.words.upkeep import LEFT_ALONE, WHY
 from backfill_assets.upkeep.audit import AuditReport, SourceAccount
 from backfill_assets.upkeep.doctor import DoctorReport, Health
 from backfill_assets.upkeep.rebuild import Difference
 from backfill_assets.upkeep.reproduce import ReproductionReport, ReproductionVersions
+from backfill_assets.upkeep.retention import LeftAlone, Why
 from backfill_assets.upkeep.vacuum_report import FileCount, VacuumedTable
 
 _MOST_DIFFERENCES = 40
 _TONES = {Health.SOUND: Tone.GOOD, Health.FAILED: Tone.BAD, Health.NOT_NEEDED: Tone.SOFT}
+
+WHY: Mapping[Why, str] = {
+    Why.ACCEPTED: "readers see it",
+    Why.LIVE: "the table's log names it",
+    Why.CANDIDATE: "candidate of a run that can still be published",
+    Why.WRITING: "its run is being staged or gated",
+    Why.TRIAL: "candidate of a trial run, within the rollback horizon",
+    Why.ROLLED_BACK: "rolled back, within the rollback horizon",
+    Why.REPLACED: "a rollback would bring it back",
+    Why.INPUT: "input of a run that can still be published",
+    Why.EVIDENCE: "published within the reproduction horizon",
+    Why.REPRODUCTION: "input of a run published within the reproduction horizon",
+    Why.IN_USE: "a reproduction may be using it",
+    Why.UNKNOWN: "of no run or landed file of this ledger",
+    Why.PAST: "replaced or rolled back, past every horizon",
+    Why.FINISHED: "candidate of a run that is past every horizon",
+    Why.CANCELLED: "candidate of a run that was cancelled",
+    Why.ATTEMPT: "left by staging, and no candidate refers to it",
+    Why.SCRATCH: "left by a reproduction that did not finish",
+    Why.NOT_LIVE: "records that were quarantined again",
+}
+"""Why files stay or go."""
+
+LEFT_ALONE: Mapping[LeftAlone, str] = {
+    LeftAlone.OPEN_PUBLICATION: "a publication is open",
+    LeftAlone.UNREADABLE_MANIFEST: "a manifest that may need files of it cannot be read",
+    LeftAlone.MOVED_ON: "it was published or taken up again meanwhile; vacuum it again",
+}
+"""Why a table was left alone."""
 
 
 def doctor_page(report: DoctorReport) -> Page:

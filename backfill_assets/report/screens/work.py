@@ -1,14 +1,15 @@
-"""What became of work: follow-ups, recoveries, what sensors have given up, and erased samples."""
+"""What became of work: follow-ups, recoveries, freezes, what sensors have given up, and erased samples."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from backfill_assets.core.people import Sensor
 from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.follow import FollowCancellation, FollowedRun, FollowReport, WaitingPublication
-from backfill_assets.report.page import Items, Note, Page, Value, page, words
+from backfill_assets.report.frozen import FreezeDocument, Unfrozen, frozen_line, frozen_words
+from backfill_assets.report.page import Items, Note, Page, Section, Value, next_steps, page, section, words
 from backfill_assets.report.recovered import ErasedSamples, RecoveredWork, RecoveryReport
 from backfill_assets.report.stuck import ClearedDocument
 
@@ -83,3 +84,19 @@ def erased_page(erased: ErasedSamples) -> Page:
 def _recovered(work: RecoveredWork) -> Value:
     said = f"{work.what} {work.id} {work.outcome}"
     return words(f"{said}. Next: ", work.next_step) if work.next_step else said
+
+
+def frozen_section(found: Iterable[FreezeDocument]) -> Section | None:
+    """What is frozen, what waits for it, and what ends it; nothing when nothing is."""
+    return section("Frozen", Items(items=tuple(map(frozen_line, found))))
+
+
+def freeze_page(frozen: FreezeDocument) -> Page:
+    """That partitions are frozen."""
+    return page("Frozen", Items(items=(frozen_line(frozen),)))
+
+
+def unfrozen_page(ended: Unfrozen) -> Page:
+    """That a freeze has ended."""
+    text = f"{ended.freeze.freeze_id} was ended by {ended.ended_by}; it was: {frozen_words(ended.freeze)}"
+    return page("Frozen no longer", Note(text=text), next_steps(ended.next_step))

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from backfill_assets.core.columns import ColumnChange
+from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
 from backfill_assets.planning.impact import TablePartitions
@@ -14,7 +15,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
-from backfill_assets.planning.reasons import Reason, together
+from backfill_assets.planning.reasons import together
 from backfill_assets.planning.sets import Phases
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.releases import CODE, BroughtAlong, LaterRelease, LeftBehind
@@ -86,9 +87,7 @@ def changed_words(manifest: Manifest) -> tuple[str, ...]:
 
 def changed_by_table(manifests: Iterable[Manifest]) -> tuple[str, ...]:
     """The same of the runs of a set, table by table."""
-    found: dict[str, list[Reason]] = {}
-    for manifest in manifests:
-        found.setdefault(manifest.table, []).extend(manifest.changed)
+    found = grouped((manifest.table, reason) for manifest in manifests for reason in manifest.changed)
     return tuple(f"{table}: {because_words(table, each)}" for table, some in found.items() for each in together(some))
 
 

@@ -466,12 +466,11 @@ def test_who_lands_an_extract_does_not_confirm_it(late: Shop) -> None:
 
 
 def test_the_sensor_does_what_the_command_does(shop: Shop) -> None:
-    tick = propose_sensor()
     said = []
     with DagsterInstance.ephemeral() as instance:
         for _ in range(2):
             context = build_sensor_context(instance=instance, resources={SESSION: Session(workspace=shop.ws)})
-            found = tick.evaluate_tick(context)
+            found = propose_sensor.evaluate_tick(context)
             assert not found.run_requests
             said.append(str(found.skip_message))
     with shop.ws.ledger.read() as reader:

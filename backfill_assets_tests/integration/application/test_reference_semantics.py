@@ -29,7 +29,7 @@ from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.windows import Window
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.partition import partition_history
+from backfill_assets.report.history import partition_history
 from backfill_assets.report.planned import SetPlan
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.proposals import propose_lines

@@ -18,8 +18,8 @@ from backfill_assets.gates.moves import COMPARISON
 from backfill_assets.ledger.findings import Finding, GateResult
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.report.history import partition_history
 from backfill_assets.report.measured import moves_of_some, partition_moves, total_moves
-from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.status import status

@@ -6,7 +6,6 @@ import random
 import shutil
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -157,7 +156,7 @@ def test_dagster_has_a_partition_for_each_capture_also_for_one_that_could_not_be
     write(shop.table, sold(60, 61))
     ws = shop.open()
     with open_record(ws.settings) as instance:
-        recorder = DagsterRecorder(ws.settings, ExitStack(), instance)
+        recorder = DagsterRecorder(ws.settings, lambda: instance)
         shop.capture(None, recorder=recorder)
         assert instance.get_materialized_partitions(key) == {"cap-000001", "cap-000002"}
         assert set(instance.get_dynamic_partitions("backfill_captures_of_sales")) == {"cap-000001", "cap-000002"}

@@ -19,7 +19,7 @@ from backfill_assets.application import look
 from backfill_assets.core.progress import no_listener
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.states import VersionState
-from backfill_assets.report.partition import partition_history
+from backfill_assets.report.history import partition_history
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.desk_reader import PATIENCE_S, get
 from backfill_assets_tests.support.lakes import folder_of

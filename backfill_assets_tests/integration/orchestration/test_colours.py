@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from datetime import date
 from pathlib import Path
 
@@ -43,7 +42,7 @@ def test_nobody_paints_a_table_by_hand(tmp_path: Path) -> None:
     table = hand.ws.domain.derived_table(SILVER)
     key, green = published_key(table), {str(day) for day in accepted}
     with open_record(hand.ws.settings) as instance:
-        DagsterRecorder(hand.ws.settings, ExitStack(), instance).catch_up(hand.ws)
+        DagsterRecorder(hand.ws.settings, lambda: instance).catch_up(hand.ws)
         assert instance.get_materialized_partitions(key) == green
 
         for day in (accepted[0], NEVER, None):

@@ -15,8 +15,7 @@ import pytest
 from dagster import DagsterInstance, DagsterRun, DagsterRunStatus
 
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
-from backfill_assets.orchestration.instance import open_instance
-from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.orchestration.storage import dagster_folder, open_instance
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.shop import shop_environment
 

@@ -20,10 +20,10 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.event_log import one_commit
-from backfill_assets.orchestration.instance import open_instance
 from backfill_assets.orchestration.launch import SILENT, run_in_process
 from backfill_assets.orchestration.postgres import PostgresEventLog
 from backfill_assets.orchestration.recorder import prune
+from backfill_assets.orchestration.storage import open_instance
 from backfill_assets_tests.support.advice import refused
 from backfill_assets_tests.support.dagster_history import GATED, days, gates, latest_check, record_run, statuses
 from backfill_assets_tests.support.operations import approve
@@ -38,7 +38,7 @@ from backfill_assets_tests.support.orchestration_examples import (
 
 OPENED = """
     import os
-    from backfill_assets.orchestration.instance import open_instance
+    from backfill_assets.orchestration.storage import open_instance
     from backfill_assets.core.settings import Settings
     with open_instance(Settings.from_environment()) as instance:
         instance.get_runs()

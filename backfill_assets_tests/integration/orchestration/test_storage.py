@@ -26,12 +26,11 @@ from dagster import (
 )
 
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
-from backfill_assets.orchestration.checks import MOST_FAILED_ROWS
 from backfill_assets.orchestration.event_log import one_commit
-from backfill_assets.orchestration.instance import open_instance
+from backfill_assets.orchestration.events import MOST_FAILED_ROWS
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition
-from backfill_assets.orchestration.storage import SHOWN_PER_RUN, SqliteEventLog
+from backfill_assets.orchestration.storage import SHOWN_PER_RUN, SqliteEventLog, open_instance
 from backfill_assets.planning.partitions import Grain
 from backfill_assets_tests.support.dagster_history import (
     GATED,

@@ -38,8 +38,8 @@ from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, S
 from backfill_assets.publication.errors import ExpiresOthers, ReadByOpenRun
 from backfill_assets.report.calendar import calendar
 from backfill_assets.report.errors import NothingThen, NotOneOf
+from backfill_assets.report.history import partition_history
 from backfill_assets.report.markdown import markdown_page
-from backfill_assets.report.partition import partition_history
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.trace import trace_of
 from backfill_assets.report.words.verdicts import verdict_words

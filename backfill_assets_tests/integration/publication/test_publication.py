@@ -28,8 +28,8 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
+from backfill_assets.report.history import partition_history
 from backfill_assets.report.page import Page
-from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens.history import partition_page

@@ -38,7 +38,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
-from backfill_assets.report.partition import partition_history
+from backfill_assets.report.history import partition_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.report.screens.review import review_of, review_of_set

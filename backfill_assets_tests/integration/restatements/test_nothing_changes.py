@@ -52,7 +52,7 @@ def test_the_assets_of_a_run_that_changes_nothing_end_without_a_failure(publishe
     run_id = shop.planned(version="0.9.0")
     with open_record(shop.ws.settings) as instance:
         outcome = run_in_process(shop.ws, run_id, EVERYTHING, instance=instance, by="ana")
-    assert (outcome.succeeded, outcome.error, outcome.run.state) == (True, None, RunState.VERIFIED)
+    assert (outcome.succeeded, outcome.error, Run(shop.ws, run_id).record.state) == (True, None, RunState.VERIFIED)
 
 
 def test_a_run_that_changes_a_row_waits_for_its_approval(published_shop: Shop) -> None:

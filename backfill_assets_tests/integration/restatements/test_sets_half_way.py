@@ -32,7 +32,7 @@ from backfill_assets.planning.partitions import DayRange, describe
 from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.report.advice.left_out import how_to_include
-from backfill_assets.report.partition import partition_history
+from backfill_assets.report.history import partition_history
 from backfill_assets.report.planned import SetPlan, left_out_documents
 from backfill_assets.report.screens.plan import set_plan_page
 from backfill_assets.upkeep.audit import audit

@@ -13,9 +13,9 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.subjects import Run
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, validation_key
-from backfill_assets.orchestration.instance import open_instance
 from backfill_assets.orchestration.partitions import published_key
 from backfill_assets.orchestration.recorder import dagster_recorder
+from backfill_assets.orchestration.storage import open_instance
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.stages import Compute

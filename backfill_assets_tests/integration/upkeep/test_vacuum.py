@@ -19,7 +19,7 @@ from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.report.partition import partition_history
+from backfill_assets.report.history import partition_history
 from backfill_assets.upkeep import vacuum as vacuum_module
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.retention import LeftAlone, Why

@@ -26,8 +26,8 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.report.errors import Malformed
+from backfill_assets.report.history import PartitionHistory
 from backfill_assets.report.html import html_file
-from backfill_assets.report.partition import PartitionHistory
 from backfill_assets.report.run_list import run_list
 from backfill_assets.report.screens.desk import runs_page
 from backfill_assets.report.words.staleness import stale_words

@@ -25,9 +25,9 @@ from backfill_assets.ledger.imports import ImportCounts, ImportDay
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import definitions_of, definitions_over
 from backfill_assets.orchestration.captured import before_bronze, captured_assets
-from backfill_assets.orchestration.checks import evaluations, summaries
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
 from backfill_assets.orchestration.described import REPORT, report_link
+from backfill_assets.orchestration.events import evaluations, summaries
 from backfill_assets.orchestration.partitions import ENDED_AFTER, OfferedDays, offered_days, relied_upon
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.partitions import DayRange, Grain

@@ -39,8 +39,8 @@ from backfill_assets.report.report import Level, level_of
 from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and_plan_again, step, undo
 from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.screens.figures import matrices, states_in_words
 from backfill_assets.report.screens.history import history_page
-from backfill_assets.report.screens.matrices import matrices, states_in_words
 from backfill_assets.report.screens.publications import published_page, timeline_page
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import run_page, set_page

@@ -18,11 +18,11 @@ from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 from backfill_assets.planning.windows import Months, Window
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
+from backfill_assets.report.screens.upkeep import LEFT_ALONE, WHY
 from backfill_assets.report.words.plans import basis_words
 from backfill_assets.report.words.recovery import outcome_words
 from backfill_assets.report.words.stages import policy_words, window_words
 from backfill_assets.report.words.states import MEANING
-from backfill_assets.report.words.upkeep import LEFT_ALONE, WHY
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.restatements.errors import why_left_out
 from backfill_assets.upkeep.retention import LeftAlone, Why

@@ -16,7 +16,7 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, decide
-from backfill_assets.report.words.news import file_words
+from backfill_assets.report.proposals import file_words
 from backfill_assets.staleness.landed_news import LandedNews, files_of
 from backfill_assets_tests.support.graph_examples import accepted_partitions, every_partition, graphs
 from backfill_assets_tests.support.ledger_examples import an_import

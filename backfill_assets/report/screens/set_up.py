@@ -1,12 +1,14 @@
-"""The Spark server that stays: started, ended, and as `status` shows it."""
+"""What was set up: the Spark server that stays, also as `status` shows it, and a new project."""
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 from backfill_assets.core.spark_server import Unfit
-from backfill_assets.report.page import Note, Page, Tone, page, words
-from backfill_assets.report.requests import Act, do
-from backfill_assets.report.server import ServerDocument, ServerDown, ServerUp
-from backfill_assets.report.words.server import UNFIT
+from backfill_assets.report.new_project import NewProject
+from backfill_assets.report.page import Items, Note, Page, Tone, next_steps, page, words
+from backfill_assets.report.requests import Act, do, step
+from backfill_assets.report.server import UNFIT, ServerDocument, ServerDown, ServerUp
 
 
 def up_page(up: ServerUp) -> Page:
@@ -45,3 +47,16 @@ def server_line(server: ServerDocument) -> str:
 
 def _where(server: ServerDocument) -> str:
     return f"{server.address} (process {server.process}) " if server.address else ""
+
+
+def new_project_page(made: NewProject) -> Page:
+    """The files of a project, and the first commands in it."""
+    settings = f"cd {PurePath(made.folder).name} && set -a && . ./.env && set +a"
+    return page(
+        f"Project {made.package}",
+        Note(text=f"{made.folder} is written", tone=Tone.GOOD),
+        Items(items=made.files),
+        next_steps(
+            step(settings), step("README.md of the project has the commands that publish its table and correct it")
+        ),
+    )

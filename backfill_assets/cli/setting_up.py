@@ -1,0 +1,55 @@
+"""The commands that set something up: the Spark server that stays, and a project of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backfill_assets.cli.answers import Json, answering, app, argument
+from backfill_assets.cli.session import settings_of_command
+from backfill_assets.report.new_project import Example
+
+
+@app.command()
+def up(as_json: Json = False) -> None:
+    """Start a Spark server that the commands after it use, so that none of them waits until Spark has started."""
+    with answering(as_json) as answer:
+        from backfill_assets.application import spark_server
+        from backfill_assets.cli.console import progress_listener
+        from backfill_assets.core.clock import system_clock
+
+        settings = settings_of_command()
+        settings.require_home(with_ledger=True)
+        with progress_listener("the Spark server", quiet=as_json or bool(settings.log)) as listener:
+            document = spark_server.up(settings, clock=system_clock, listener=listener)
+        answer(document)
+
+
+@app.command()
+def down(as_json: Json = False) -> None:
+    """End the Spark server of the home; what still computes there stops, and is resumed by the same command."""
+    with answering(as_json) as answer:
+        from backfill_assets.application import spark_server
+
+        answer(spark_server.down(settings_of_command()))
+
+
+@app.command()
+def init(
+    name: Annotated[str, argument(metavar="NAME", help="The project's folder, package and domain: my_shop.")],
+    example: Annotated[
+        Example,
+        typer.Option(
+            help="What it begins as: a table of the last week's orders; a log whose extracts are complete; a feed of "
+            "changes that are merged by key."
+        ),
+    ] = "orders",
+    as_json: Json = False,
+) -> None:
+    """Write a project of your own: a domain with sample data and tests, which runs at once."""
+    with answering(as_json) as answer:
+        from backfill_assets.application.new_project import new_project
+
+        answer(new_project(name, example, into=Path.cwd()))
