@@ -43,6 +43,7 @@ NAME = "backfill.server"
 
 _CLASS = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"  # noqa: S105 - the name of a variable
+_SESSION_HAS_ENDED = "INVALID_HANDLE.SESSION_"
 _STATE, _LOCK, _SESSIONS = "server.json", "lock", "sessions"
 _USER = "backfill"
 _STARTS_WITHIN_S = 300
@@ -386,6 +387,7 @@ def _close(written: Path) -> None:
 
 def end_abandoned(server: SparkServer) -> int:
     """Ends the sessions of processes that were killed, with the jobs that they left; says how many there were."""
+    from pyspark.errors import PySparkException
     from pyspark.sql.connect.client import SparkConnectClient
 
     ended = 0
@@ -404,6 +406,10 @@ def end_abandoned(server: SparkServer) -> int:
             if stopped:
                 # Its tasks end by themselves, and then remove what they have written.
                 time.sleep(_TASKS_END_WITHIN_S)
+        except PySparkException as error:
+            # Its process was killed between the end of the session and that of its file, or the server gave it up.
+            if _SESSION_HAS_ENDED not in str(error):
+                raise
         finally:
             client.close()
         written.unlink(missing_ok=True)

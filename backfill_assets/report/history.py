@@ -19,7 +19,7 @@ from backfill_assets.planning.partitions import Grain, Partitions, partition_of,
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.kept_rows import KeptRows, kept_rows
 from backfill_assets.report.publications import PublicationDocument, publication_documents
-from backfill_assets.report.report import RunVersions, last_approval, run_versions
+from backfill_assets.report.report import RunVersions, is_approval, run_versions
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import TableStatus, table_status
 from backfill_assets.report.what_next import how_to_undo, published_together
@@ -155,13 +155,14 @@ def _version_history(
     tx: ReadTransaction, version: PartitionVersion, run: RunRecord, periods: Sequence[Period]
 ) -> VersionHistory:
     manifest, events = run.manifest, tuple(tx.events.entries(entity_id=run.run_id))
+    publication = tx.publications.header(version.publication_id)
     return VersionHistory(
         claim=version,
         manifest=manifest,
         declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
-        approved_by=approver_of(run, events),
+        approved_by=approver_of(run, events, publication),
         ran_by=tx.events.ran_by([run.run_id]).get(run.run_id),
-        published_by=tx.publications.header(version.publication_id).by,
+        published_by=publication.by,
         kept=kept_rows(tx, manifest, version.partition),
         versions=run_versions(run, events),
         imports=_imports(tx, version),
@@ -200,7 +201,9 @@ def _undone(tx: ReadTransaction, version: PartitionVersion) -> PublicationHeader
     return next((each for each in made if each.undoes == version.publication_id and each.finished_at), None)
 
 
-def approver_of(run: RunRecord, events: Iterable[EventRecord]) -> str | None:
-    """Who approved a run last, by its events."""
-    approved = last_approval(events)
-    return approved.actor if approved else run.approved_by
+def approver_of(run: RunRecord, events: Iterable[EventRecord], publication: PublicationHeader) -> str | None:
+    """Who had approved a run last when a publication of it was begun, by its events: after a rollback, another person
+    may approve it again."""
+    approvals = [event for event in events if is_approval(event)]
+    before = [event for event in approvals if event.sequence < publication.sequence]
+    return before[-1].actor if before else None if approvals else run.approved_by

@@ -215,7 +215,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     publications = publication_documents(ws, tx, tx.publications.headers(run_id=run.run_id)[::-1])
     headers = [each.header for each in publications]
     events = tuple(tx.events.entries(entity_id=run.run_id))
-    approved = last_approval(events) if run.approval is ApprovalState.APPROVED else None
+    approvals = [event for event in events if is_approval(event)]
+    approved = approvals[-1] if approvals and run.approval is ApprovalState.APPROVED else None
     erased = tx.samples.erased(run.run_id)
     staged = tx.candidates.of_run(run.run_id)
     chunks = tx.candidates.chunks(run.run_id)
@@ -314,7 +315,6 @@ def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> RunVersions:
     return RunVersions(planned=run.manifest.versions, staged=staged)
 
 
-def last_approval(events: Iterable[EventRecord]) -> EventRecord | None:
-    """The event of the last approval: a rollback withdraws an approval, but not the fact that it was given."""
-    found = [event for event in events if event.entity == "approval" and event.action == "approved"]
-    return found[-1] if found else None
+def is_approval(event: EventRecord) -> bool:
+    """Whether an event is an approval; a rollback withdraws it, but not the fact that it was given."""
+    return event.entity == "approval" and event.action == "approved"

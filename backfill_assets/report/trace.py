@@ -269,7 +269,7 @@ def _publications(tx: ReadTransaction, version: PartitionVersion, computed_by: s
             kept=keeps,
             reason=header.reason if is_undone else manifest.reason,
             requested_by=header.by if is_undone else manifest.requested_by,
-            approved_by=None if is_undone else approver_of(run, tx.events.entries(entity_id=run.run_id)),
+            approved_by=None if is_undone else approver_of(run, tx.events.entries(entity_id=run.run_id), header),
             ran_by=None if is_undone else tx.events.ran_by([run.run_id]).get(run.run_id),
             follows=follows,
         )

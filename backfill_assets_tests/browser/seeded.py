@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from backfill_assets.examples.enforcement_sla.generator import deliveries
 from backfill_assets.main import app
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 
+BACKFILL = str(Path(sys.executable).parent / "backfill")
 SILVER, GOLD = "silver.case_sla_daily", "gold.sla_breach_monthly"
 CASES = 400
 FIRST_DAY, LAST_DAY = "2025-02-01", "2025-02-28"
@@ -78,3 +83,17 @@ def seed(home: Path) -> Terminal:
         person.publishes(planned["run_id"])
     person.does("follow")
     return person
+
+
+@contextmanager
+def spark_that_stays(home: Path) -> Iterator[None]:
+    """The server that `make dev` starts as well: without it each run of Dagster starts a Spark of its own."""
+
+    def done(command: str) -> None:
+        subprocess.run([BACKFILL, command], env={**os.environ, **environment(home)}, check=True, capture_output=True)
+
+    done("up")
+    try:
+        yield
+    finally:
+        done("down")

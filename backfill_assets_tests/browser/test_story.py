@@ -23,14 +23,23 @@ from backfill_assets_tests.browser.dagster_pages import DagsterPages
 from backfill_assets_tests.browser.desk_pages import DeskPages
 from backfill_assets_tests.browser.pictures import Pictures
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, unreadable
-from backfill_assets_tests.browser.seeded import FIRST_DAY, GOLD, LAST_DAY, SILVER, Terminal, environment, seed
+from backfill_assets_tests.browser.seeded import (
+    BACKFILL,
+    FIRST_DAY,
+    GOLD,
+    LAST_DAY,
+    SILVER,
+    Terminal,
+    environment,
+    seed,
+    spark_that_stays,
+)
 from backfill_assets_tests.support.servers import dagster, served
 
 pytestmark = pytest.mark.long
 
 REASON, NOTE, REGRET = "deadlines were computed in UTC", "as counsel asked", "the press office needs a day"
 FOLLOW = "backfill_monthly_tables"
-BACKFILL = str(Path(sys.executable).parent / "backfill")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +137,8 @@ def story(
         desk = DeskPages(page=browsing.new_page(), address=at_desk)
         elsewhere: list[str] = []
         desk.page.on("request", lambda asked: elsewhere.append(asked.url) if is_elsewhere(asked.url, at_desk) else None)
-        run_id = tell(pages, desk, pictures, homes.browser)
+        with spark_that_stays(home):
+            run_id = tell(pages, desk, pictures, homes.browser)
         yield Told(home=homes.browser, run_id=run_id, desk=desk, elsewhere=elsewhere)
 
 

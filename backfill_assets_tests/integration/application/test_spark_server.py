@@ -219,8 +219,13 @@ def test_the_session_of_a_killed_command_is_ended_by_the_next_one(tmp_path: Path
         time.sleep(1)
         command.kill()
         command.communicate()
-        assert len(home.sessions) == 1
+        (left,) = home.sessions
+        written = left.read_text(encoding="utf-8")
         home.run("run", run_id, "--by", "ana")
+        assert home.sessions == []
+        # Also a process that is killed after its session has ended leaves its file.
+        left.write_text(written, encoding="utf-8")
+        home.run("check")
         assert home.sessions == []
         # Of the killed command Dagster has a run that failed, or none, if it was killed before Dagster was imported.
         assert set(home.recorded()) <= {"SUCCESS", "FAILURE"} and home.recorded()[-1] == "SUCCESS"

@@ -16,6 +16,7 @@ from backfill_assets.domain import Policy
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.history import partition_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.status import status
@@ -25,6 +26,8 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, worded
+from backfill_assets_tests.support.by_hand import Hand
+from backfill_assets_tests.support.hand_made import SILVER
 from backfill_assets_tests.support.lakes import folder_at
 from backfill_assets_tests.support.ledgers import copy_home
 from backfill_assets_tests.support.shop import RECENT, Shop, open_shop, ticking_clock
@@ -166,6 +169,17 @@ def test_an_approver_who_has_left_the_group_does_not_count_and_makes_room_for_an
     assert next_step(shop, run_id) == PUBLISH.format(run=run_id)
     assert last_approval(shop, run_id).payload["approvers_version"] == "2"
     shop.publish(run_id)
+
+
+def test_each_publication_of_a_run_names_the_person_who_had_approved_it_then(hand: Hand) -> None:
+    day = date(2026, 1, 6)
+    run_id = hand.silver({day: 30})
+    first = hand.publish(run_id)
+    hand.undo(first)
+    operations.approve(hand.ws, run_id, by="cara")
+    again = hand.publish(run_id)
+    versions = {each.claim.publication_id: each for each in partition_history(hand.ws, SILVER, day).versions}
+    assert (versions[first].approved_by, versions[again].approved_by) == ("ben", "cara")
 
 
 def test_an_approval_satisfies_the_pinned_and_the_present_groups(shop: Shop) -> None:
