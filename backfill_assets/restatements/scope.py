@@ -131,8 +131,8 @@ def left_out_of(
         _left_out(graph.table(each.table), each.partitions, WhyLeftOut.ONLY_ADDS)
         for each in left_as_added(graph, moves, accepted)
     ]
-    if request.because:
-        found += _without_version(graph, request, changed, accepted, expired)
+    if request.because or request.with_dependents:
+        found += _without_version(graph, request, moves, accepted, there, expired)
     if request.stale and request.days is None:
         found += _not_named(graph, request.table, accepted, there, expired)
     found += _stale_besides(graph, besides)
@@ -185,13 +185,16 @@ def _incomplete(
 def _without_version(
     graph: Graph,
     request: SetRequest,
-    changed: Mapping[str, AbstractSet[date]],
+    moves: Mapping[str, AbstractSet[date]],
     accepted: Accepted,
+    there: Accepted,
     expired: Mapping[str, AbstractSet[date]],
 ) -> Iterator[LeftOut]:
     """What depends on the named days, can be built, and never was. Of a table with other versions, it was asked for."""
     named = [days for _, days in request.because]
-    for some in never_built(graph, changed, accepted):
+    if request.with_dependents and request.days is not None:
+        named.append(request.days)
+    for some in never_built(graph, moves, there):
         node, gone = graph.table(some.table), expired.get(some.table, frozenset())
         partitions = [p for p in some.partitions if p not in gone]
         inside = [p for p in partitions if any(day in days for days in named for day in days_of(some.grain, p))]

@@ -19,7 +19,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, days_of, partit
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut
 from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.restatements.errors import why_left_out
-from backfill_assets.restatements.scope import NOTHING_STALE, left_out_of, require_whole, stale_ones
+from backfill_assets.restatements.scope import NOTHING_STALE, StaleOnes, left_out_of, require_whole, stale_ones
 from backfill_assets_tests.support.graph_examples import DAYS, SPAN, every_partition, inputs_of, is_complete
 from backfill_assets_tests.support.published_world import World, happenings, worlds
 
@@ -39,6 +39,9 @@ def scoped(world: World, request: SetRequest) -> tuple[tuple[Rebuild, ...], tupl
         if request.table in (None, node.name) and not node.is_source
     ]
     stale = stale_ones(graph, request, found) if request.stale else NOTHING_STALE
+    if request.with_dependents and request.table and request.days:
+        named = partitions_over(graph.table(request.table).grain, request.days)
+        stale = StaleOnes(if_complete={request.table: named})
     rebuilds = impact(graph, changed, accepted, rebuild=stale.rebuild, if_complete=stale.if_complete)
     besides = () if request.stale else found
     return rebuilds, left_out_of(graph, request, stale, changed, rebuilds, accepted, besides)
@@ -192,3 +195,28 @@ def test_the_property_meets_requests_that_are_whole_and_that_are_not() -> None:
 
     look()
     assert {"part", "whole", WhyLeftOut.INCOMPLETE, WhyLeftOut.DAYS_NOT_NAMED} <= met
+
+
+@given(st.data())
+def test_of_what_depends_on_named_days_nothing_that_can_be_built_is_passed_over(data: st.DataObject) -> None:
+    world = data.draw(worlds())
+    graph, accepted = world.graph, world.accepted()
+    derived = [node.name for node in graph.tables.values() if not node.is_source]
+    first = data.draw(DAYS)
+    request = SetRequest(
+        reason="why not",
+        by="ana",
+        table=data.draw(st.sampled_from(derived)),
+        days=DayRange.inclusive(first, min(SPAN.last, first + timedelta(days=data.draw(st.integers(0, 60))))),
+        with_dependents=True,
+    )
+    rebuilds, left_out = scoped(world, request)
+    require_listed_once(rebuilds, left_out)
+    built = built_by(rebuilds)
+    said = built.union(listed(left_out, asked=True), listed(left_out, asked=False))
+    there = {name: some | {p for table, p in built if table == name} for name, some in accepted.items()}
+    for node in graph.tables.values():
+        for partition in every_partition(node.grain):
+            read = {(edge.table, p) for edge in node.inputs for p in inputs_of(graph, edge, node, partition)}
+            if read & built and is_complete(graph, node, partition, there):
+                assert (node.name, partition) in said
