@@ -19,10 +19,11 @@ from backfill_assets.application.work_log import WorkLog
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
 from backfill_assets.candidates.stage import Staging, stage_chunk, stage_expiry, staging
 from backfill_assets.core.people import LIVE, PUBLISHER, require_person
-from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.planning.manifest_parts import CauseKind
+from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.stages import Agree, Compute, Expire, Hold, Measure, Notify, Prove, Stage, Swap
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.publish import publish_run
@@ -78,7 +79,7 @@ def execute(
             with _opened(ws, run_id, part, done, actor=actor, listener=listener) as work:
                 for stage in some:
                     with log.stage(stage):
-                        _execute(ws, run_id, stage, work, done, actor=actor)
+                        _execute(ws, run_id, stage, work, done, actor=actor, listener=listener)
     if Part.PUBLISH not in chosen:
         # Also of one that was gated before, whose process was killed then. The part that publishes does as much.
         verify_if_equal(ws, run_id, by=actor)
@@ -89,7 +90,14 @@ def execute(
 
 
 def _execute(
-    ws: Workspace, run_id: str, stage: Stage, work: Staging | Gating | None, done: Executed, *, actor: str
+    ws: Workspace,
+    run_id: str,
+    stage: Stage,
+    work: Staging | Gating | None,
+    done: Executed,
+    *,
+    actor: str,
+    listener: Listener,
 ) -> None:
     match stage:
         case Compute():
@@ -111,7 +119,7 @@ def _execute(
             # Who has agreed is asked of the ledger: what a plan printed grants nothing.
             require_ready(ws, run_id)
         case Swap():
-            done.publication = _swap(ws, stage.run_id, by=actor)
+            done.publication = _swap(ws, stage.run_id, by=actor, listener=listener)
         case Notify():
             # The transaction that acknowledged the swap has put the publication into the outbox, so that a process
             # that stops in between does not lose it. `follow` and the sensor read it from there.
@@ -152,8 +160,11 @@ def require_ready(ws: Workspace, run_id: str) -> None:
     require_agreed(ws, run, asked)
 
 
-def _swap(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
-    """Publishes a run in the name of a person; the system publishes follow-ups, LIVE runs, and what is approved."""
+def _swap(ws: Workspace, run_id: str, *, by: str, listener: Listener) -> PublicationRecord:
+    """Publishes a run in the name of a person; the system publishes follow-ups, LIVE runs, and what is approved.
+
+    From then on the listener hears that readers see it: what is left is to record it elsewhere.
+    """
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
     is_of_system = (
@@ -163,4 +174,9 @@ def _swap(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
     )
     if not is_of_system:
         require_person("the one who publishes", by)
-    return publish_run(ws, run_id, by=by)
+    published = publish_run(ws, run_id, by=by)
+    manifest = run.manifest
+    line = f"published {describe(manifest.grain, manifest.partitions)}: readers see it"
+    total = len(manifest.partitions)
+    listener(Progress(step="publish", done=total, total=total, line=line, table=manifest.table))
+    return published

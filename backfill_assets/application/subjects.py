@@ -118,9 +118,8 @@ class Run:
         landed = resolve_outcomes(self.ws, self.run_ids, acting)
         if self.record.state is not RunState.VERIFIED and not any(record.action is Action.PUBLISH for record in landed):
             require_ready(self.ws, self.run_id)
-            said = self._said(acting, "publish", "checking {} before anything is swapped")
+            self._said(acting, "publish", "checking {} before anything is swapped")
             self.execute(acting, (Part.PUBLISH,))
-            said("published")
         return self._published()
 
     def _published(self) -> PublicationDocument:
@@ -267,6 +266,8 @@ class RestatementSet:
         resolve_outcomes(self.ws, self.run_ids, acting)
         if self.document().record.state is SetState.VERIFIED:
             return self.document()
+        line = "checking its runs before anything is swapped"
+        acting.listener(Progress(step="publish", done=0, total=len(self.run_ids), line=line))
 
         def publish_one(run_id: str) -> None:
             Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))

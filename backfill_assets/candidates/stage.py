@@ -100,6 +100,8 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     """
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
+        # Asked before Spark starts, which takes long; who takes the run is decided below.
+        tx.leases.require_free(run_id, at=ws.clock())
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
     # Verified before anything is recorded: a wrong session is refused, and the run does not fail.

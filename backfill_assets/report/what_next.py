@@ -56,7 +56,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         return None
     if waits := _waits(ws, tx, [run]):
         return waits
-    if run.lease is None and run.state in NOT_MEASURED and not is_declared(ws, run):
+    if not _is_held(ws, run) and run.state in NOT_MEASURED and not is_declared(ws, run):
         why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
         return step(why, cancel(named))
     match run.state:
@@ -64,7 +64,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return fix_and_plan_again(run.run_id, run.manifest.member_of, by)
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
-        case RunState.STAGING | RunState.GATING if run.lease is None:
+        case RunState.STAGING | RunState.GATING if not _is_held(ws, run):
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING:
             return wait_or_take_over(run.run_id)
@@ -82,6 +82,11 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
         case RunState.VERIFIED | RunState.SUPERSEDED | RunState.CANCELLED:
             return None
+
+
+def _is_held(ws: Workspace, run: RunRecord) -> bool:
+    """Whether a process has a run that others cannot take over by the command that goes on with it."""
+    return run.lease is not None and run.lease.is_alive(ws.clock())
 
 
 def is_declared(ws: Workspace, run: RunRecord) -> bool:
@@ -107,7 +112,7 @@ def next_step_of_set(
             pass
     if _is_obsolete(ws, tx, record, members):
         return step("what it reads or replaces has changed since it was proposed: ", do(Act.PROPOSE))
-    at_work = [member for member in members if member.lease is not None]
+    at_work = [member for member in members if _is_held(ws, member)]
     if at_work:
         return wait_or_take_over(at_work[0].run_id)
     phases = record.manifest.phases

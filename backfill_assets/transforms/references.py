@@ -184,6 +184,9 @@ def _parsed(reference: Reference, content: bytes, *, place: str) -> LoadedRefere
         value = reference.parse(parse_yaml(content))
     except Exception as error:  # the parser belongs to the domain, and its errors concern the file
         raise errors.ReferenceBroken(reference=reference.name, place=place, why=_one_sentence(error)) from error
+    if not isinstance(getattr(value, "version", None), str):
+        why = f"its parse gives a {type(value).__name__}, which has no text as its version, so that no run can name it"
+        raise errors.ReferenceBroken(reference=reference.name, place=place, why=why)
     return LoadedReference(
         name=reference.name, sha256=hashlib.sha256(content).hexdigest(), content=content, value=value
     )
