@@ -174,7 +174,13 @@ def test_an_approver_who_has_left_the_group_does_not_count_and_makes_room_for_an
 def test_each_publication_of_a_run_names_the_person_who_had_approved_it_then(hand: Hand) -> None:
     day = date(2026, 1, 6)
     run_id = hand.silver({day: 30})
-    first = hand.publish(run_id)
+    told: list[str] = []
+    acting = Acting(by="ben", recorder=Unrecorded(), listener=lambda progress: told.append(progress.line))
+    first = Run(hand.ws, run_id).publish(acting).header.publication_id
+    assert told == [
+        "checking 2026-01-06, 1 day before anything is swapped",
+        "published 2026-01-06, 1 day: readers see it",
+    ]
     hand.undo(first)
     operations.approve(hand.ws, run_id, by="cara")
     again = hand.publish(run_id)

@@ -18,7 +18,7 @@ from backfill_assets.core.errors import (
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.records import PublicationIntent
-from backfill_assets.ledger.states import SetState
+from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest, WhyLeftOut
@@ -274,3 +274,6 @@ def test_a_set_that_is_being_staged_is_waited_for(late: Shop) -> None:
     operations.stage(late.ws, run_id, actor="ana", listener=look)
     wait = f"wait for it; if its process is gone: backfill recover {run_id} --now --by NAME"
     assert set(found[:3]) == {wait}
+    with late.ws.ledger.write() as tx:
+        tx.runs.take(run_id, RunState.STAGING, actor="ana", attempt="gone", lease=timedelta(seconds=-1))
+    assert worded(set_document(late.ws, manifest.set_id).next_step) == f"backfill run {manifest.set_id}"

@@ -238,6 +238,17 @@ def test_a_hostile_reference_document_is_refused_with_one_short_sentence(
     assert len(said) < 600
 
 
+@pytest.mark.parametrize("value", [{"version": "1"}, SimpleNamespace(days=[]), SimpleNamespace(version=1)])
+def test_what_a_parser_gives_without_a_text_as_its_version_is_refused_where_it_is_read(
+    tmp_path: Path, value: object
+) -> None:
+    parsed = Reference(name="days", parse=lambda _document: value)  # type: ignore[arg-type,return-value]
+    domain = Domain(name="d", package="d", sources=(), derived=(), references=(parsed,))
+    (tmp_path / "days.yaml").write_bytes(b"[]")
+    with pytest.raises(InvalidReference, match=f"its parse gives a {type(value).__name__}, which has no text as its"):
+        load_references(domain, LocalFiles(tmp_path))
+
+
 def test_a_reference_that_is_too_large_is_refused_before_it_is_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
