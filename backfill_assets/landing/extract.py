@@ -223,7 +223,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
             require_all(archived, files, found)
             imports = _finished(work, imports, found, archived, statement, withdrawn, extract)
         work.reached(Point.LAND_FINISHED)
-    landed = [landed_now(record, found) for record in imports]
+    landed = [landed_now(record, found, each) for record, each in zip(imports, [*archived, None], strict=True)]
     days = sorted({day for each in landed for day in each.days})
     return LandedExtract(files=tuple(landed[:-1]), statement=replace(landed[-1], days=tuple(days)), withdrawn=withdrawn)
 

@@ -36,17 +36,20 @@ class Landed:
 
     Attributes:
         is_new: Whether something was landed, rather than ignored.
+        missing_columns: Columns of the contract that the file does not have; they are null.
     """
 
     record: ImportRecord
     days: tuple[date, ...]
     is_new: bool
+    missing_columns: tuple[str, ...] = ()
 
 
-def landed_now(record: ImportRecord, found: Account) -> Landed:
-    """The result for an import that has just landed."""
-    days = found.files[record.import_id].days
-    return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
+def landed_now(record: ImportRecord, found: Account, archived: Archived | None = None) -> Landed:
+    """The result for an import that has just landed; without a file for a statement."""
+    days = tuple(day.event_date for day in found.files[record.import_id].days)
+    missing = archived.probe.missing_columns if archived else ()
+    return Landed(record=record, days=days, is_new=True, missing_columns=missing)
 
 
 def land_files(
@@ -150,8 +153,8 @@ def _land_new(
             work.finish(tx, begun, found, ignored=[each.probe.ignored_columns for each in archived])
             records = [tx.imports.get(record.import_id) for record in begun]
     work.reached(Point.LAND_FINISHED)
-    for record in records:
-        landed(landed_now(record, found))
+    for record, each in zip(records, archived, strict=True):
+        landed(landed_now(record, found, each))
 
 
 def _take_in(work: Landing, archived: Archived, record: ImportRecord, old_days: Sequence[ImportDay]) -> Landed:
@@ -171,7 +174,7 @@ def _take_in(work: Landing, archived: Archived, record: ImportRecord, old_days: 
                 tx.imports.recount(recounted, because=record.import_id, actor=work.by)
             record = tx.imports.get(record.import_id)
     work.reached(Point.LAND_FINISHED)
-    return landed_now(record, found)
+    return landed_now(record, found, archived)
 
 
 def _reopen(work: Landing, record: ImportRecord) -> tuple[ImportRecord, tuple[ImportDay, ...]]:

@@ -65,6 +65,7 @@ class Probe:
         columns: The columns of a Parquet file that Spark can read.
         ignored_columns: Columns of a CSV or Parquet file that the contract does not know, sorted. A JSONL file has no
             header; its columns are found while it is read.
+        missing_columns: Columns of the contract that a CSV or Parquet file does not have, sorted: they are null.
         version: The version of the contract that every record is in; None when each record, or the lines of the file,
             have to be read for it.
     """
@@ -76,6 +77,7 @@ class Probe:
     line_end: str = "\n"
     columns: tuple[PhysicalColumn, ...] = ()
     ignored_columns: tuple[str, ...] = ()
+    missing_columns: tuple[str, ...] = ()
     version: int | None = None
 
 
@@ -211,7 +213,11 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
             raise BadFile(path=name, fault=Fault.COLUMNS, why=why, column=column)
     _require(source, header, found=f"its header is: {found}", name=name)
     return Probe(
-        valid_utf8=valid_utf8, header=header, line_end=line_end or "\n", ignored_columns=_ignored(source, header)
+        valid_utf8=valid_utf8,
+        header=header,
+        line_end=line_end or "\n",
+        ignored_columns=_ignored(source, header),
+        missing_columns=_missing(source, header),
     )
 
 
@@ -302,7 +308,7 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
             raise
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise BadFile(path=name, fault=Fault.DAMAGED, why=f"is not a readable Parquet file: {reason}") from error
-    found = Probe(columns=columns, ignored_columns=_ignored(source, names))
+    found = Probe(columns=columns, ignored_columns=_ignored(source, names), missing_columns=_missing(source, names))
     require_types(found, source, name=name, columns=names)
     return found
 
@@ -387,3 +393,7 @@ def _named(columns: tuple[str, ...]) -> str:
 
 def _ignored(source: SourceTable, found: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted(set(found) - set(source.file_columns)))
+
+
+def _missing(source: SourceTable, found: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(source.file_columns) - set(found)))

@@ -30,11 +30,14 @@ class LandedImport:
         record: It, as the ledger has it now.
         is_new: Whether something was landed, rather than ignored.
         rejected: Some of its rejected records: their numbers in it and the reasons.
+        missing_columns: Columns of the contract that the file does not have, so that they are null; of a file of JSON
+            lines it is not known.
     """
 
     record: ImportRecord = field(metadata=INLINE)
     is_new: bool
     rejected: tuple[Texts, ...]
+    missing_columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +120,12 @@ def landed_import(ws: Workspace, table: SourceTable, landed: Landed) -> LandedIm
     """A file that has landed, with some of what was rejected of it."""
     with ws.ledger.read() as tx:
         record = tx.imports.get(landed.record.import_id)
-    return LandedImport(record=record, is_new=landed.is_new, rejected=some_rejected(ws, table, record))
+    return LandedImport(
+        record=record,
+        is_new=landed.is_new,
+        rejected=some_rejected(ws, table, record),
+        missing_columns=landed.missing_columns,
+    )
 
 
 def days_filled(ws: Workspace, table: SourceTable, load: RunRecord) -> Partitions:

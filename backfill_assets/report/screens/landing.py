@@ -73,6 +73,8 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
     if landed.is_new and unknown:
         ignored = ", ".join(unknown)
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
+    if landed.missing_columns:
+        yield f"{record.import_id} has no {', '.join(landed.missing_columns)}: null in all of its records"
 
 
 def _rejected(record: ImportRecord, some: Iterable[Texts], quarantine: str) -> Iterator[str]:

@@ -29,6 +29,9 @@ from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.landing.turn import clean_up_landing, landing_turn, new_lease
 from backfill_assets.ledger.imports import ImportCounts, ImportRecord
 from backfill_assets.ledger.states import ImportState
+from backfill_assets.report.landed import LandedImport, LandReport
+from backfill_assets.report.page import Note
+from backfill_assets.report.screens.landing import landed_page
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.support.ledgers import home_environment
@@ -54,6 +57,31 @@ def counts(record: ImportRecord) -> tuple[int, int, int, int, int]:
 def days(room: LandingRoom, record: ImportRecord) -> list[tuple[date, int, int]]:
     with room.ledger.read() as reader:
         return [(d.event_date, d.events, d.displaced) for d in reader.imports.days([record.import_id])]
+
+
+def test_columns_of_the_contract_that_a_file_does_not_have_are_named(room: LandingRoom) -> None:
+    csv = b"event_id,event_time,lieu\na,2024-05-01T10:00:00Z,x\n"
+    landed = room.land(csv, "renamed.csv")
+    assert (landed.record.ignored_columns, landed.missing_columns) == (
+        ("lieu",),
+        ("attributes", "place", "schema_version"),
+    )
+    (row,) = room.bronze([MAY_1])
+    assert (row["place"], row["attributes"], row["schema_version"]) == (None, None, None)
+    assert room.land(json_lines(on(1, "b")), "whole.jsonl").missing_columns == ()
+    told = LandedImport(record=landed.record, is_new=True, rejected=(), missing_columns=landed.missing_columns)
+    report = LandReport(
+        source="bronze.events",
+        imports=(told,),
+        extract=None,
+        quarantine="q",
+        load=None,
+        without_events=None,
+        mostly_rejected=(),
+        next_steps=(),
+    )
+    said = f"{landed.record.import_id} has no attributes, place, schema_version: null in all of its records"
+    assert Note(text=said) in landed_page(report).blocks
 
 
 def test_a_landed_file_is_recorded_counted_and_its_bad_records_are_quarantined(room: LandingRoom) -> None:
