@@ -3,6 +3,7 @@
 - A storage of one's own: Dagster loads one that `dagster.yaml` names, and has no public base class for it.
 - The tables of its event log, and how an event becomes text, for the batches of `event_log`.
 - The materialization that an evaluation of a check is about, without which the UI counts a check as not executed.
+- Which events are about a run as a whole.
 - The origin of a run, which says to which code location it belongs and where its pages are.
 - How a run asks for a place in a pool, and how it notices meanwhile that it is terminated, for `event_log`.
 - The type of a job of assets, and a log of what a process prints that keeps nothing.
@@ -23,6 +24,7 @@ from dagster._core.definitions.unresolved_asset_job_definition import (
     UnresolvedAssetJobDefinition as UnresolvedAssetJobDefinition,
 )
 from dagster._core.errors import raise_execution_interrupts as raise_execution_interrupts
+from dagster._core.events import PIPELINE_EVENTS as PIPELINE_EVENTS
 from dagster._core.remote_origin import ManagedGrpcPythonEnvCodeLocationOrigin, RemoteJobOrigin, RemoteRepositoryOrigin
 from dagster._core.storage.asset_check_execution_record import (
     AssetCheckExecutionRecordStatus as AssetCheckExecutionRecordStatus,

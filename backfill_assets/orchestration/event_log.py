@@ -26,8 +26,9 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
@@ -39,10 +40,8 @@ from backfill_assets.core.lease import this_process
 from backfill_assets.domain.domain import load_domain
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs
-from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionRecordStatus as Status
-from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionsTable as Checks
-from backfill_assets.orchestration.dagster_internals import AssetEventTagsTable as Tags
 from backfill_assets.orchestration.dagster_internals import (
+    PIPELINE_EVENTS,
     ConcurrencyClaimStatus,
     SqlEventLogStorage,
     pack_value,
@@ -50,6 +49,9 @@ from backfill_assets.orchestration.dagster_internals import (
     replace,
     serialize_value,
 )
+from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionRecordStatus as Status
+from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionsTable as Checks
+from backfill_assets.orchestration.dagster_internals import AssetEventTagsTable as Tags
 from backfill_assets.orchestration.dagster_internals import SqlEventLogStorageTable as Events
 from backfill_assets.orchestration.partitions import captured_key
 from backfill_assets.orchestration.tags import REFUSED
@@ -58,6 +60,12 @@ Item = TypeVar("Item")
 
 BATCH = 500
 """Events per commit: small enough that other writers wait for a second at most."""
+
+GATHER_S = 0.5
+"""For how long events of a run that a command records are gathered: other writers wait for them."""
+
+COMMITTED_AT_ONCE = frozenset({*PIPELINE_EVENTS, DagsterEventType.RESOURCE_INIT_STARTED, DagsterEventType.STEP_START})
+"""After these the state of the run is written elsewhere, or something begins that may take long."""
 
 OF_PARTITIONS = (DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
 
@@ -89,44 +97,94 @@ NEVER_ABSENT = frozenset({"error_info"})
 """Fields of an event that Dagster does not read without, even when they are None."""
 
 
+@dataclass(kw_only=True)
+class _Batch:
+    """What one thread has stored and not committed.
+
+    Attributes:
+        is_gathered: It is committed soon, and not where a caller has said.
+        commits: Ends with a commit per database, or without one after an error.
+        connections: By database.
+        latest: The last event of an asset and type, with its id.
+    """
+
+    is_gathered: bool
+    since: float = field(default_factory=time.monotonic)
+    commits: ExitStack = field(default_factory=ExitStack)
+    connections: dict[str, Any] = field(default_factory=dict)
+    latest: dict[Any, tuple[EventLogEntry, int]] = field(default_factory=dict)
+
+
+class _OfThread(threading.local):
+    batch: _Batch | None = None
+    gathers: bool = False
+
+
 class BatchedEventLog(SqlEventLogStorage):
     """What a SQL event log needs for putting many events into one commit; its connections come from `shared`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._batch = threading.local()
+        self._mine = _OfThread()
         self._known_tables: set[str] = set()
         self._known_columns: set[str] = set()
         super().__init__(*args, **kwargs)  # type: ignore[no-untyped-call]
 
     @contextmanager
     def one_commit(self) -> Iterator[None]:
-        """Events that this thread stores inside are committed together, once per database."""
-        if self.is_in_batch():
+        """Events that this thread stores inside are committed together, once per database, or none of them."""
+        if self._mine.batch is not None and not self._mine.batch.is_gathered:
             yield
             return
-        with ExitStack() as commits:
-            self._batch.connections, self._batch.commits, self._batch.latest = {}, commits, {}
-            try:
+        self._commit_gathered()
+        self._mine.batch = _Batch(is_gathered=False)
+        with self._committed(self._mine.batch):
+            yield
+
+    @contextmanager
+    def gathering(self, gathers: bool) -> Iterator[None]:
+        """Whether events that this thread stores inside are gathered for a commit, or each is committed by itself.
+
+        They are committed in their order: after `GATHER_S`, after an event of `COMMITTED_AT_ONCE`, and at the end.
+        Other writers wait while there are some, so what may take long is done where none are gathered.
+        """
+        self._commit_gathered()
+        before, self._mine.gathers = self._mine.gathers, gathers
+        try:
+            yield
+        finally:
+            self._mine.gathers = before
+            self._commit_gathered()
+
+    @contextmanager
+    def _committed(self, batch: _Batch) -> Iterator[None]:
+        """Commits a batch after what is done inside; an error inside undoes all of it."""
+        try:
+            with batch.commits:
                 yield
-                self._store_latest()
-            finally:
-                self._batch.connections = self._batch.latest = None
+                self._store_latest(batch)
+        finally:
+            self._mine.batch = None
+
+    def _commit_gathered(self) -> None:
+        if self._mine.batch is not None and self._mine.batch.is_gathered:
+            with self._committed(self._mine.batch):
+                pass
 
     def is_in_batch(self) -> bool:
         """Whether this thread's events wait for a commit together."""
-        return getattr(self._batch, "connections", None) is not None
+        return self._mine.batch is not None
 
     @contextmanager
     def shared(self, shard: str, connect: Callable[[str], AbstractContextManager[Any]]) -> Iterator[Any]:
         """A connection to a database: of this thread's batch when there is one, else of its own."""
-        if not self.is_in_batch():
+        batch = self._mine.batch
+        if batch is None:
             with connect(shard) as connection:
                 yield connection
             return
-        connections = self._batch.connections
-        if shard not in connections:
-            connections[shard] = self._batch.commits.enter_context(connect(shard))
-        yield connections[shard]
+        if shard not in batch.connections:
+            batch.connections[shard] = batch.commits.enter_context(connect(shard))
+        yield batch.connections[shard]
 
     def store_event_batch(self, events: Sequence[EventLogEntry]) -> None:
         with self.one_commit():
@@ -134,6 +192,19 @@ class BatchedEventLog(SqlEventLogStorage):
                 self.store_event(event)
 
     def store_event(self, event: EventLogEntry) -> None:
+        if not self._mine.gathers or (self._mine.batch is not None and not self._mine.batch.is_gathered):
+            self._store(event)
+            return
+        batch = self._mine.batch = self._mine.batch or _Batch(is_gathered=True)
+        try:
+            self._store(event)
+        except BaseException as error:
+            with self._committed(batch):
+                raise error
+        if event.dagster_event_type in COMMITTED_AT_ONCE or time.monotonic() - batch.since > GATHER_S:
+            self._commit_gathered()
+
+    def _store(self, event: EventLogEntry) -> None:
         checked = _checked_materialization(event)
         if checked is None:
             super().store_event(event)
@@ -145,22 +216,20 @@ class BatchedEventLog(SqlEventLogStorage):
         return {**super()._event_to_row(event), "event": _text(event)}
 
     def _store_asset_event(self, conn: Any, event: EventLogEntry, event_id: int) -> None:
-        latest = getattr(self._batch, "latest", None)
-        if latest is None:
+        if self._mine.batch is None:
             super()._store_asset_event(conn, event, event_id)
         else:
             # The row of an asset holds its last event of a type, so of a batch only the last one counts.
             key = (event.get_dagster_event().asset_key, event.dagster_event_type)
-            latest.pop(key, None)
-            latest[key] = (event, event_id)
+            self._mine.batch.latest.pop(key, None)
+            self._mine.batch.latest[key] = (event, event_id)
 
-    def _store_latest(self) -> None:
-        latest, self._batch.latest = self._batch.latest, None
-        if latest:
+    def _store_latest(self, batch: _Batch) -> None:
+        if batch.latest:
             with self.index_connection() as conn:
                 # In one order, so that two processes with the same assets wait for each other in one direction only.
                 for event, event_id in sorted(
-                    latest.values(), key=lambda stored: str(stored[0].get_dagster_event().asset_key)
+                    batch.latest.values(), key=lambda stored: str(stored[0].get_dagster_event().asset_key)
                 ):
                     super()._store_asset_event(conn, event, event_id)
 
@@ -334,6 +403,12 @@ def one_commit(instance: DagsterInstance) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def gathering(instance: DagsterInstance, gathers: bool) -> AbstractContextManager[None]:
+    """See `BatchedEventLog.gathering`; with another storage it changes nothing."""
+    log = instance.event_log_storage
+    return log.gathering(gathers) if isinstance(log, BatchedEventLog) else nullcontext()
 
 
 PAUSE_S = 1.0

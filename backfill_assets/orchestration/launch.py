@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from dagster import AssetKey, DagsterInstance, Failure
 
-from backfill_assets.application.execute import execute
+from backfill_assets.application.execute import Executed, execute
 from backfill_assets.application.parts import Part
 from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import BackfillError
@@ -20,6 +20,7 @@ from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs
 from backfill_assets.orchestration.dagster_internals import origin_of
+from backfill_assets.orchestration.event_log import gathering
 from backfill_assets.orchestration.jobs import job_name, keys_of, table_definitions, table_jobs
 from backfill_assets.orchestration.resources import Perform, Session
 from backfill_assets.planning.manifest import has_gaps
@@ -94,13 +95,26 @@ def _execute(
     perform: Perform,
     only: Sequence[AssetKey],
 ) -> DagsterOutcome:
-    session = Session(workspace=workspace, progress=progress, acts_as=run_tags[tags.BY], perform=perform)
+
+    def apart(
+        ws: Workspace, run_id: str, parts: Iterable[Part], /, *, actor: str, listener: Listener = no_listener
+    ) -> Executed:
+        with gathering(instance, False):
+            return perform(ws, run_id, parts, actor=actor, listener=listener)
+
+    session = Session(
+        workspace=workspace,
+        progress=progress,
+        acts_as=run_tags[tags.BY],
+        perform=apart,
+        executes=perform is execute,
+    )
     ends = (date.fromisoformat(run_tags[name]) for name in (tags.RANGE_START, tags.RANGE_END))
     jobs = table_jobs(workspace.domain)
     definitions = table_definitions(workspace, lambda: session, jobs=jobs, pool=None, over=DayRange.inclusive(*ends))
     dagster_run_id, succeeded = str(uuid4()), True
     try:
-        with _in_the_code_location(instance, job):
+        with _in_the_code_location(instance, job), gathering(instance, True):
             definitions.resolve_job_def(job).execute_in_process(
                 instance=instance, tags=dict(run_tags), run_config=SILENT, run_id=dagster_run_id, asset_selection=only
             )

@@ -54,6 +54,7 @@ class Session:
         acts_as: On whose behalf this process executes a run; empty where Dagster's daemon or a person launched it.
         errors: The errors of the application, in order, for the caller of a run in this process.
         perform: Executes parts of a run, or gives what another thread has executed.
+        executes: Whether its assets execute parts themselves.
     """
 
     workspace: Workspace
@@ -61,11 +62,7 @@ class Session:
     acts_as: str = ""
     errors: list[BackfillError] = field(default_factory=list)
     perform: Perform = execute
-
-    @property
-    def executes(self) -> bool:
-        """Whether its assets execute parts themselves."""
-        return self.perform is execute
+    executes: bool = True
 
 
 def session_of(

@@ -105,16 +105,16 @@ class SqliteEventLog(TableColours, LivePools, BatchedEventLog, SqliteEventLogSto
         # A batch holds the run's database and the index open at the same time, from one thread.
         self._db_lock = threading.RLock()  # type: ignore[assignment]
 
-    def store_event(self, event: EventLogEntry) -> None:
+    def _store(self, event: EventLogEntry) -> None:
         """Stores further events of single partitions only in the index, once the run's log shows some of them."""
         if not tells_of_a_partition(event):
-            super().store_event(event)
+            super()._store(event)
             return
         found = event.get_dagster_event()
         shown = (event.run_id, found.event_type_value, found.asset_key)
         self._shown[shown] += 1
         if self._shown[shown] <= SHOWN_PER_RUN:
-            super().store_event(event)
+            super()._store(event)
             return
         with self.index_transaction() as conn:
             key = conn.execute(self.prepare_insert_event(event)).inserted_primary_key

@@ -7,7 +7,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,12 @@ from dagster import (
     EventLogEntry,
     asset,
     materialize,
+    resource,
 )
 
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
-from backfill_assets.orchestration.event_log import one_commit
+from backfill_assets.orchestration import event_log
+from backfill_assets.orchestration.event_log import gathering, one_commit
 from backfill_assets.orchestration.events import MOST_FAILED_ROWS
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.partitions import OfferedDays, partitions_definition
@@ -112,6 +114,94 @@ def test_what_was_stored_before_an_error_is_not_half_there(instance: DagsterInst
     assert instance.get_materialized_partitions(AssetKey("a")) == set()
     instance.report_runless_asset_event(AssetMaterialization("a", partition="2025-01-02"))
     assert instance.get_materialized_partitions(AssetKey("a")) == {"2025-01-02"}
+
+
+def report(instance: DagsterInstance, day: str) -> None:
+    instance.report_runless_asset_event(AssetMaterialization("a", partition=day))
+
+
+def committed(instance: DagsterInstance) -> list[str]:
+    """The days that other processes see, in the order in which they were stored."""
+    log = instance.event_log_storage
+    assert isinstance(log, SqliteEventLog)
+    with sqlite3.connect(log.path_for_shard("index")) as reader:
+        return [day for (day,) in reader.execute("SELECT partition FROM event_logs ORDER BY id")]
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_log, "GATHER_S", 600.0)
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_gathered_events_are_committed_before_anything_else_is_done(instance: DagsterInstance) -> None:
+    with gathering(instance, True):
+        report(instance, "2025-01-01")
+        report(instance, "2025-01-02")
+        assert committed(instance) == []
+        with gathering(instance, False):
+            assert committed(instance) == ["2025-01-01", "2025-01-02"]
+            report(instance, "2025-01-03")
+            assert committed(instance)[2:] == ["2025-01-03"]
+        report(instance, "2025-01-04")
+        with one_commit(instance):
+            assert committed(instance)[3:] == ["2025-01-04"]
+        report(instance, "2025-01-05")
+        assert committed(instance)[4:] == []
+    assert committed(instance)[4:] == ["2025-01-05"]
+    report(instance, "2025-01-06")
+    assert committed(instance)[5:] == ["2025-01-06"]
+
+
+def test_gathered_events_are_committed_soon(instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch) -> None:
+    with gathering(instance, True):
+        report(instance, "2025-01-01")
+        monkeypatch.setattr(event_log, "GATHER_S", 0.0)
+        report(instance, "2025-01-02")
+        assert committed(instance) == ["2025-01-01", "2025-01-02"]
+
+
+def test_an_error_undoes_what_it_stopped_and_nothing_that_was_stored(instance: DagsterInstance) -> None:
+    with gathering(instance, True):
+        report(instance, "2025-01-01")
+        with pytest.raises(ZeroDivisionError), one_commit(instance):
+            report(instance, "2025-01-02")
+            raise ZeroDivisionError
+        report(instance, "2025-01-03")
+    with pytest.raises(ZeroDivisionError), gathering(instance, True):
+        report(instance, "2025-01-04")
+        raise ZeroDivisionError
+    assert committed(instance) == ["2025-01-01", "2025-01-03", "2025-01-04"]
+    latest = instance.get_latest_materialization_event(AssetKey("a"))
+    assert latest is not None
+    assert latest.get_dagster_event().partition == "2025-01-04"
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_nobody_waits_for_gathered_events_while_an_author_works_or_a_run_changes_its_state(
+    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, runs = instance.event_log_storage, instance.run_storage
+    assert isinstance(log, SqliteEventLog)
+    waiting: list[str] = []
+
+    @resource
+    def opened() -> None:
+        waiting.append(f"resource: {log.is_in_batch()}")
+
+    @asset(required_resource_keys={"opened"})
+    def something() -> None:
+        waiting.append(f"step: {log.is_in_batch()}")
+
+    def noted(run_id: str, event: DagsterEvent, when: datetime | None = None) -> None:
+        waiting.append(f"{event.event_type.name}: {log.is_in_batch()}")
+        type(runs).handle_run_event(runs, run_id, event, when)
+
+    monkeypatch.setattr(runs, "handle_run_event", noted)
+    with gathering(instance, True):
+        materialize([something], instance=instance, run_config=SILENT, resources={"opened": opened})
+        assert log.is_in_batch() is False
+    assert waiting == ["RUN_START: False", "resource: False", "step: False", "RUN_SUCCESS: False"]
 
 
 def test_a_check_is_planned_for_more_partitions_than_one_statement_takes(instance: DagsterInstance) -> None:
