@@ -6,6 +6,7 @@ WORKERS ?= 2
 RACES ?= 4000
 HOW ?= once
 PART ?= 1/1
+WITH ?=
 SIZE ?= small
 BENCH_ARGS ?=
 
@@ -68,7 +69,7 @@ help:
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
 	@echo "              WORKERS=... for other than two processes, here and in the others"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/support/long_tests.py;"
-	@echo "              PART=1/8 for the first of eight parts)"
+	@echo "              PART=1/8 for the first of eight parts; WITH=backfill_assets_tests/browser for those of pages as well)"
 	@echo "make test-sources  capture from, and replay to, real servers on loopback: killed, expired, fenced, and a log"
 	@echo "              (SIZE=full for the whole log of 561,470 events)"
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
@@ -120,7 +121,7 @@ tests: setup
 
 test-long: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka registry kinesis prometheus readers
-	$(RUN) $(PYTEST) -m long --part $(PART) backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
+	$(RUN) $(PYTEST) -m long --part $(PART) $(WITH) $(addprefix backfill_assets_tests/,integration faults acceptance)
 
 test-sources: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka registry debezium kinesis
@@ -128,7 +129,7 @@ test-sources: setup
 
 test-ui: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata chromium
-	$(RUN) $(PYTEST) --timeout 1500 backfill_assets_tests/browser
+	$(RUN) $(PYTEST) backfill_assets_tests/browser
 
 test-postgres: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.domain import SourceTable
@@ -86,8 +86,8 @@ class LazyRecorder(Generic[R]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._opened.close()
+    def __exit__(self, *error: Any) -> None:
+        self._opened.__exit__(*error)
 
     @cached_property
     def _recorder(self) -> R:

@@ -32,6 +32,7 @@ BackfillError
 ├── HalfWay            some tables of a set are changed and others are not; `backfill recover` ends it
 ├── OutcomeUnknown     check before you repeat it: run `backfill recover`
 └── Unexpected         an unforeseen failure of the machine or of this project; details are in a file
+    └── Unrecorded            of what records the work for people to look at; the work itself is done
 ```
 """
 
@@ -293,6 +294,11 @@ class Unexpected(BackfillError):
 
     why: str
     log: str = ""
+
+
+@sentence
+class Unrecorded(Unexpected):
+    """all of it was done and is in the ledger; only Dagster's record of it could not be written: {why}"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,21 +7,22 @@ have come to. A process that is killed leaves a Dagster run that has begun, or n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from queue import SimpleQueue
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.application.execute import Executed, execute
 from backfill_assets.application.follow import is_taken_on
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.recorder import LazyRecorder
 from backfill_assets.application.subjects import Run
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, Unrecorded
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
+from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.report.runs import interrupted
 from backfill_assets.workspace import Workspace
 
@@ -59,10 +60,37 @@ class Handover:
 
 
 class RecordedBeside(LazyRecorder["DagsterRecorder"]):
-    """Executes parts of runs in the command's thread, and records them in Dagster in another. See `Recorder`."""
+    """Executes parts of runs in the command's thread, and records them in Dagster in another. See `Recorder`.
+
+    Dagster's record shows what the ledger has. One that cannot be written keeps nothing from being done, such as the
+    next run of a set: that is said at the end.
+    """
 
     def __init__(self, settings: Settings) -> None:
         super().__init__(lambda: _opened(settings))
+        self._failed: list[Exception] = []
+
+    def __exit__(self, *stopped: Any) -> None:
+        super().__exit__(*stopped)
+        if self._failed and not any(stopped):
+            error = self._failed[0]
+            said = error.message if isinstance(error, BackfillError) else f"{type(error).__name__}: {error}"
+            raise Unrecorded(why=said.partition("\n")[0].rstrip(".")) from error
+
+    def landed(self, ws: Workspace, record: PublicationRecord) -> None:
+        with self._said_at_the_end():
+            super().landed(ws, record)
+
+    def catch_up(self, ws: Workspace) -> None:
+        with self._said_at_the_end():
+            super().catch_up(ws)
+
+    @contextmanager
+    def _said_at_the_end(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - whatever keeps Dagster's record from being written
+            self._failed.append(error)
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
         """See `Recorder`. What stopped the work is recorded before it is raised."""
@@ -70,12 +98,14 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
         if Part.STAGE in parts and is_taken_on(run):
             return
         is_load = isinstance(ws.domain.table(run.manifest.table), SourceTable)
-        handover, failed = Handover(), []
+        handover = Handover()
+
+        failed: list[Exception] = []
 
         def record() -> None:
             try:
                 self._recorder.record(ws, run_id, parts, handover.perform, by=by)
-            except Exception as error:  # noqa: BLE001 - raised below, in the thread of the command
+            except Exception as error:  # noqa: BLE001 - what stopped the work itself is raised in the command's thread
                 failed.append(error)
 
         recorder = Thread(target=record, name="recorder")
@@ -105,8 +135,7 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
             if recorder.ident is None:
                 recorder.start()
             recorder.join()
-        if failed:
-            raise failed[0]
+        self._failed += failed
 
 
 def _opened(settings: Settings) -> AbstractContextManager[DagsterRecorder]:

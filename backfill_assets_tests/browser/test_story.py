@@ -36,7 +36,7 @@ from backfill_assets_tests.browser.seeded import (
 )
 from backfill_assets_tests.support.servers import dagster, served
 
-pytestmark = pytest.mark.long
+pytestmark = [pytest.mark.long, pytest.mark.timeout(1500)]
 
 REASON, NOTE, REGRET = "deadlines were computed in UTC", "as counsel asked", "the press office needs a day"
 FOLLOW = "backfill_monthly_tables"

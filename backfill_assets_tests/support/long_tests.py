@@ -2,7 +2,7 @@
 
 Those marked as long, most members of families that show one promise from many sides, and most tests with a second
 database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs an eighth of the others,
-by the day of the commit. Those in `browser` need Chromium, and are run by `make test-ui` alone.
+by the day of the commit. Those in `browser` need Chromium, and are in every part that they are asked for with.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import PurePosixPath
 import pytest
 
 ROOT = PurePosixPath("backfill_assets_tests")
+PAGES = f"{ROOT}/browser/"
 
 STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "faults/test_crashes.py": {
@@ -161,6 +162,7 @@ def mark(items: Iterable[pytest.Item]) -> None:
 
 def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
     """The tests of one part, such as `2/3`: each dozen of a module is in one part, and in the same on every machine.
+    Those of pages are in every part.
 
     Raises:
         UsageError: There is no such part.
@@ -174,6 +176,6 @@ def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
         module = item.nodeid.partition("::")[0]
         dozen = f"{module} {before[module] // 12}"
         before[module] += 1
-        if zlib.crc32(dozen.encode()) % int(parts) + 1 == int(number):
+        if module.startswith(PAGES) or zlib.crc32(dozen.encode()) % int(parts) + 1 == int(number):
             chosen.append(item)
     return chosen

@@ -249,11 +249,13 @@ def test_a_central_test_is_named_by_its_promise_and_stays(number: str, test: str
     assert functions_of(module)[name] is False
 
 
-def test_every_test_is_in_one_part_and_no_part_has_a_whole_large_module() -> None:
+def test_every_test_is_in_one_part_but_for_pages_and_no_part_has_a_whole_large_module() -> None:
     names = [f"{module}.py::test[{n}]" for module in "abcdefgh" for n in range(100)]
     items = [cast(pytest.Item, SimpleNamespace(nodeid=name)) for name in names]
     parts = [[item.nodeid for item in in_part(items, f"{number}/4")] for number in range(1, 5)]
     assert sorted(name for part in parts for name in part) == sorted(names)
     assert all(len(part) < len(names) / 2 for part in parts)
+    page = cast(pytest.Item, SimpleNamespace(nodeid=f"{ROOT}/browser/test_story.py::test"))
+    assert all(page in in_part([page, *items], f"{number}/4") for number in range(1, 5))
     with pytest.raises(pytest.UsageError, match="--part is '5/4'"):
         in_part(items, "5/4")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from difflib import get_close_matches
 
-from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected
+from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected, Unrecorded
 from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
@@ -22,6 +22,8 @@ def of_core(error: BackfillError) -> Advice | None:
 
 def _of_machine(error: BackfillError) -> Advice | None:
     match error:
+        case Unrecorded():
+            return step("repair what is named; then ", do(Act.RECOVER), ", which shows in Dagster what is accepted")
         case Unexpected():
             return step(do(Act.RECOVER), ", which ends unfinished work; then the command again")
         case DiskFull():

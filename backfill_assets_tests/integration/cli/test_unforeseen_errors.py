@@ -6,6 +6,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,9 @@ from backfill_assets.application import look
 from backfill_assets.core.errors import ContractBroken
 from backfill_assets.main import app
 from backfill_assets_tests.integration.cli.test_hostile_words import STEERING
+from backfill_assets_tests.support.by_hand import open_by_hand
 from backfill_assets_tests.support.ledgers import only_with_sqlite
-from backfill_assets_tests.support.shop import WorkIn
+from backfill_assets_tests.support.shop import WorkIn, shop_environment
 
 
 @pytest.fixture
@@ -147,3 +149,45 @@ def test_a_ledger_that_is_no_database_is_one_sentence(tmp_path: Path, work_in: W
     assert result.exit_code == 1
     assert result.stderr.startswith(("refused: ", "stopped: "))
     assert "Traceback" not in result.output
+
+
+def damaged(home: Path) -> Path:
+    """The record of Dagster, damaged after a first command has made it."""
+    assert types("recover").exit_code == 0
+    (index,) = (home / "dagster").rglob("index.db")
+    whole = index.with_suffix(".whole")
+    index.rename(whole)
+    index.write_bytes(b"no database" * 1_000)
+    return whole
+
+
+def test_a_set_is_published_and_undone_whole_where_dagster_cannot_record_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_with_sqlite("the record that is damaged is a file")
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    home = tmp_path / "home"
+    for name, value in shop_environment(home).items():
+        monkeypatch.setenv(name, value)
+    hand = open_by_hand(home)
+    before = hand.total()
+    set_id = hand.set_of({date(2026, 1, 5): 40})
+    assert types("approve", set_id, "--by", "ben").exit_code == 0
+    whole = damaged(home)
+    published = types("publish", set_id, "--by", "ben")
+    said = " ".join(published.stderr.split())
+    assert published.exit_code == 1
+    assert "stopped: all of it was done and is in the ledger; only Dagster's record of it could not be written" in said
+    assert "file is not a database" in said
+    assert "next: repair what is named; then backfill recover" in said
+    assert "PUBLISHED" in types("status", set_id).stdout
+    assert hand.total() == 40
+    undone = types("rollback", set_id, "--by", "ben", "--reason", "too early")
+    assert "all of it was done" in " ".join(undone.stderr.split())
+    assert hand.total() == before
+    # What stopped a command is said, and nothing about its record.
+    refused = types("rollback", set_id, "--by", "ben", "--reason", "too early")
+    assert (refused.exit_code, "all of it was done" in refused.output) == (1, False)
+    whole.rename(whole.with_suffix(".db"))
+    assert types("recover").exit_code == 0
+    hand.ws.close()
