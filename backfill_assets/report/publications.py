@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 
+from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import PublicationHeader
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.report.documents import INLINE
 from backfill_assets.workspace import Workspace
 
@@ -22,12 +24,14 @@ class PublicationDocument:
         extent: How much it changes.
         grain: Whether its partitions are days or months; days of a table that is no longer declared.
         expires: Whether it lets snapshots expire, or brings expired ones back.
+        untouched_count: How many partitions between its first and its last one it leaves as they were.
     """
 
     header: PublicationHeader = field(metadata=INLINE)
     extent: Extent = field(metadata=INLINE)
     grain: Grain
     expires: bool = False
+    untouched_count: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +59,19 @@ def publication_documents(
             extent=extents[header.publication_id],
             grain=ws.domain.grain_of(header.table),
             expires=header.run_id in expiries,
+            untouched_count=_untouched(ws, header.table, extents[header.publication_id]),
         )
         for header in headers
     )
+
+
+def _untouched(ws: Workspace, table: str, extent: Extent) -> int:
+    if extent.first is None or extent.last is None:
+        return 0
+    declared, grain = ws.domain.tables.get(table), ws.domain.grain_of(table)
+    within: Collection[date] = partitions_over(grain, DayRange(extent.first, days_of(grain, extent.last).end))
+    if isinstance(declared, DerivedTable) and declared.stretches is not None:
+        # Of a table that was declared otherwise before, its ends may be days that have no snapshot any more.
+        within = {*declared.stretches.ends(within), extent.first, extent.last}
+    named = extent.partition_count + extent.new_empty_count + extent.verified_count
+    return max(len(within) - named, 0)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action, PublicationHeader
 from backfill_assets.ledger.states import PublicationState
-from backfill_assets.planning.partitions import Grain, count_of, partition_text
+from backfill_assets.planning.partitions import count_of, partition_text
 from backfill_assets.report.charts import Form, Mark, Plot
 from backfill_assets.report.html import Linked
 from backfill_assets.report.page import (
@@ -99,7 +98,7 @@ def publications_table(publications: Sequence[PublicationDocument], *, of_one_ta
             each.header.at,
             _action(each),
             *(() if of_one_table else (each.header.table,)),
-            _swapped(each.extent, each.grain),
+            _swapped(each),
             _why(each.header),
             each.header.delta_version,
             # Below each other, so that neither is broken.
@@ -122,15 +121,17 @@ def _action(publication: PublicationDocument) -> Value:
     return action if made.state == "PUBLISHED" else words(action, " (", state_of(made.state), ")")
 
 
-def _swapped(extent: Extent, grain: Grain) -> str:
+def _swapped(publication: PublicationDocument) -> str:
+    extent, grain, untouched_count = publication.extent, publication.grain, publication.untouched_count
     if extent.first is None or extent.last is None:
         return "as it was: nothing had been swapped"
     ends = "..".join(dict.fromkeys(partition_text(grain, each) for each in (extent.first, extent.last)))
+    between = f", {count_of(untouched_count, grain.noun)} between them left as before" if untouched_count else ""
     if extent.changes_nothing:
-        return f"{ends}, {count_of(extent.verified_count, grain.noun)} verified as equal, nothing swapped"
+        return f"{ends}, {count_of(extent.verified_count, grain.noun)} verified as equal, nothing swapped{between}"
     equal = f", {extent.verified_count:,} verified as equal" if extent.verified_count else ""
     empty = f", {extent.new_empty_count:,} recorded as empty" if extent.new_empty_count else ""
-    swapped = f"{count_of(extent.partition_count, grain.noun)} swapped{empty}{equal}"
+    swapped = f"{count_of(extent.partition_count, grain.noun)} swapped{empty}{equal}{between}"
     return f"{ends}, {swapped}, {count_of(extent.rows, 'row')}"
 
 
