@@ -104,25 +104,31 @@ def progress_listener(what: str, *, quiet: bool, silence_s: float = LONGEST_SILE
 
 @contextmanager
 def _lines(console: Console, silence_s: float) -> Iterator[Listener]:
-    """Prints sentences, and between them, after every silence, that the work after the last one goes on."""
+    """Prints sentences, each once, and between them, after every silence, that the work after the last one goes on."""
     last: Progress | None = None
+    shown: Progress | None = None
     tenth: int | None = None
 
     def print_line(progress: Progress) -> None:
-        nonlocal last, tenth
+        nonlocal last, shown, tenth
         last, sentence = progress, progress.line
         if progress.step == "land" and progress.total > _FEW:
             before, tenth = tenth, progress.done * _FEW // progress.total
             if tenth == before:
                 return
             sentence += f", {progress.done:,} of {progress.total:,}"
-        _print_line(console, progress, sentence)
-        spoken.set()
+        if shown is None or not _says_the_same(shown, progress):
+            _print_line(console, progress, sentence)
+            spoken.set()
+        shown = progress
 
     def go_on(seconds: float) -> None:
-        if last is not None:
-            work = last.line if last.done < last.total else "recording what was done"
-            _print_line(console, last, f"still running after {seconds:,.0f} s: {work}")
+        if last is None:
+            return
+        work = f": {last.line}" if last is not shown else ""
+        if last.done >= last.total:
+            work = ": recording what was done"
+        _print_line(console, last, f"still running after {seconds:,.0f} s{work}")
 
     with _broken_silence(silence_s, go_on) as spoken:
         yield print_line
@@ -151,6 +157,11 @@ def _broken_silence(silence_s: float, say: Callable[[float], None]) -> Iterator[
         ended.set()
         spoken.set()
         breaker.join(timeout=1)
+
+
+def _says_the_same(shown: Progress, progress: Progress) -> bool:
+    """Whether the line of some progress is that of the last one: chunks of one size are measured in the same words."""
+    return (shown.step, shown.table, shown.line) == (progress.step, progress.table, progress.line)
 
 
 def _print_line(console: Console, progress: Progress, sentence: str) -> None:

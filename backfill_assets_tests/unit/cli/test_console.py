@@ -74,11 +74,33 @@ def test_after_a_long_silence_a_line_says_what_goes_on(capsys: pytest.CaptureFix
     )
 
 
-def test_after_a_long_silence_the_work_that_goes_on_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_a_long_silence_the_work_that_the_line_above_names_is_not_repeated(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with progress_listener("a set", quiet=False, silence_s=0.3) as listener:
         listener(Progress(step="stage", done=0, total=3, line="chunk 1 of 1", table="silver.daily"))
         time.sleep(0.5)
-    assert "stage silver.daily: still running after 0 s: chunk 1 of 1" in capsys.readouterr().err
+    assert set(capsys.readouterr().err.splitlines()) == {
+        "stage silver.daily: chunk 1 of 1",
+        "stage silver.daily: still running after 0 s",
+    }
+
+
+def test_after_a_long_silence_a_file_that_no_line_has_named_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_listener("sales", quiet=False, silence_s=0.3) as listener:
+        for done in (1, 2):
+            listener(Progress(step="land", done=done, total=305, line=f"{done}.csv"))
+        time.sleep(0.5)
+    assert "land: still running after 0 s: 2.csv\n" in capsys.readouterr().err
+
+
+def test_a_stage_that_is_done_chunk_by_chunk_in_the_same_words_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_listener("a set", quiet=False) as listener:
+        for line in ("measuring 31 days", "measuring 31 days", "measuring 28 days", "measuring 31 days"):
+            listener(Progress(step="gate", done=0, total=90, line=line, table="silver.daily"))
+        listener(Progress(step="gate", done=0, total=90, line="measuring 31 days", table="silver.other"))
+    lines = [line.partition(": ")[2] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["measuring 31 days", "measuring 28 days", "measuring 31 days", "measuring 31 days"]
 
 
 def test_a_start_of_spark_that_takes_long_is_said_again(
