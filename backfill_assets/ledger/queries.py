@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any, TypeVar, cast
 
@@ -10,7 +10,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Row, Select, func, sel
 from sqlalchemy.sql import Executable
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.ledger.errors import NotInLedger
+from backfill_assets.ledger.errors import Damaged, NotInLedger
 
 T = TypeVar("T")
 
@@ -50,18 +50,43 @@ class Queries:
         (row,) = self._rows(select(func.min(column).label("first"), func.max(column).label("last")))
         return None if row.first is None else (row.first, row.last)
 
-    def _named(self, statement: Select[*tuple[Any, ...]], key: Column[str], *, kind: str, name: str) -> Row[Any]:
+    def _named(
+        self,
+        statement: Select[*tuple[Any, ...]],
+        key: Column[str],
+        *,
+        kind: str,
+        name: str,
+        also: Column[str] | None = None,
+    ) -> Row[Any]:
         """The row of what has an id.
 
+        Args:
+            also: The ids of what a reader can mean as well, where only a part of an id was typed.
+
         Raises:
-            NotInLedger: There is none; the error names the only one whose id begins like that.
+            NotInLedger: There is none; the error names the only one whose id begins like that, or has it elsewhere.
+            Damaged: There is one, and rows that belong to it are not there any more.
         """
         row = self._row(statement.where(key == name))
         if row is None:
-            begun = select(key).where(key.startswith(name, autoescape=True)).limit(2)
-            found = self._values(begun) if name else []
-            raise NotInLedger(kind=kind, name=name, near=found[0] if len(found) == 1 else "")
+            if self._values(select(key).where(key == name)):
+                what = f"rows of the {kind} {name} were removed from the ledger."
+                raise Damaged(what=what, of={f"{kind.split()[-1]}_id": name})
+            raise NotInLedger(kind=kind, name=name, near=self._meant(name, [key, *([] if also is None else [also])]))
         return row
+
+    def _meant(self, name: str, keys: Sequence[Column[str]]) -> str:
+        """The only id that begins with a text; where none does, the only one that has it elsewhere; else nothing."""
+        for has in (ColumnElement.startswith, ColumnElement.contains) if name else ():
+            found = [
+                each
+                for key in keys
+                for each in self._values(select(key).where(has(key, name, autoescape=True)).limit(2))
+            ]
+            if found:
+                return found[0] if len(found) == 1 else ""
+        return ""
 
     def _highest(self, number: Column[int], *of: ColumnElement[bool]) -> int:
         """The highest number that was given so far; 0 before the first."""

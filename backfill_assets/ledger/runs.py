@@ -12,7 +12,7 @@ from datetime import date, timedelta
 from functools import cache
 from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, or_, select, true
+from sqlalchemy import ColumnElement, Row, Select, and_, exists, func, insert, or_, select, true
 
 from backfill_assets.core.identity import plain
 from backfill_assets.core.lease import LeaseTerms
@@ -32,6 +32,7 @@ from backfill_assets.ledger.schema import (
     leases,
     manifests,
     publications,
+    restatement_sets,
     run_follows,
     runs,
     set_members,
@@ -80,7 +81,7 @@ class RunReads(Queries):
         Raises:
             UnknownName: There is no such run.
         """
-        return rows.run_header(self._named(_headers(), runs.c.run_id, kind="run", name=run_id))
+        return rows.run_header(self._run(_headers(), run_id))
 
     def headers(self, **chosen: Unpack[RunFilter]) -> tuple[RunHeader, ...]:
         """Runs without their manifests, the last planned first. Cost: one index range: one short row per chosen run."""
@@ -100,7 +101,7 @@ class RunReads(Queries):
             UnknownName: There is no such run.
             Refused: Its manifest was edited in the database.
         """
-        return rows.run_record(self._named(_records(), runs.c.run_id, kind="run", name=run_id))
+        return rows.run_record(self._run(_records(), run_id))
 
     def records(self, *, unreadable: Unreadable | None = None, **chosen: Unpack[RunFilter]) -> tuple[RunRecord, ...]:
         """Runs with their manifests, the last planned first.
@@ -162,7 +163,7 @@ class RunReads(Queries):
         Raises:
             UnknownName: There is no such run.
         """
-        row = self._named(select(runs.c.state), runs.c.run_id, kind="run", name=run_id)
+        row = self._run(select(runs.c.state), run_id)
         state: RunState = row.state
         return state
 
@@ -170,6 +171,10 @@ class RunReads(Queries):
         """The states of those of these ids that are runs. Cost: one primary key lookup per id."""
         found = self._rows_with(select(runs.c.run_id, runs.c.state), runs.c.run_id, run_ids)
         return {row.run_id: row.state for row in found}
+
+    def _run(self, statement: Select[*tuple[Any, ...]], run_id: str) -> Row[Any]:
+        """The row of a run. Raises: UnknownName: There is no such run; a set whose id has these characters is named."""
+        return self._named(statement, runs.c.run_id, kind="run", name=run_id, also=restatement_sets.c.set_id)
 
     def require_holder(self, run_id: str, attempt: str) -> None:
         """Refuses a process that does not have the run any more.
@@ -180,7 +185,7 @@ class RunReads(Queries):
             TakenOver: Another process has it by now, or it was given up.
         """
         chosen = select(runs.c.attempt, runs.c.state, runs.c.note)
-        row = self._named(chosen, runs.c.run_id, kind="run", name=run_id)
+        row = self._run(chosen, run_id)
         if row.attempt != attempt:
             what = "another process took it over, or a recovery gave it up"
             because = f"it was {row.note}" if row.state is RunState.CANCELLED else what

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from backfill_assets.core.errors import UnknownName
 from backfill_assets.core.lease import Lease
+from backfill_assets.ledger.errors import Damaged
 from backfill_assets.ledger.states import ChunkState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.workspace import Workspace
@@ -58,7 +59,7 @@ def _described(tx: ReadTransaction, found: WorkInProgress) -> WorkInProgress:
         return replace(found, table=record.source, state=str(record.state))
     try:
         run = tx.runs.header(found.work)
-    except UnknownName:
+    except (UnknownName, Damaged):
         return found
     chunks = tx.candidates.chunks(found.work)
     done = [chunk for chunk in chunks if chunk.state is ChunkState.DONE]

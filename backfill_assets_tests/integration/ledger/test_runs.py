@@ -250,6 +250,31 @@ def test_a_run_id_without_its_last_character_is_recognized(ledger: Ledger) -> No
             assert advised(found.value) == "backfill status"
 
 
+def test_a_run_is_recognized_by_the_end_or_the_middle_of_its_id(ledger: Ledger) -> None:
+    with ledger.write() as writer:
+        for name in ("silver_daily-20260101-aaaa", "silver_daily-20260102-ab_d", "silver_other-20260103-abbd"):
+            writer.runs.add(a_manifest(name), actor="ann")
+    with ledger.read() as reader:
+        for part, whole in (("aaaa", "silver_daily-20260101-aaaa"), ("20260103", "silver_other-20260103-abbd")):
+            with pytest.raises(UnknownName) as found:
+                reader.runs.get(part)
+            assert advised(found.value) == f"did you mean {whole}? backfill status {whole}"
+        for several in ("daily", "ab_", "b%d"):
+            with pytest.raises(UnknownName) as found:
+                reader.runs.get(several)
+            assert advised(found.value).endswith("status" if several != "ab_" else "silver_daily-20260102-ab_d")
+
+
+def test_a_run_whose_approval_was_removed_is_damaged_and_not_unknown(ledger: Ledger, ledger_url: str) -> None:
+    plan(ledger, "bf-1")
+    tamper(ledger_url, "DELETE FROM approvals")
+    with ledger.read() as reader:
+        for read in (reader.runs.get, reader.runs.header):
+            with pytest.raises(IllegalTransition, match="rows of the run bf-1 were removed from the ledger") as found:
+                read("bf-1")
+            assert advised(found.value) == "backfill audit"
+
+
 def test_a_set_id_without_its_last_character_is_recognized(ledger: Ledger) -> None:
     alone = restatement(SetState.PENDING).record.manifest
     member = a_manifest("bf-1", member_of=alone.set_id)
@@ -260,4 +285,7 @@ def test_a_set_id_without_its_last_character_is_recognized(ledger: Ledger) -> No
         writer.sets.add(manifest, actor="ann")
     with ledger.read() as reader, pytest.raises(UnknownName) as found:
         reader.sets.get(manifest.set_id[:-1])
+    assert advised(found.value) == f"did you mean {manifest.set_id}? backfill status {manifest.set_id}"
+    with ledger.read() as reader, pytest.raises(UnknownName) as found:
+        reader.runs.get(manifest.set_id[-8:])
     assert advised(found.value) == f"did you mean {manifest.set_id}? backfill status {manifest.set_id}"
