@@ -161,7 +161,13 @@ class Refused(BackfillError):
 
 
 class InvalidDeclaration(Refused):
-    """An invalid declaration of a domain; the message names the table and the mistake."""
+    """An invalid declaration of a domain; the message names the table and the mistake.
+
+    Attributes:
+        place: The file of the author, and the line, where it is; empty where that is not known.
+    """
+
+    place: str = ""
 
 
 class UnknownName(Refused):

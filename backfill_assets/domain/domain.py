@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import Any, Protocol
 
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
@@ -203,16 +207,30 @@ def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
     if not module_name:
         raise NoDomain()
     try:
+        return _loaded(module_name, conditions=conditions)
+    except InvalidDeclaration as error:
+        error.place = error.place or _place_of(module_name, error)
+        raise
+
+
+def _loaded(module_name: str, *, conditions: bool) -> Domain:
+    try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             why = f"it imports {error.name!r}, which is not installed"
-            raise DomainNotLoaded(module=module_name, why=why) from error
+            refusal = DomainNotLoaded(module=module_name, why=why)
+            refusal.place = _place_of(module_name, error)
+            raise refusal from error
         raise DomainNotFound(module=module_name) from error
     except BackfillError:
         raise
     except Exception as error:  # every error of an author's module is shown to the author, in one line
-        raise DomainNotLoaded(module=module_name, why=_said_with_place(error)) from error
+        place = _place_of(module_name, error)
+        said = error.msg if isinstance(error, SyntaxError) else error
+        refusal = DomainNotLoaded(module=module_name, why=f"{type(error).__name__}: {said}{place and f' ({place})'}")
+        refusal.place = place
+        raise refusal from error
     domain = getattr(module, "DOMAIN", None)
     if not isinstance(domain, Domain):
         raise DomainNotLoaded(module=module_name, why="it defines no DOMAIN of type Domain")
@@ -226,12 +244,27 @@ def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
     return domain
 
 
-def _said_with_place(error: Exception) -> str:
-    """An error and the line of a file that raised it; of a file that Python cannot parse, the line in that file."""
+def _place_of(module_name: str, error: BaseException) -> str:
+    """The last line of an author's own files that an error passed; without one, the module's file, if it has one.
+
+    Where Python cannot parse a file, it is the line in that file.
+    """
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
+        return f"{error.filename}, line {error.lineno}"
+    package = module_name.rpartition(".")[0] or module_name
+    place = ""
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        file, name = frame.f_code.co_filename, frame.f_globals.get("__name__", "")
+        if f"{name}.".startswith(f"{package}.") or _is_of_an_author(file):
+            place = f"{file}, line {line}"
+    return place or getattr(sys.modules.get(module_name), "__file__", None) or ""
+
+
+def _is_of_an_author(file: str) -> bool:
+    """Whether a file is neither of Python, nor of an installed package, nor of this one."""
+    installed = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    others = (*installed, str(Path(__file__).parents[1]))
+    return not file.startswith("<") and not any(file.startswith(f"{folder}{os.sep}") for folder in others)
 
 
 def _check_explained(version: DerivedTable, other: DerivedTable) -> None:

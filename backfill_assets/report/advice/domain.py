@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError, InvalidDeclaration
+from backfill_assets.core.wording import visible
 from backfill_assets.domain import errors
 from backfill_assets.report.advice.filling import plan_again
 from backfill_assets.report.requests import NAME, Act, Advice, do, step
@@ -19,7 +20,7 @@ def of_domain(error: BackfillError) -> Advice | None:
         case errors.DomainNotFound():
             return "put the folder that holds it on the path: export PYTHONPATH=$PWD"
         case errors.DomainNotLoaded():
-            return "correct the module that BACKFILL_DOMAIN names"
+            return f"correct {visible(error.place) or 'the module that BACKFILL_DOMAIN names'}"
         case errors.NotPlanned(table=table, days=days) if days:
             return do(Act.LOAD, table.partition(".")[2], first=days.start, last=days.last, by=NAME)
         case errors.CodeBroken():
@@ -27,6 +28,7 @@ def of_domain(error: BackfillError) -> Advice | None:
         case errors.PlannedOtherwise(manifest=manifest):
             return step("run it with what it was planned with, or plan it again: ", plan_again(manifest))
         case InvalidDeclaration():
-            return "correct the declaration in the module that BACKFILL_DOMAIN names; then the command again"
+            place = visible(error.place) or "the module that BACKFILL_DOMAIN names"
+            return f"correct the declaration in {place}; then the command again"
         case _:
             return None

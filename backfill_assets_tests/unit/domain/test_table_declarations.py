@@ -377,3 +377,39 @@ def test_a_domain_that_python_cannot_parse_is_refused_with_the_line_in_its_file(
         load_domain("not_python")
     assert f"SyntaxError: invalid syntax ({file}, line 2)" in str(refusal.value)
     assert "frozen" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("Domain(name='Two words', package='my_own_shop', sources=(), derived=())", "a declaration"),
+        ("DerivedTable()", "TypeError"),
+        ("import nothing_of_the_kind", "it imports 'nothing_of_the_kind', which is not installed"),
+        ("json.loads('{')", "JSONDecodeError"),
+    ],
+)
+def test_a_domain_that_cannot_be_loaded_is_to_be_corrected_in_the_file_of_its_author(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, statement: str, said: str
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    package = tmp_path / "my_own_shop"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "declared.py").write_text("import my_own_shop.tables\n")
+    file = package / "tables.py"
+    file.write_text(f"import json\nfrom backfill_assets.domain import DerivedTable, Domain\n\n{statement}\n")
+    try:
+        with pytest.raises(InvalidDeclaration) as refusal:
+            load_domain("my_own_shop.declared")
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "my_own_shop"]:
+            del sys.modules[name]
+    assert said in str(refusal.value) or said == "a declaration"
+    assert f"{file}, line 4" in advised(refusal.value)
+    assert "BACKFILL_DOMAIN" not in advised(refusal.value)
+
+
+def test_a_module_without_a_domain_is_to_be_corrected_in_its_file() -> None:
+    with pytest.raises(InvalidDeclaration) as refusal:
+        load_domain("backfill_assets.core.errors")
+    assert advised(refusal.value) == f"correct {sys.modules['backfill_assets.core.errors'].__file__}"

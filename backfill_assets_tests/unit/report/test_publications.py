@@ -36,9 +36,9 @@ def published(ws: Workspace, run_id: str) -> PublicationDocument:
 
 
 def drawn(document: PublicationDocument) -> str:
-    console = Console(file=StringIO(), width=200)
-    show(console, published_page(document))
-    return console.file.getvalue()  # type: ignore[attr-defined]
+    shown = StringIO()
+    show(Console(file=shown, width=200), published_page(document))
+    return shown.getvalue()
 
 
 def test_a_publication_with_a_gap_says_how_many_partitions_between_its_ends_it_leaves_as_before(ws: Workspace) -> None:
