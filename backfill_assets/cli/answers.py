@@ -19,7 +19,7 @@ from backfill_assets import __version__
 from backfill_assets.cli.groups import CommandGroup
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.wording import fault_of
-from backfill_assets.planning.partitions import DayRange, days_named, instant_named, moment_named
+from backfill_assets.planning.partitions import DayRange, MalformedDays, days_named, instant_named, moment_named
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.errors import Malformed, NotGiven
@@ -71,12 +71,14 @@ def typed(parse: Callable[[str], Parsed], how: str) -> Callable[[str | Parsed], 
         try:
             return parse(text)
         except InvalidRange as error:
-            raise typer.BadParameter(f"{error.message} next: write it {how}") from None
+            meant = f"as {error.example}" if isinstance(error, MalformedDays) and error.is_meant else how
+            raise typer.BadParameter(f"{error.message} next: write it {meant}") from None
 
     return parsed
 
 
 _AS_A_DAY = "as YYYY-MM-DD, such as 2006-07-01"
+_AS_ONE_PARTITION = "as YYYY-MM-DD, such as 2006-07-01, or, of a monthly table, as YYYY-MM"
 _AS_A_TIME = "like 2026-03-10T08:00, or as a day"
 
 day = typed(lambda text: days_named(text).start, _AS_A_DAY)
@@ -85,7 +87,7 @@ day = typed(lambda text: days_named(text).start, _AS_A_DAY)
 last_day = typed(lambda text: days_named(text).last, _AS_A_DAY)
 """The last day that a person names: a month and a year are all their days."""
 
-days_of_one = typed(days_named, _AS_A_DAY)
+days_of_one = typed(days_named, _AS_ONE_PARTITION)
 """The days of one partition, as a person names it."""
 
 instant = typed(instant_named, _AS_A_TIME)

@@ -7,7 +7,7 @@ monthly ones. Ranges are half-open in code and inclusive in commands and message
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
@@ -33,6 +33,7 @@ class MalformedDays(InvalidRange):
     why: str
     example: str
     option: str | None = None
+    is_meant: bool = False
 
 
 class Grain(StrEnum):
@@ -90,6 +91,7 @@ class DayRange:
 
 
 _DAYS = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
+_MEANT = re.compile(r"(\d{4})[-/.](\d{1,2})(?:[-/.](\d{1,2}))?|(\d{4})(\d{2})(\d{2})?")
 
 
 def days_named(text: str) -> DayRange:
@@ -100,14 +102,30 @@ def days_named(text: str) -> DayRange:
     """
     found = _DAYS.fullmatch(text)
     try:
-        year, month, day = (int(part) if part else None for part in found.groups()) if found else (0, None, None)
-        first = date(year or 0, month or 1, day or 1)
-        last = first if day else next_partition(Grain.MONTHLY, date(first.year, month or 12, 1)) - ONE_DAY
-        return DayRange.inclusive(first, last)
+        return _days_of(found.groups() if found else ())
     except (ValueError, OverflowError):
         why = "is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006"
-        why = "is not in the calendar" if found else why
-        raise MalformedDays(why=f"{text[:100]!r} {why}", example="2006-07-01") from None
+        why = f"{text[:100]!r} {'is not in the calendar' if found else why}"
+        meant = _meant(text)
+        raise MalformedDays(why=why, example=meant or "2006-07-01", is_meant=bool(meant)) from None
+
+
+def _days_of(parts: Sequence[str | None]) -> DayRange:
+    """The days of a year, and of its month and its day where they are given. Raises: ValueError, OverflowError."""
+    year, month, day, *_ = (*(int(part) if part else None for part in parts), None, None, None)
+    first = date(year or 0, month or 1, day or 1)
+    last = first if day else next_partition(Grain.MONTHLY, date(first.year, month or 12, 1)) - ONE_DAY
+    return DayRange.inclusive(first, last)
+
+
+def _meant(text: str) -> str | None:
+    """The day or the month that a text means which has its parts in order, but not in the form; None for others."""
+    found = _MEANT.fullmatch(text.strip())
+    try:
+        days = _days_of([part for part in found.groups() if part] if found else ())
+    except (ValueError, OverflowError):
+        return None
+    return f"{days.start}" if len(days) == 1 else f"{days.start:%Y-%m}"
 
 
 _INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z| ?UTC|[+-]\d{2}:\d{2})?)?")
@@ -123,7 +141,18 @@ def instant_named(text: str) -> datetime:
         named = datetime.fromisoformat(text.removesuffix("UTC").rstrip() if _INSTANT.fullmatch(text) else "")
         return (named if named.tzinfo else named.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise MalformedDays(why=f"{text[:100]!r} is not a time in UTC", example="2026-03-10T08:00") from None
+        is_of_no_day = bool(_INSTANT.fullmatch(text)) and _is_of_no_day(text)
+        why = "is not in the calendar" if is_of_no_day else "is not a time in UTC"
+        raise MalformedDays(why=f"{text[:100]!r} {why}", example="2026-03-10T08:00") from None
+
+
+def _is_of_no_day(text: str) -> bool:
+    """Whether a text begins with a date that does not exist."""
+    try:
+        date.fromisoformat(text[:10])
+    except ValueError:
+        return True
+    return False
 
 
 def moment_named(text: str) -> datetime | DayRange:

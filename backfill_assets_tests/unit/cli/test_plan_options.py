@@ -135,7 +135,17 @@ def test_a_mistyped_time_is_wrong_usage_and_shown_as_it_is_written(words: tuple[
     assert "'tomorrow' is not a time in UTC. next: write it like 2026-03-10T08:00, or as a day" in said
 
 
-@pytest.mark.parametrize("day", ["2006-2-1", "01.02.2006", "2006-02-30", "soon"])
+@pytest.mark.parametrize(
+    ("day", "meant"), [("2006-2-1", "2006-02-01"), ("2006-2", "2006-02"), ("20060203", "2006-02-03")]
+)
+@pytest.mark.parametrize("words", [("plan", "silver.x", *WHY, "--to", "2006-03-01", "--from"), ("trace", "silver.x")])
+def test_a_day_in_another_form_is_refused_with_how_it_is_written(words: tuple[str, ...], day: str, meant: str) -> None:
+    result = typed(*words, day)
+    assert result.exit_code == 1
+    assert f"next: write it as {meant}" in " ".join(result.output.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("day", ["01.02.2006", "2006-02-30", "soon"])
 @pytest.mark.parametrize("words", [("plan", "silver.x", *WHY, "--to", "2006-03-01", "--from"), ("trace", "silver.x")])
 def test_a_mistyped_day_is_refused_with_its_form(words: tuple[str, ...], day: str) -> None:
     result = typed(*words, day)

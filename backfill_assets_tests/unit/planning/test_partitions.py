@@ -67,12 +67,18 @@ def test_an_instant_has_the_fraction_that_json_has() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "UTC", "tomorrow", "2026-11", "20261127", "2026-11-27T25:00", "2026-02-30", "0001-01-01T00:00+09:00"]
+    "text", ["", "UTC", "tomorrow", "2026-11", "20261127", "2026-11-27T25:00", "0001-01-01T00:00+09:00"]
 )
 def test_what_is_no_instant_is_refused_with_its_form(text: str) -> None:
     with pytest.raises(InvalidRange, match=re.escape(f"{text!r} is not a time in UTC")) as refused:
         instant_named(text)
     assert advised(refused.value) == "write it like 2026-03-10T08:00"
+
+
+@pytest.mark.parametrize("text", ["2026-02-30", "2026-02-30T10:00:00Z", "2026-13-01 10:00 UTC"])
+def test_a_time_of_a_date_that_no_calendar_has_is_not_called_a_wrong_form(text: str) -> None:
+    with pytest.raises(InvalidRange, match=re.escape(f"{text!r} is not in the calendar")):
+        instant_named(text)
 
 
 def test_a_range_does_not_end_before_it_starts() -> None:
@@ -89,6 +95,26 @@ def test_a_list_names_each_of_its_days_once_in_order() -> None:
 def test_what_names_no_days_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(InvalidRange, match="neither a date like 2006-07-01 nor a month"):
         days_named(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("2006-2", "2006-02"),
+        ("200602", "2006-02"),
+        ("2006/02", "2006-02"),
+        ("2006-2-1", "2006-02-01"),
+        ("2006/2/1", "2006-02-01"),
+        ("20060203", "2006-02-03"),
+        ("2006-13", "2006-07-01"),
+        ("2006-123", "2006-07-01"),
+        ("01.02.2006", "2006-07-01"),
+    ],
+)
+def test_days_that_are_written_in_another_form_are_advised_in_the_right_one(text: str, meant: str) -> None:
+    with pytest.raises(InvalidRange) as refusal:
+        days_named(text)
+    assert advised(refusal.value) == f"write it like {meant}"
 
 
 @pytest.mark.parametrize("text", ["2006-13", "2006-02-30", "9999-12-31", "9999"])
