@@ -6,7 +6,8 @@ edge: names of options, fields, tags and settings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import field
 from datetime import datetime
 
 from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, UnknownName, sentence
@@ -117,6 +118,8 @@ class NothingThen(MissingInput):
     at: datetime | None
     what: str
     expired_by: str = ""
+    key: Mapping[str, str] = field(default_factory=dict)
+    seen_last_at: datetime | None = None
 
     @property
     def why(self) -> str:

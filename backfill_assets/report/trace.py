@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 
 from backfill_assets.core.columns import RUN_ID
@@ -198,13 +199,14 @@ def trace_of(
         periods = tx.publications.periods(declared.name, partition)
         if not periods:
             raise never_published(tx, declared, partition)
+        nothing = NothingThen(table=declared.name, partition=described, at=at, what="version", key=given)
         seen = _seen_at(periods, at)
         if seen is None:
-            raise NothingThen(table=declared.name, partition=described, at=at, what="version")
+            raise _with_the_last_seen(ws, tx, partition, nothing, periods)
         (version,) = tx.versions.pinned(declared.name, [(partition, seen.version)]).values()
         if tx.runs.header(version.run_id).kind.expires:
-            by = version.run_id
-            raise NothingThen(table=declared.name, partition=described, at=at, what="version", expired_by=by)
+            nothing.expired_by = version.run_id
+            raise _with_the_last_seen(ws, tx, partition, nothing, periods)
         problem: str | None = None
         rows: tuple[_Row, ...] = ()
         try:
@@ -216,7 +218,8 @@ def trace_of(
             problem = error.message
         else:
             if not found:
-                raise NothingThen(table=declared.name, partition=described, at=at, what=f"row with {_words(given)}")
+                nothing.what = f"row with {_words(given)}"
+                raise _with_the_last_seen(ws, tx, partition, nothing, periods)
             rows = (
                 _Row(partition=partition, run_id=_computed_by(found[0], version), values=found[0], is_changed=True),
             )
@@ -236,6 +239,35 @@ def trace_of(
             inputs=inputs,
             records=tuple(_records(tx, sources)),
         )
+
+
+_MOST_SEARCHED = 10
+"""In so many earlier versions at most a row is looked for that readers do not see any more."""
+
+
+def _with_the_last_seen(
+    ws: Workspace, tx: ReadTransaction, partition: date, nothing: NothingThen, periods: Sequence[Period]
+) -> NothingThen:
+    """The refusal with the last time, before that which was asked for, at which readers saw the row."""
+    earlier = [each for each in periods if each.until and (nothing.at is None or each.until <= nothing.at)]
+    seen = {each.version: each for each in earlier if each.version}
+    for period in sorted(seen.values(), key=lambda each: each.since, reverse=True)[:_MOST_SEARCHED]:
+        (version,) = tx.versions.pinned(nothing.table, [(partition, period.version)]).values()
+        if tx.runs.header(version.run_id).kind.expires:
+            continue
+        with suppress(BackfillError):  # Its files are not there any more.
+            if rows_with_key(ws.lake, nothing.table, version.files, nothing.key, most=1):
+                nothing.seen_last_at = _within(period)
+                break
+    return nothing
+
+
+def _within(period: Period) -> datetime:
+    """An instant of a period that is over: its last whole second, or, of a shorter one, near its beginning."""
+    last = (period.until or period.since).replace(microsecond=0) - timedelta(seconds=1)
+    if last + timedelta(seconds=1) > period.since:
+        return last
+    return period.since if period.since.microsecond else period.since + timedelta(microseconds=1)
 
 
 def _seen_at(periods: Sequence[Period], at: datetime | None) -> Period | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 from difflib import get_close_matches
 
 from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected, Unrecorded
@@ -78,6 +79,11 @@ def _of_edge(error: BackfillError) -> Advice | None:
             return "choose one of these, or leave it out"
         case errors.CannotUse():
             return f"choose {error.instead}"
+        case errors.NothingThen(seen_last_at=datetime() as at):
+            words = (f"{name}={value}" for name, value in error.key.items())
+            typed = f"{at.replace(tzinfo=None).isoformat()}Z"
+            then = do(Act.TRACE, error.table, error.partition, *words, at=typed)
+            return step("what readers saw last: ", then)
         case errors.NothingThen():
             return step(do(Act.HISTORY, error.table, partition=error.partition), " lists what readers saw")
         case errors.NotYet():

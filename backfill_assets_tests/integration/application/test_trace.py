@@ -27,6 +27,7 @@ from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, REACHED, SOL
 from backfill_assets_tests.support.shop import RECENT, SALES, Shop
 
 SHOP = {"shop": "only"}
+FIRST_OF_FEBRUARY = JANUARY.end
 
 
 def traced(shop: Shop, table: str, day: date, key: dict[str, str] | None = None) -> Trace:
@@ -201,6 +202,26 @@ def test_a_key_may_name_the_partition_asked_for(month: Shop) -> None:
     assert traced(month, RECENT, CARNIVAL, {"day": str(CARNIVAL), **SHOP}).key == SHOP
     for named in ("2026-02", "2026-02-01"):
         assert traced(month, TOTALS, FEBRUARY.start, {"month": named}).key == {}
+
+
+def test_a_row_that_was_rolled_back_is_refused_with_the_time_at_which_readers_saw_it_last(hand: Hand) -> None:
+    run_id = hand.silver({FIRST_OF_FEBRUARY: 15})
+    hand.undo(hand.publish(run_id))
+    with pytest.raises(MissingInput, match=f"readers see no version of {RECENT} {FIRST_OF_FEBRUARY}") as gone:
+        look.trace(hand.ws, RECENT, FIRST_OF_FEBRUARY, SHOP, None)
+    begins, _, at = advised(gone.value).rpartition(" ")
+    assert begins == f"what readers saw last: backfill trace {RECENT} {FIRST_OF_FEBRUARY} shop=only --at"
+    found = look.trace(hand.ws, RECENT, FIRST_OF_FEBRUARY, SHOP, instant_named(at))
+    assert (found.publications[0].run_id, found.values["amount"]) == (run_id, "15")
+    with pytest.raises(MissingInput) as before:
+        look.trace(hand.ws, RECENT, FIRST_OF_FEBRUARY, SHOP, found.seen.since - timedelta(hours=1))
+    assert advised(before.value).startswith("backfill history ")
+
+
+def test_a_row_that_was_never_there_is_refused_with_the_history(month: Shop) -> None:
+    with pytest.raises(MissingInput, match="no row with shop=nobody") as nobody:
+        traced(month, RECENT, CARNIVAL, {"shop": "nobody"})
+    assert advised(nobody.value).startswith(f"backfill history {RECENT} --partition {CARNIVAL}")
 
 
 def test_a_day_without_a_version_is_refused_with_the_first_and_the_last_that_there_is(month: Shop) -> None:
