@@ -145,11 +145,23 @@ def complaint(name: str, value: Column, found: T.DataType, target: T.DataType, h
     text = _shown(value, found)
     fits = F.lit(f"{name} does not fit {target.simpleString()}")
     has_form = _is_whole(value, found) if isinstance(target, _WHOLE) else _has_form(text, target, how)
+    said = F.when(has_form, fits)
+    if isinstance(target, (T.DateType, T.TimestampType, T.TimestampNTZType)):
+        said = said.when(_is_of_no_day(text, target, how), F.lit(f"{name} is a date that does not exist"))
     if not isinstance(target, T.TimestampType) or not how.timezone:
-        return quoting(F.when(has_form, fits).otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
+        return quoting(said.otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
     is_skipped = _time(text, T.TimestampNTZType()).isNotNull() & ~has_form
     skipped = F.lit(f"{name} is a time that clocks in {how.timezone} skip")
-    return quoting(F.when(is_skipped, skipped).when(has_form, fits).otherwise(f"{name} is not a timestamp"), text)
+    return quoting(F.when(is_skipped, skipped).otherwise(said.otherwise(f"{name} is not a timestamp")), text)
+
+
+def _is_of_no_day(text: Column, target: T.DataType, how: Reading) -> Column:
+    """Whether a text is written as a date, or as a time that the type takes, of a day that no calendar has."""
+    forms = [_DATE] if isinstance(target, T.DateType) else [_TIMES[type(target)]]
+    if isinstance(target, T.TimestampType) and how.timezone:
+        forms.append(_TIMES[T.TimestampNTZType])
+    is_written = reduce(lambda left, right: left | right, (text.rlike(form) for form in forms))
+    return F.coalesce(is_written & F.substring(text, 1, 10).try_cast("date").isNull(), F.lit(False))
 
 
 def quoting(sentence: Column, text: Column) -> Column:

@@ -86,6 +86,10 @@ def no(name: str, demand: str, text: str) -> str:
     return f"{name} is not {demand}: '{text}'"
 
 
+def no_day(name: str, text: str) -> str:
+    return f"{name} is a date that does not exist: '{text}'"
+
+
 def unfit(name: str, kind: str, text: str) -> str:
     return f"{name} does not fit {kind}: '{text}'"
 
