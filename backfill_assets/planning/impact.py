@@ -72,6 +72,7 @@ def impact(
     rebuild: Mapping[str, Iterable[date]] = NOTHING,
     if_complete: Mapping[str, Iterable[date]] = NOTHING,
     keep: Mapping[str, AbstractSet[date]] = KEEP_NOTHING,
+    expired: Mapping[str, AbstractSet[date]] = KEEP_NOTHING,
 ) -> tuple[Rebuild, ...]:
     """What a change makes stale everywhere downstream.
 
@@ -82,6 +83,8 @@ def impact(
         if_complete: Partitions that are built as well where their windows are complete, counting what this impact
             builds before them.
         keep: Partitions that are not rebuilt although they depend on a change, unless `rebuild` names them.
+        expired: Snapshots that are not there any more: what reads one is not rebuilt, unless this impact builds it
+            before.
 
     Returns:
         One rebuild per table that has any, inputs before dependents.
@@ -98,12 +101,28 @@ def impact(
         chosen = (again - keep.get(node.name, frozenset())) | named
         more = set(if_complete.get(node.name, ())) - chosen
         chosen |= complete(graph, node, more, lambda of, some: _accepted(accepted, of, some) | built.get(of, set()))
+        chosen -= reads_expired(graph, node, chosen, built, expired)
         if not chosen:
             continue
         built[node.name] = chosen
         moves.setdefault(node.name, set()).update(chosen)
         rebuilds.append(_rebuild(graph, node, chosen, because, built, accepted))
     return tuple(rebuilds)
+
+
+def reads_expired(
+    graph: Graph,
+    node: TableNode,
+    partitions: AbstractSet[date],
+    built: Mapping[str, AbstractSet[date]],
+    expired: Mapping[str, AbstractSet[date]],
+) -> set[date]:
+    """Those of the partitions that read a snapshot which has expired and is not built again before them."""
+    found: set[date] = set()
+    for edge in node.inputs:
+        if gone := expired.get(edge.table, frozenset()) - built.get(edge.table, frozenset()):
+            found |= partitions & set(graph.reached(edge, node, gone & set(graph.needed(edge, node, partitions))))
+    return found
 
 
 def left_as_added(

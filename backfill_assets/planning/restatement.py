@@ -67,6 +67,7 @@ class WhyLeftOut(StrEnum):
     CHOSEN_REFERENCES = "CHOSEN_REFERENCES"
     DIFFERENCE_ACCEPTED = "DIFFERENCE_ACCEPTED"
     BLOCKED = "BLOCKED"
+    INPUT_EXPIRED = "INPUT_EXPIRED"
     ONLY_ADDS = "ONLY_ADDS"
     INCOMPLETE = "INCOMPLETE"
     DEPENDS = "DEPENDS"
@@ -83,7 +84,7 @@ class LeftOut(TablePartitions):
         grain: Whether a partition is a day or a month.
         partitions: Which ones.
         why: Why they are left out.
-        missing: With INCOMPLETE: the input partitions that they read and that do not exist, by input.
+        missing: With INCOMPLETE and INPUT_EXPIRED: the input partitions that they read and that do not exist, by input.
         is_asked: Whether the request asked for them; otherwise they are stale, or were never built, besides.
         of_code: With STALE: whether only the code changed for some of them, under the same version.
     """

@@ -192,6 +192,7 @@ _WHY: Mapping[WhyLeftOut, str] = {
     WhyLeftOut.CHOSEN_REFERENCES: "its references were chosen on purpose",
     WhyLeftOut.DIFFERENCE_ACCEPTED: "its owner accepted the difference",
     WhyLeftOut.BLOCKED: "an input has no accepted version any more",
+    WhyLeftOut.INPUT_EXPIRED: "an input has expired",
     WhyLeftOut.ONLY_ADDS: "the table only adds partitions, and these have an accepted version",
     WhyLeftOut.INCOMPLETE: "never built",
     WhyLeftOut.DEPENDS: "depends on these days, and was never built",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 
 from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -87,8 +88,9 @@ def plan_set(
         keeping = [node.name for node in ws.graph.tables.values() if node.keeps_state]
         expired = {name: frozenset(tx.versions.expired(name)) for name in keeping}
     keep = partitions_with_chosen_references(ws) if request.stale else KEEP_NOTHING
-    rebuilds = impact(graph, changed, accepted, rebuild=stale.rebuild, if_complete=stale.if_complete, keep=keep)
-    left_out = left_out_of(ws.graph, request, stale, changed, rebuilds, accepted, besides, expired)
+    reached = partial(impact, graph, changed, accepted, rebuild=stale.rebuild, if_complete=stale.if_complete, keep=keep)
+    whole, rebuilds = reached(), reached(expired=expired)
+    left_out = left_out_of(ws.graph, request, stale, changed, rebuilds, accepted, besides, expired, whole)
     if proposal is None and (request.because or request.days) and not request.partial:
         require_whole(rebuilds, left_out)
     if not rebuilds:

@@ -21,6 +21,7 @@ from backfill_assets.planning.impact import (
     lacking,
     left_as_added,
     never_built,
+    reads_expired,
     unbuilt,
 )
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
@@ -113,16 +114,19 @@ def left_out_of(
     accepted: Accepted,
     besides: Iterable[Staleness] = (),
     expired: Mapping[str, AbstractSet[date]] = NONE_EXPIRED,
+    whole: Iterable[Rebuild] = (),
 ) -> tuple[LeftOut, ...]:
     """What a plan leaves out, each partition once: what was asked for and is not built, then what is stale besides.
 
     Args:
+        whole: What would be built if no snapshot had expired.
         besides: What is stale of all tables, where the request does not ask for what is stale.
         expired: The snapshots that have expired, by table: only who names them has them computed again.
     """
     built = {rebuild.table: set(rebuild.partitions) for rebuild in rebuilds}
     there = {name: some | built.get(name, set()) for name, some in accepted.items()}
-    found = [*_not_there(graph, changed, accepted), *stale.left_out]
+    found = [*_not_there(graph, changed, accepted), *_without_their_inputs(graph, whole, built, there, expired)]
+    found += stale.left_out
     for name, some in stale.if_complete.items():
         of_table = [partition for partition in some if partition not in built.get(name, ())]
         found += _waiting(graph, name, of_table, accepted, there, request.days)
@@ -155,6 +159,22 @@ def _not_there(graph: Graph, changed: Mapping[str, AbstractSet[date]], accepted:
     for name, days in changed.items():
         if missing := sorted(days - accepted[name]):
             yield _left_out(graph.table(name), missing, WhyLeftOut.NO_VERSION)
+
+
+def _without_their_inputs(
+    graph: Graph,
+    whole: Iterable[Rebuild],
+    built: Mapping[str, AbstractSet[date]],
+    there: Accepted,
+    expired: Mapping[str, AbstractSet[date]],
+) -> Iterator[LeftOut]:
+    """What would be built again if snapshots that it reads had not expired."""
+    for each in whole:
+        node = graph.table(each.table)
+        waiting = set(each.partitions) - built.get(each.table, set())
+        if partitions := sorted(reads_expired(graph, node, waiting, built, expired)):
+            missing = lacking(graph, node, partitions, there)
+            yield _left_out(node, partitions, WhyLeftOut.INPUT_EXPIRED, missing=missing)
 
 
 def _waiting(

@@ -34,7 +34,7 @@ def how_to_include(left: LeftOut) -> NextStep:
             return step("build the input first, or roll back what depends on it: ", do(Act.STALE, table))
         case WhyLeftOut.ONLY_ADDS:
             return added_again(table)
-        case WhyLeftOut.INCOMPLETE:
+        case WhyLeftOut.INCOMPLETE | WhyLeftOut.INPUT_EXPIRED:
             each = [how_to_fill(some.table, some.grain, some.partitions) for some in left.missing]
             return step(*[part for how in each for part in ("; ", how)][1:])
         case WhyLeftOut.DEPENDS:

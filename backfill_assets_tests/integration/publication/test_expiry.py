@@ -34,7 +34,7 @@ from backfill_assets.planning.errors import InputsExpired, KeepsEverySnapshot, N
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.publication.errors import ExpiresOthers, ReadByOpenRun
 from backfill_assets.report.calendar import calendar
 from backfill_assets.report.errors import NothingThen, NotOneOf
@@ -43,6 +43,7 @@ from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.trace import trace_of
 from backfill_assets.report.words.verdicts import verdict_words
+from backfill_assets.restatements.errors import OnlyPart
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.errors import ComputedNothing
 from backfill_assets.workspace import Workspace
@@ -297,6 +298,19 @@ def test_a_snapshot_that_is_asked_for_by_name_is_computed_again(office: Office) 
     with pytest.raises(TargetChanged, match="2026-04-01 was changed by run"):
         operations.rollback(office.ws, expiry, by="ben", reason="no")
     assert audit(office.ws).problems == ()
+
+
+def test_a_set_leaves_out_what_reads_an_expired_snapshot_and_says_so(office: Office) -> None:
+    office.through(planned(office))
+    request = SetRequest(reason="late", by="ana", because=((CASES, DayRange.inclusive(APRIL, LAST)),))
+    with pytest.raises(OnlyPart, match=r"an input has expired: silver\.open_cases lacks 2026-04, 1 month"):
+        operations.plan_set(office.ws, request)
+    found = operations.plan_set(office.ws, replace(request, partial=True))
+    assert isinstance(found, PlannedSet)
+    assert {each.table: each.partitions for each in found.rebuilds} == {DUE: (MAY,)}
+    assert (DUE, (APRIL,), WhyLeftOut.INPUT_EXPIRED) in [
+        (each.table, each.partitions, each.why) for each in found.left_out
+    ]
 
 
 def test_an_expiry_that_has_been_overtaken_or_whose_snapshots_are_read_changes_nothing(office: Office) -> None:

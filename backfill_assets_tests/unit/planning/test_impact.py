@@ -215,3 +215,13 @@ def test_what_was_never_built_reaches_from_the_first_partition_as_far_as_inputs_
     # Nothing of it was built: from the first day of its input. The last day of March is not there, so neither is March.
     there = {"bronze.events": events - {date(2024, 3, 31)}}
     assert unbuilt(GRAPH, there) == {"silver.weekly": days(date(2024, 3, 1), date(2024, 3, 30))}
+
+
+def test_what_reads_an_expired_snapshot_is_not_built_and_neither_is_what_depends_on_that_alone() -> None:
+    gone = {"silver.weekly": frozenset({date(2024, 5, 20)})}
+    held = {**ALL, "silver.weekly": ALL["silver.weekly"] - gone["silver.weekly"]}
+    changed = {"silver.weekly": [date(2024, 4, 1), date(2024, 5, 1)]}
+    built = {each.table: each.partitions for each in impact(GRAPH, changed, held, expired=gone)}
+    assert built == {"gold.monthly": (date(2024, 4, 1),)}
+    again = impact(GRAPH, changed, held, rebuild={"silver.weekly": [date(2024, 5, 20)]}, expired=gone)
+    assert {each.table: each.partitions for each in again}["gold.monthly"] == (date(2024, 4, 1), date(2024, 5, 1))

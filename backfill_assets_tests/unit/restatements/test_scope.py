@@ -13,13 +13,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import Rebuild, impact
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut
 from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.restatements.errors import why_left_out
 from backfill_assets.restatements.scope import NOTHING_STALE, StaleOnes, left_out_of, require_whole, stale_ones
+from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.graph_examples import DAYS, SPAN, every_partition, inputs_of, is_complete
 from backfill_assets_tests.support.published_world import World, happenings, worlds
 
@@ -220,3 +221,33 @@ def test_of_what_depends_on_named_days_nothing_that_can_be_built_is_passed_over(
             read = {(edge.table, p) for edge in node.inputs for p in inputs_of(graph, edge, node, partition)}
             if read & built and is_complete(graph, node, partition, there):
                 assert (node.name, partition) in said
+
+
+def test_what_reads_an_expired_snapshot_is_left_out_and_named_and_refused_without_partial() -> None:
+    april, may, gone = date(2024, 4, 1), date(2024, 5, 1), date(2024, 5, 20)
+    year = DayRange.inclusive(date(2024, 1, 1), date(2024, 12, 31))
+    daily = TableNode(name="silver.daily", grain=Grain.DAILY)
+    monthly = TableNode(
+        name="gold.monthly", grain=Grain.MONTHLY, inputs=(TableInput(argument="daily", table=daily.name),)
+    )
+    graph = Graph(tables=topological([daily, monthly]), first_day=year.start)
+    accepted = {daily.name: frozenset(year) - {gone}, monthly.name: frozenset(partitions_over(Grain.MONTHLY, year))}
+    expired, changed = {daily.name: frozenset({gone})}, {daily.name: {april, may}}
+    request = SetRequest(reason="late", by="ana", because=((daily.name, DayRange.inclusive(april, may)),))
+    whole, rebuilds = impact(graph, changed, accepted), impact(graph, changed, accepted, expired=expired)
+    left_out = left_out_of(graph, request, NOTHING_STALE, changed, rebuilds, accepted, (), expired, whole)
+    assert built_by(rebuilds) == {(monthly.name, april)}
+    (left,) = left_out
+    assert (left.table, left.partitions, left.why, left.is_asked) == (
+        monthly.name,
+        (may,),
+        WhyLeftOut.INPUT_EXPIRED,
+        True,
+    )
+    assert why_left_out(left) == "an input has expired: silver.daily lacks 2024-05-20, 1 day"
+    with pytest.raises(Refused, match="1 of 2 partitions asked for can be planned") as refusal:
+        require_whole(rebuilds, left_out)
+    assert advised(refusal.value) == (
+        "backfill plan daily --reason WHY --from 2024-05-20 --to 2024-05-20 --by NAME; "
+        "or, to plan less than was asked for, add --partial"
+    )
