@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
@@ -23,6 +23,7 @@ from backfill_assets.publication.publish import rollback_run
 from backfill_assets.publication.verdict import require_not_stopped_for_good
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
+from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.runs import RunSummary, interrupted, run_document
 from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.restatements.errors import ReproducedOneByOne
@@ -115,12 +116,13 @@ class Run:
         if its_set and its_set.manifest.phases:
             RestatementSet(self.ws, its_set.set_id).publish(acting, phase=self.run_id)
             return self._published()
+        changed = references_moved_on(self.ws, self.record)
         landed = resolve_outcomes(self.ws, self.run_ids, acting)
         if self.record.state is not RunState.VERIFIED and not any(record.action is Action.PUBLISH for record in landed):
             require_ready(self.ws, self.run_id)
             self._said(acting, "publish", "checking {} before anything is swapped")
             self.execute(acting, (Part.PUBLISH,))
-        return self._published()
+        return replace(self._published(), changed_references=changed)
 
     def _published(self) -> PublicationDocument:
         with self.ws.ledger.read() as tx:
@@ -266,6 +268,8 @@ class RestatementSet:
         resolve_outcomes(self.ws, self.run_ids, acting)
         if self.document().record.state is SetState.VERIFIED:
             return self.document()
+        waiting = [each for each in self.members if each.run_id == phase or phase is None]
+        changed = tuple(found for each in waiting for found in references_moved_on(self.ws, each))
         line = "checking its runs before anything is swapped"
         acting.listener(Progress(step="publish", done=0, total=len(self.run_ids), line=line))
 
@@ -273,7 +277,7 @@ class RestatementSet:
             Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))
 
         publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one, phase=phase)
-        return self.document()
+        return replace(self.document(), changed_references=changed)
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:  # noqa: ARG002 - as of a run
         """Refused: its runs are rebuilt one by one."""

@@ -12,6 +12,7 @@ from backfill_assets.ledger.records import PublicationHeader
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.report.documents import INLINE
+from backfill_assets.staleness.ranges import ChangedReference
 from backfill_assets.workspace import Workspace
 
 
@@ -24,6 +25,7 @@ class PublicationDocument:
         extent: How much it changes.
         grain: Whether its partitions are days or months; days of a table that is no longer declared.
         expires: Whether it lets snapshots expire, or brings expired ones back.
+        changed_references: References that had changed when it was published, where a command answers with it.
         untouched_count: How many partitions between its first and its last one it leaves as they were.
     """
 
@@ -31,6 +33,7 @@ class PublicationDocument:
     extent: Extent = field(metadata=INLINE)
     grain: Grain
     expires: bool = False
+    changed_references: tuple[ChangedReference, ...] = ()
     untouched_count: int = 0
 
 

@@ -10,6 +10,7 @@ from datetime import date
 from operator import itemgetter
 from typing import TypeAlias
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.grouped import grouped
 from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
@@ -23,6 +24,8 @@ from backfill_assets.planning.partitions import Grain, Partitions, days_of
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.report.kept_rows import kept_by_pilots, manifests_of
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
+from backfill_assets.staleness.ranges import ChangedReference
+from backfill_assets.workspace import Workspace
 
 _UNDECIDED = frozenset(RunState) - {
     RunState.PUBLISHING,
@@ -189,6 +192,20 @@ def _moved_on(graph: Graph, tx: ReadTransaction, run: RunRecord) -> Iterator[Tab
         moved = tuple(day for day, digest in pins.items() if day not in now or now[day].digest != digest)
         if moved:
             yield TablePartitions(table=pinned.table, grain=graph.table(pinned.table).grain, partitions=moved)
+
+
+def references_moved_on(ws: Workspace, run: RunRecord) -> tuple[ChangedReference, ...]:
+    """The references that have changed since a run was planned that can still be published."""
+    if run.state not in _UNDECIDED or not run.manifest.references or run.manifest.mode in NEVER_PUBLISHED:
+        return ()
+    # It reads much, and most of what is shown has no references or is decided.
+    from backfill_assets.staleness.find import changed_references
+
+    try:
+        return changed_references(ws, run.manifest)
+    except Refused:
+        # A reference cannot be read: `status` names that as a problem, and publication is refused for it.
+        return ()
 
 
 def left_behind(graph: Graph, tx: ReadTransaction, run: RunRecord, replaced: Releases) -> tuple[LeftBehind, ...]:

@@ -49,10 +49,12 @@ from backfill_assets.report.releases import (
     inputs_moved_on,
     later_than,
     left_behind,
+    references_moved_on,
     replaced_releases,
 )
 from backfill_assets.report.run_history import Moment, timeline
 from backfill_assets.report.runs import RunSummary, run_summary
+from backfill_assets.staleness.ranges import ChangedReference
 from backfill_assets.workspace import Workspace
 
 
@@ -110,6 +112,8 @@ class RunReport:
         from_versions: The releases whose accepted rows it replaces.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
+        changed_references: The references that have changed since it was planned, and would change its rows; empty once
+            it is published.
         other_code: What its release computed with other code, under the same version; empty once it is published.
         rejected: What was rejected of the landed files behind the source days that it builds or reads.
         left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
@@ -152,6 +156,7 @@ class RunReport:
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
     moved_on: tuple[TablePartitions, ...]
+    changed_references: tuple[ChangedReference, ...] = ()
     other_code: tuple[BroughtAlong, ...]
     rejected: tuple[RejectedRecords, ...]
     left_behind: tuple[LeftBehind, ...]
@@ -233,6 +238,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         from_versions=in_order(releases),
         goes_back=later_than(run.manifest.transform_version, grain, releases),
         moved_on=inputs_moved_on(ws.graph, tx, run),
+        changed_references=references_moved_on(ws, run),
         other_code=_other_code(tx, run),
         rejected=rejected_behind(ws, tx, [run.manifest]),
         left_behind=left_behind(ws.graph, tx, run, releases),
@@ -295,7 +301,8 @@ def level_of(report: RunReport) -> Level:
     if report.totals is None:
         return Level.PENDING
     informing = any(gate.failed and not gate.blocking for gate in report.gates)
-    read_first = (report.goes_back, report.moved_on, report.other_code, report.left_behind, report.to_comment)
+    changed = (report.moved_on, report.changed_references, report.other_code)
+    read_first = (report.goes_back, *changed, report.left_behind, report.to_comment)
     if informing or report.no_rows_of or any(read_first):
         return Level.ATTENTION
     is_drift = report.run.record.mode is Mode.RECONCILIATION and report.swapped

@@ -13,10 +13,12 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.proposed import files_behind
+from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.what_next import next_step_of_set, outdated_partitions
 from backfill_assets.staleness.landed_news import FileNews
+from backfill_assets.staleness.ranges import ChangedReference
 from backfill_assets.workspace import Workspace
 
 
@@ -51,6 +53,8 @@ class SetDocument:
         versions: By table, the Delta version at which the set can be read as one.
         runs: In the order of publication.
         next_step: What moves it on; null when there is nothing to do.
+        changed_references: References that have changed since the runs were planned that can still be published; in the
+            answer of `publish`, as it was before.
     """
 
     record: SetRecord = field(metadata=INLINE)
@@ -59,6 +63,7 @@ class SetDocument:
     versions: Mapping[str, int]
     runs: tuple[SetMember, ...]
     next_step: NextStep | None
+    changed_references: tuple[ChangedReference, ...] = ()
 
     @property
     def states(self) -> tuple[RunState, ...]:
@@ -88,6 +93,7 @@ def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> SetD
         versions=versions_of(tx.publications, record),
         runs=tuple(_member(ws, tx, member, landed.get(member.run_id)) for member in members),
         next_step=next_step_of_set(ws, tx, record, members),
+        changed_references=tuple(each for member in members for each in references_moved_on(ws, member)),
     )
 
 

@@ -27,6 +27,7 @@ from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import older_inputs, waits_for
 from backfill_assets.report.advice.filling import plan_anew
 from backfill_assets.report.frozen import waits_for_words
+from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import (
     WAIT_OR_RECOVER,
     Act,
@@ -43,6 +44,7 @@ from backfill_assets.report.requests import (
     undo,
     wait_or_take_over,
 )
+from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.workspace import Workspace
 
 _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
@@ -213,7 +215,9 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
         why = f"{overtaken.manifest.table} changed since {overtaken.run_id} was compared with it: "
         return step(why, compare_again(overtaken.run_id))
     if not lacking:
-        return step(publish(named))
+        changed = [each for run in runs for each in references_moved_on(ws, run)]
+        why = f"{changed_reference_words(changed[0])}; to publish them all the same: " if changed else ""
+        return step(*([why] if why else []), publish(named))
     needs_comment = any(open_comments(tx, run) for run in lacking)
     asked = comment(named) if needs_comment else approve(named)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):

@@ -274,8 +274,16 @@ def _references(node: TableNode, basis: Basis, present: Present, here: AbstractS
         if narrowed is None or (narrowed.days and narrowed.window is None):
             yield _Mark(reason, here)
         elif narrowed.window is not None:
-            reached = {p for days in narrowed.days for p in _output(node, narrowed.window, days)}
-            yield _Mark(reason, here & reached, narrowed=narrowed)
+            yield _Mark(reason, reached_by(node, narrowed, here), narrowed=narrowed)
+
+
+def reached_by(node: TableNode, narrowed: Narrowed | None, here: AbstractSet[date]) -> AbstractSet[date]:
+    """Those of some partitions that a changed reference can change: all where its days or its window are not known."""
+    if narrowed is None or (narrowed.days and narrowed.window is None):
+        return here
+    if narrowed.window is None:
+        return frozenset()
+    return here & {p for days in narrowed.days for p in _output(node, narrowed.window, days)}
 
 
 def _output(node: TableNode, window: Window, days: DayRange) -> tuple[date, ...]:

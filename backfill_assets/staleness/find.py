@@ -28,14 +28,14 @@ from backfill_assets.planning.errors import NoSnapshot
 from backfill_assets.planning.manifest import Manifest, configuration_of
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
-from backfill_assets.planning.partitions import Grain, compress, days_of
+from backfill_assets.planning.partitions import Grain, Partitions, compress, days_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.publish_mode import PUBLISH
 from backfill_assets.planning.reasons import Cause, together
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.state import Basis
-from backfill_assets.staleness.decide import ConfiguredWith, Narrow, Narrowed, Present, find_stale
-from backfill_assets.staleness.ranges import Staleness
+from backfill_assets.staleness.decide import ConfiguredWith, Narrow, Narrowed, Present, find_stale, reached_by
+from backfill_assets.staleness.ranges import ChangedReference, Staleness
 from backfill_assets.transforms.references import LoadedReference, load_pinned
 from backfill_assets.workspace import Workspace
 
@@ -295,6 +295,31 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
         narrow=narrowing(ws.domain, table, ws.references, ws.reference_archive),
         configured_with=_configured_with(ws, table),
     )
+
+
+def changed_references(ws: Workspace, planned: Manifest) -> tuple[ChangedReference, ...]:
+    """The references that are not what a run was planned with, and which of its partitions they can change.
+
+    Without those whose version a person chose, and those whose changed days reach none of its partitions.
+
+    Raises:
+        Refused: A reference cannot be read.
+    """
+    table = ws.domain.tables.get(planned.table)
+    if not isinstance(table, DerivedTable):
+        return ()
+    node, narrow = ws.graph.table(table.name), narrowing(ws.domain, table, ws.references, ws.reference_archive)
+    found = []
+    for was in planned.references:
+        now = ws.references.get(was.name)
+        if was.is_chosen or now is None or now.sha256 == was.sha256:
+            continue
+        if reached := reached_by(node, narrow(was.name, planned.references), frozenset(planned.partitions)):
+            partitions, version = Partitions.of(planned.grain, reached), now.value.version
+            found.append(
+                ChangedReference(table=table.name, name=was.name, was=was.version, now=version, partitions=partitions)
+            )
+    return tuple(found)
 
 
 def _as_planned(ws: Workspace, table: DerivedTable, present: Present, planned: Manifest) -> Present:

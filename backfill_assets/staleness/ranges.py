@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.planning.impact import TablePartitions
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import Grain, Partitions
 from backfill_assets.planning.reasons import Reason
 
 
@@ -23,6 +23,25 @@ class StaleRange:
     grain: Grain
     partitions: tuple[date, ...]
     reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedReference:
+    """A reference that has changed since a run was planned with it.
+
+    Attributes:
+        table: The table of the run.
+        name: The reference.
+        was: The version that the run was planned with.
+        now: The present version; the same where it has other content under it.
+        partitions: The partitions of the run that it can change.
+    """
+
+    table: str
+    name: str
+    was: str
+    now: str
+    partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument
 from backfill_assets.report.run_history import act_words
-from backfill_assets.report.screens.runs import state_of
+from backfill_assets.report.screens.runs import changed_reference_notes, state_of
 from backfill_assets.report.values import text_of
 
 
@@ -33,7 +33,12 @@ def published_page(document: PublicationDocument) -> Page:
     """What a command that publishes answers."""
     equal = Note(text="Nothing was to publish: its rows equal the accepted ones.")
     listed = section("Publications", publications_table([document]))
-    return page("Published", equal if document.extent.changes_nothing else None, listed)
+    return page(
+        "Published",
+        equal if document.extent.changes_nothing else None,
+        *changed_reference_notes(document.changed_references),
+        listed,
+    )
 
 
 def rolled_back_page(document: RollbackDocument) -> Page:

@@ -32,6 +32,7 @@ from backfill_assets.report.words.plans import (
     phase_words,
     references_described,
 )
+from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.report.words.states import MEANING, meaning_of_run, meaning_of_set
 from backfill_assets.report.words.verdicts import said_of
 
@@ -89,6 +90,10 @@ def _warnings(found: RunReport) -> tuple[str, ...]:
     return (
         *(as_sentence(goes_back_words(each)) for each in found.goes_back),
         *(as_sentence(moved_on_words(each)) for each in found.moved_on),
+        *(
+            f"{as_sentence(changed_reference_words(each))} Plan it again to use it."
+            for each in found.changed_references
+        ),
         *(as_sentence(brought_along_words(each)) for each in found.other_code),
         *(as_sentence(left_behind_words(each)) for each in found.left_behind),
         *([no_rows_words(found.no_rows_of)] if found.no_rows_of else []),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from backfill_assets.core.errors import Problem
 from backfill_assets.core.people import POLICY
@@ -38,8 +38,11 @@ from backfill_assets.report.page import (
 from backfill_assets.report.requests import read_first
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import phase_words, references_described
+from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.report.words.states import meaning_of_run, meaning_of_set
+from backfill_assets.staleness.ranges import ChangedReference
 
 _TONES = {
     "PUBLISHED": Tone.GOOD,
@@ -223,10 +226,19 @@ def set_summary_page(found: SetDocument) -> Page:
     """What a command that acts on a set answers: how far it is, run by run."""
     return page(
         words("Set ", set_ref(found.record.set_id, found.record.manifest.name)),
+        *(
+            Note(text=as_sentence(changed_reference_words(each)), tone=Tone.ATTENTION)
+            for each in found.changed_references
+        ),
         set_facts(found, following=True),
         set_files(found),
         set_runs(found),
     )
+
+
+def changed_reference_notes(found: Iterable[ChangedReference]) -> Sequence[Note]:
+    """That references have changed since runs were planned with them."""
+    return [Note(text=as_sentence(changed_reference_words(each)), tone=Tone.ATTENTION) for each in found]
 
 
 def set_files(found: SetDocument) -> Section | None:

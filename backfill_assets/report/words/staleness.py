@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
 from backfill_assets.planning.reasons import Cause, Reason
+from backfill_assets.staleness.ranges import ChangedReference
 
 NEW_VERSION = "give the transform a new version, so that a number names its code"
 """What is to be done about code that has changed under the same version."""
@@ -69,3 +70,12 @@ def _from_files(files: Sequence[str]) -> str:
 
 def _ranges_text(ranges: Sequence[DayRange]) -> str:
     return describe(Grain.DAILY, (day for days in ranges for day in days))
+
+
+def changed_reference_words(found: ChangedReference) -> str:
+    """Which reference has changed since a run was planned, and from which version its rows follow."""
+    edited = " with other content" if found.was == found.now else ""
+    return (
+        f"the reference {found.name} has changed since {found.table} {found.partitions} was planned with version "
+        f"{found.was}: it is version {found.now}{edited} now, and the rows follow from the earlier one"
+    )

@@ -16,6 +16,7 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.plan import described_plan, described_set_plan
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import RestatementSet, Run
 from backfill_assets.core.errors import MissingInput, Refused, UnknownName
 from backfill_assets.domain import days
 from backfill_assets.ledger.states import RunState
@@ -451,6 +452,28 @@ def test_a_set_in_which_nothing_uses_the_named_reference_is_refused(ws: Workspac
     planned = plan_set(ws, asked, january(5, 5))
     assert [versions(each) for each in planned.plans] == [[("tariff", "1", CORRECTED)], [("tax", "1", CURRENT)]]
     assert not isinstance(planned, NothingToRebuild)
+
+
+def test_a_run_and_a_set_are_published_with_what_they_pinned_and_name_the_reference_that_has_changed_since(
+    home: Path, spark: SparkSession
+) -> None:
+    ws = opened(home, spark)
+    run, planned = plan(ws, FIRST), plan_set(ws, THE_PRESENT, january(20, 20))
+    # Approved before they are measured, they wait for their publication even where they would change nothing.
+    operations.approve(ws, run.manifest.run_id, by="ben")
+    operations.approve_set(ws, planned.manifest.set_id, by="ben")
+    for run_id in (run.manifest.run_id, *(each.manifest.run_id for each in planned.plans)):
+        operations.stage(ws, run_id, actor="ana")
+        operations.gate(ws, run_id, actor="ana")
+    ws.close()
+    write(home, "tariff", "3", factor=3)
+    later = opened(home, spark)
+    for subject in (Run(later, run.manifest.run_id), RestatementSet(later, planned.manifest.set_id)):
+        document = subject.publish(Acting(by="ben", recorder=Unrecorded()))
+        found = [(each.table, each.name, each.was, each.now) for each in document.changed_references]
+        assert found == [(CHARGES, "tariff", "2", "3")]
+    assert charged(later, january(2, 4)) == {40}
+    later.close()
 
 
 def test_a_plan_says_that_it_also_brings_newer_references_and_none_as_recorded(ws: Workspace) -> None:
