@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 from datetime import date
 
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
@@ -74,6 +75,7 @@ class IncompleteWindows(MissingInput):
     held: Mapping[str, Partitions]
     first_day: date
     keeps_state: bool = False
+    first: Mapping[str, Partitions] = field(default_factory=dict)
 
     @property
     def lacking(self) -> str:

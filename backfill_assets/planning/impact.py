@@ -253,6 +253,22 @@ def lacking(graph: Graph, node: TableNode, partitions: Iterable[date], there: Ac
     return _by_table(graph, missing)
 
 
+def first_missing(graph: Graph, missing: Mapping[str, Iterable[date]], there: Accepted) -> tuple[TablePartitions, ...]:
+    """What has to be there before missing partitions can be built, inputs before dependents.
+
+    Days of sources, and partitions of derived tables whose own inputs exist; what rests on them can only be built after
+    them.
+    """
+    waiting = {name: set(partitions) for name, partitions in missing.items()}
+    first: dict[str, set[date]] = {}
+    for node in list(graph.tables.values())[::-1]:
+        partitions = waiting.get(node.name, set())
+        first[node.name] = partitions if node.is_source else complete(graph, node, partitions, there)
+        for each in lacking(graph, node, partitions - first[node.name], there):
+            waiting.setdefault(each.table, set()).update(each.partitions)
+    return _by_table(graph, first)[::-1]
+
+
 def complete_partitions(
     node: TableNode, graph: Graph, partitions: Iterable[date], state: ClaimReader
 ) -> tuple[tuple[date, ...], tuple[date, ...]]:

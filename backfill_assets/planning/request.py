@@ -7,6 +7,7 @@ plan that runs: its manifest is what the ledger stores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -21,7 +22,7 @@ from backfill_assets.planning.chunks import chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.impact import TablePartitions, dependents_of
+from backfill_assets.planning.impact import TablePartitions, dependents_of, first_missing
 from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, configuration_of, node_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -160,7 +161,8 @@ class Plan:
         left_out: Partitions that were asked for and are not planned, because an input is not there.
         lacks: The input partitions that these read and that do not exist, by input.
         days: The days that were asked for, where no partitions were named.
-        held: Of inputs that lack some partition, every accepted one.
+        first_missing: What has to be there before the input partitions that are missing can be built.
+        held: Of inputs that lack some partition, and of what has to be there first, every accepted one.
         expired: Of these inputs, the snapshots that have expired.
     """
 
@@ -175,6 +177,7 @@ class Plan:
     left_out: tuple[date, ...] = ()
     lacks: tuple[TablePartitions, ...] = ()
     days: DayRange | None = None
+    first_missing: tuple[TablePartitions, ...] = ()
     held: Mapping[str, Partitions] = field(default_factory=dict)
     expired: Mapping[str, Mapping[date, Expired]] = field(default_factory=dict)
 
@@ -282,6 +285,8 @@ def propose(
     if terms.proof:
         proves = replace(terms.proof, partitions=len(partitions)) if node.publish.keys_move else terms.proof
         proof = plan_proof(proves, node, partitions, pins, graph=graph, state=state)
+    missing = [read for read in reads if read.missing]
+    first = _first_missing(graph, missing, state, upstream)
     kind = request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL)
     manifest = replace(
         manifest_of(request, node, terms, partitions, kind, as_of),
@@ -309,9 +314,24 @@ def propose(
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
         days=request.days if request.partitions is None else None,
-        held={read.table: Partitions.of(read.grain, state.claims(read.table)) for read in reads if read.missing},
-        expired={read.table: state.expired(read.table) for read in reads if read.missing},
+        first_missing=first,
+        held={each.table: Partitions.of(each.grain, state.claims(each.table)) for each in (*missing, *first)},
+        expired={read.table: state.expired(read.table) for read in missing},
     )
+
+
+def _first_missing(
+    graph: Graph, missing: Iterable[PlannedInput], state: StateReader, upstream: Upstream
+) -> tuple[TablePartitions, ...]:
+    """What has to be there before missing inputs can be built; what earlier runs of the set stage counts as there."""
+
+    def there(table: str, partitions: Sequence[date]) -> AbstractSet[date]:
+        return state.claims(table, partitions).keys() | upstream.get(table, {}).keys()
+
+    wanted: dict[str, set[date]] = {}
+    for read in missing:
+        wanted.setdefault(read.table, set()).update(read.missing)
+    return first_missing(graph, wanted, there) if wanted else ()
 
 
 def affordable(plans: Sequence[Plan], most: Decimal | None, tariff: Tariff) -> tuple[Plan, ...]:
@@ -473,6 +493,7 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
         raise IncompleteWindows(
             table=plan.manifest.table,
             missing=missing,
+            first={each.table: Partitions(each.grain, each.partitions) for each in plan.first_missing},
             held=plan.held,
             first_day=first_day,
             keeps_state=node_of(plan.manifest).keeps_state,

@@ -56,21 +56,7 @@ def of_planning(error: BackfillError) -> Advice | None:
             new = ("plan those without one: ", joined(_plans(error.table, [others])), "; or, to correct them, ")
             return step(*(new if others.days else ()), added_again(error.table))
         case errors.IncompleteWindows():
-            table, missing = next(iter(error.missing.items()))
-            if missing.days[0] < error.first_day:
-                return f"{EARLIER_FIRST_DAY}, and then land the days before the present one, or load them as empty"
-            held = error.held.get(table)
-            if held and error.keeps_state and missing.days[-1] < held.days[0]:
-                begins = held.days[0]
-                return (
-                    f"say where its state begins: reads_self(since=date({begins.year}, {begins.month}, {begins.day})) "
-                    f"in the declaration of {error.table}; {table} has {held.span}"
-                )
-            if held and are_apart(missing, held):
-                # Perhaps another year was meant: to declare that nothing happened would make up a history.
-                first = "land the missing files" if table.startswith("bronze.") else "build what is missing"
-                return f"choose other days: {table} has {held.span}; or {first} first"
-            return how_to_fill(table, missing.grain, missing.days)
+            return _of_windows(error)
         case errors.InputsExpired():
             again = joined(plans(error.input, error.partitions.grain, error.partitions))
             return step("plan other days, or compute these snapshots again first: ", again)
@@ -104,6 +90,28 @@ def of_planning(error: BackfillError) -> Advice | None:
             return step("plan them one by one: ", joined(each))
         case _:
             return None
+
+
+def _of_windows(error: errors.IncompleteWindows) -> Advice:
+    table, missing = next(iter(error.missing.items()))
+    held = error.held.get(table)
+    if missing.days[0] >= error.first_day and held and error.keeps_state and missing.days[-1] < held.days[0]:
+        begins = held.days[0]
+        return (
+            f"say where its state begins: reads_self(since=date({begins.year}, {begins.month}, {begins.day})) "
+            f"in the declaration of {error.table}; {table} has {held.span}"
+        )
+    # What has to be there first can be further back: a plan of what lacks inputs itself would be refused as well.
+    first, lacking = next(iter(error.first.items()), (table, missing))
+    held = error.held.get(first)
+    if lacking.days[0] < error.first_day:
+        return f"{EARLIER_FIRST_DAY}, and then land the days before the present one, or load them as empty"
+    behind = "" if first in error.missing else f"begin with {first}, which {table} rests on and which lacks {lacking}: "
+    if held and are_apart(lacking, held):
+        # Perhaps another year was meant: to declare that nothing happened would make up a history.
+        how = "land the missing files" if first.startswith("bronze.") else "build what is missing"
+        return f"choose other days: {first} has {held.span}; or {how} first"
+    return step(*([behind] if behind else []), how_to_fill(first, lacking.grain, lacking.days))
 
 
 def _plans(table: str, groups: Iterable[Partitions], references: str | None = None) -> Sequence[Invocation]:

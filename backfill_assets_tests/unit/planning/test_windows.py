@@ -236,3 +236,24 @@ def test_what_a_table_lacks_is_said_of_both_windows_that_read_it() -> None:
         "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day, and then land the days before "
         "the present one, or load them as empty"
     )
+
+
+def test_a_plan_whose_inputs_cannot_be_built_either_is_advised_to_begin_with_what_they_rest_on() -> None:
+    daily = TableNode(name="silver.d", grain=Grain.DAILY, inputs=(TableInput(argument="s", table="bronze.s"),))
+    node = TableNode(name=TABLE, grain=Grain.MONTHLY, inputs=(TableInput(argument="d", table="silver.d"),))
+    source = TableNode(name="bronze.s", grain=Grain.DAILY)
+    graph = Graph(tables=topological([source, daily, node]), first_day=date(2020, 1, 1))
+    may = DayRange.inclusive(date(2024, 5, 1), date(2024, 5, 31))
+
+    def advice(*absent: str) -> str:
+        state = EverythingAccepted(rows_a_day=1, lacking=dict.fromkeys(absent, frozenset(may)))
+        planned = plan_of(graph, state, may, table=TABLE, limits=LIMITS)
+        with pytest.raises(MissingInput, match=r"silver\.d lacks 2024-05-01\.\.2024-05-31, 31 days") as refusal:
+            require_inputs(planned, first_day=graph.first_day)
+        return advised(refusal.value)
+
+    assert advice("silver.d") == "backfill plan d --reason WHY --from 2024-05-01 --to 2024-05-31 --by NAME"
+    assert advice("silver.d", "bronze.s").startswith(
+        "begin with bronze.s, which silver.d rests on and which lacks 2024-05-01..2024-05-31, 31 days: "
+        "land the missing files"
+    )
