@@ -37,6 +37,7 @@ from backfill_assets.report.planned import (
     SetPlan,
     expected_cost,
     left_out_documents,
+    open_set_that_does_the_same,
 )
 from backfill_assets.report.rejected import rejected_behind
 from backfill_assets.report.releases import brought_along, goes_back
@@ -278,8 +279,9 @@ def _rows_in_scope(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest])
 def described_set_plan(ws: Workspace, planned: PlannedSet) -> SetPlan:
     """The plan of a set as a document."""
     with ws.ledger.read() as tx:
-        shared = _of_runs(ws, tx, planned.plans)
-    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out_documents(planned.left_out))
+        shared, same = _of_runs(ws, tx, planned.plans), open_set_that_does_the_same(tx, planned)
+    left_out = left_out_documents(planned.left_out)
+    return SetPlan(**fields_of(shared), planned=planned, left_out=left_out, same_as=same)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

@@ -287,6 +287,7 @@ def propose(
         proof = plan_proof(proves, node, partitions, pins, graph=graph, state=state)
     missing = [read for read in reads if read.missing]
     first = _first_missing(graph, missing, state, upstream)
+    named = {*(read.table for read in missing), *(each.table for each in first)}
     kind = request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL)
     manifest = replace(
         manifest_of(request, node, terms, partitions, kind, as_of),
@@ -315,7 +316,7 @@ def propose(
         estimate=expected,
         days=request.days if request.partitions is None else None,
         first_missing=first,
-        held={each.table: Partitions.of(each.grain, state.claims(each.table)) for each in (*missing, *first)},
+        held={name: Partitions.of(graph.table(name).grain, state.claims(name)) for name in named},
         expired={read.table: state.expired(read.table) for read in missing},
     )
 

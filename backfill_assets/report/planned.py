@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.core.tariff import Cost, Tariff
+from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import OPEN_SETS
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.restatement import LeftOut, PlannedSet
 from backfill_assets.planning.stages import Stage
@@ -75,10 +81,13 @@ class SetPlan(PlannedRuns):
     Attributes:
         planned: The set.
         left_out: What is not built, each partition once.
+        same_as: The open set that does the same already: the same partitions from the same inputs, releases, code and
+            references. Null where there is none.
     """
 
     planned: PlannedSet = field(metadata=INLINE)
     left_out: tuple[LeftOutDocument, ...]
+    same_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +108,33 @@ class NothingPlanned:
 def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ...]:
     """What a plan does not build."""
     return tuple(LeftOutDocument(some=each, include=how_to_include(each)) for each in left_out)
+
+
+def open_set_that_does_the_same(tx: ReadTransaction, planned: PlannedSet) -> str | None:
+    """The latest open set whose runs do what those of a planned one would do; None where there is none."""
+    open_runs = {run_id for plan in planned.plans for run_id in plan.conflicts}
+    wanted = [_work_of(plan.manifest) for plan in planned.plans]
+    for set_id in sorted(set(tx.sets.ids_of_runs(sorted(open_runs)).values()), reverse=True):
+        # A set that was edited in the database does nothing; an audit finds it.
+        with suppress(Refused):
+            record = tx.sets.get(set_id)
+            members = members_of(tx.runs, record)
+            is_open = record.state in OPEN_SETS and open_runs.issuperset(each.run_id for each in members)
+            does_the_same = [_work_of(each.manifest) for each in members] == wanted
+            if is_open and does_the_same and record.manifest.phases == planned.manifest.phases:
+                return set_id
+    return None
+
+
+def _work_of(manifest: Manifest) -> tuple[object, ...]:
+    """What a run computes and replaces, and from what; of other runs of its set, only which partitions it reads."""
+    how = (manifest.kind, manifest.mode, manifest.publish, manifest.transform_version, manifest.code_digest)
+    pins = [*manifest.inputs, *([manifest.base] if manifest.base else [])]
+    read = tuple(
+        (pinned.argument, tuple((pin.partition, pin.version, pin.digest) for pin in pinned.partitions))
+        for pinned in pins
+    )
+    return manifest.table, manifest.partitions, how, manifest.references, read
 
 
 def expected_cost(plans: Sequence[Plan], tariff: Tariff) -> Cost | None:

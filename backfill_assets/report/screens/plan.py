@@ -35,7 +35,7 @@ from backfill_assets.report.page import (
 )
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan, unmeasured_tables
 from backfill_assets.report.releases import BroughtAlong
-from backfill_assets.report.requests import Act, approve, do, read_first, step
+from backfill_assets.report.requests import Act, approve, cancel, do, read_first, step
 from backfill_assets.report.screens.landing import rejected_section
 from backfill_assets.report.screens.runs import mode_text, run_ids
 from backfill_assets.report.screens.work import frozen_section
@@ -130,6 +130,7 @@ def set_plan_page(plan: SetPlan) -> Page:
             ("limits of each run", _each(_limits(run.limits) for run in runs)),
             ("manifest", _draft(manifest.digest)),
         ),
+        *_same_as(manifest.set_id, plan.same_as),
         *_brings(plan.brings),
         _no_rows(plan.scope_rows, scope),
         *_above_limit(planned.plans),
@@ -143,6 +144,15 @@ def set_plan_page(plan: SetPlan) -> Page:
         # Phases that are approved one by one are approved when each has been measured.
         _next(manifest.set_id, () if manifest.phases and manifest.phases.each else planned.stages),
     )
+
+
+def _same_as(set_id: str, other: str | None) -> Sequence[Note]:
+    """That an open set does the same, which is gone on with."""
+    if other is None:
+        return ()
+    same = f"The open set {other} does the same, from the same inputs, code and references; go on with that one: "
+    then = step(do(Act.STATUS, other), "; and give this one up: ", cancel(set_id))
+    return [Note(text=words(same, then), tone=Tone.ATTENTION)]
 
 
 def nothing_planned_page(plan: NothingPlanned) -> Page:
