@@ -180,7 +180,7 @@ class KafkaStream:
         mine = [each for each in captured if each.partition == str(partition)]
         # What is whole has landed, so that nothing before its end is missing.
         scans = [each for each in captured if each.is_complete and each.partition.startswith(SCAN)]
-        wholes = [each for each in scans if _number(each.partition) == partition]
+        wholes = [each for each in scans if number_of(each.partition) == partition]
         last = max((int(each.range_to) for each in [*mine, *wholes]), default=None)
         if period.start is None:
             start = low if last is None else last
@@ -263,7 +263,7 @@ class KafkaStream:
         return f"{self._declared.topic}-{identity}/topic-{identity}-{piece.partition}-{offsets}{self.kind.suffix}"
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
-        partition, start, end = _number(piece.partition), int(piece.range_from), int(piece.range_to)
+        partition, start, end = number_of(piece.partition), int(piece.range_from), int(piece.range_to)
         self._before, self._held = self._last_value(partition, start) if self._in_events else None, []
         written = write_lines(copy, self._batches(partition, start, end, most=pace.most_at_once), pace)
         return written if self._values is None else replace(written, answer=self._values.kept())
@@ -503,6 +503,6 @@ def _expiry(first_at: datetime | None, pinned: Mapping[str, str]) -> datetime | 
         return None
 
 
-def _number(name: str) -> int:
+def number_of(name: str) -> int:
     """The partition of the topic that a partition is, or that a scan reads once more."""
     return int(name.rpartition("-")[2])

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from backfill_assets.capture.landed_files import Family
+from backfill_assets.capture.streams import SCAN
 from backfill_assets.deliver.errors import NothingToReplay, RunNotReplayable
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.landing.imports import STATEMENT
@@ -115,7 +117,8 @@ def _place(file: CapturedFile) -> tuple[str, str, int]:
     """A capture of earlier positions may have come later; what is sent has them first. Shards are named in the order in
     which they were created: parents come first."""
     begins = file.range_from.removesuffix("+")
-    return file.stored_path.rpartition("/")[0], file.partition, int(begins) if begins.isdecimal() else 0
+    partition = re.sub(rf"^{SCAN}[0-9]+-(?=[0-9]+$)", "", file.partition)
+    return file.stored_path.rpartition("/")[0], partition, int(begins) if begins.isdecimal() else 0
 
 
 def _has_records_of(file: CapturedFile, days: DayRange) -> bool:

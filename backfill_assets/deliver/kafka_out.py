@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.capture.errors import NoStream, ReadFailed
+from backfill_assets.capture.kafka import number_of
 from backfill_assets.capture.kafka_client import KafkaClient, plain
 from backfill_assets.capture.kafka_topic import FIXED, KafkaReplay
 from backfill_assets.core.errors import BackfillError
@@ -67,7 +68,7 @@ class ReplayTopic:
 
     def partitions_of(self, parts: Sequence[ReplayPart]) -> int:
         """As many as the topic had from which records were captured, as far as these tell."""
-        captured = [int(each.stream_partition) for each in parts if each.kind is PartKind.CAPTURED]
+        captured = [number_of(each.stream_partition) for each in parts if each.kind is PartKind.CAPTURED]
         return max([self._partitions, *(each + 1 for each in captured)])
 
     def create(self, *, partitions: int, mark: str) -> Target:

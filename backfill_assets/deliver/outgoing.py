@@ -7,15 +7,20 @@ depend on anything but the inputs of the replay.
 from __future__ import annotations
 
 import base64
+import codecs
 import csv
 import gzip
 import hashlib
+import heapq
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, cast
@@ -24,7 +29,7 @@ from zoneinfo import ZoneInfo
 from backfill_assets.capture.errors import NotAsCaptured
 from backfill_assets.capture.file_capture import kind_of
 from backfill_assets.capture.json_members import quoted
-from backfill_assets.capture.kafka import TOMBSTONE
+from backfill_assets.capture.kafka import TOMBSTONE, number_of
 from backfill_assets.capture.kafka_topic import KafkaReplay
 from backfill_assets.capture.kinesis import PREFIX
 from backfill_assets.capture.kinesis_stream import KinesisReplay
@@ -34,11 +39,14 @@ from backfill_assets.deliver.sinks import Headers, Outgoing
 from backfill_assets.domain import DerivedTable, Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION
 from backfill_assets.lake.row_values import json_rows, json_rows_of
+from backfill_assets.landing.probe import csv_text
 from backfill_assets.ledger.records import PartitionVersion, PartKind, ReplayPart, ReplayRecord
 from backfill_assets.workspace import Workspace
 
 MODE = "REPLAY"
 _MILLISECOND = timedelta(milliseconds=1)
+_MOST_DIGITS = 76
+"""Before and behind the point, of a number of a key that is written with all of them."""
 _scan = json.JSONDecoder().raw_decode
 _OWN = ("x-replay-id", "x-run-id", "x-processing-mode", "x-transform-version", "x-input-snapshot", "x-source")
 
@@ -63,16 +71,18 @@ class OutgoingRecords:
         for part in self.replay.parts:
             if part.replaces:
                 yield from self._removed(part)
-        for part in self.replay.parts:
-            match part.kind:
-                case PartKind.CAPTURED:
-                    yield from filter(self._is_within, self._of_topic(part))
-                case PartKind.SHARD:
-                    yield from filter(self._is_within, self._of_stream(part))
-                case PartKind.LANDED:
-                    yield from filter(self._is_within, self._landed(part))
-                case PartKind.PARTITION:
-                    yield from self._published(part)
+        for (kind, _), alike in groupby(self.replay.parts, key=_place_of):
+            if kind is PartKind.CAPTURED:
+                yield from filter(self._is_within, self._of_topic(alike))
+                continue
+            for part in alike:
+                match part.kind:
+                    case PartKind.SHARD:
+                        yield from filter(self._is_within, self._of_stream(part))
+                    case PartKind.LANDED:
+                        yield from filter(self._is_within, self._landed(part))
+                    case PartKind.PARTITION:
+                        yield from self._published(part)
 
     def _is_within(self, record: Outgoing) -> bool:
         begins, ends = self.replay.period_from, self.replay.period_to
@@ -86,20 +96,36 @@ class OutgoingRecords:
 
     # ----------------------------------------------------------------------------------------------- files as they came
 
-    def _of_topic(self, part: ReplayPart) -> Iterator[Outgoing]:
-        """What was in the topic: keys, headers, times, tombstones and partitions, and values as they were written."""
-        headers = self._of_file(part)
-        for line in self._lines(part):
-            said, value = _of_the_stream(line, "kafka_")
+    def _of_topic(self, parts: Iterable[ReplayPart]) -> Iterator[Outgoing]:
+        """What was in a partition of the topic, by offset: keys, headers, times, tombstones and partitions, and values
+        as they were written. A record that was captured again, with the whole topic, is sent once."""
+        captures: dict[str, list[ReplayPart]] = {}
+        for part in parts:
+            captures.setdefault(part.stream_partition, []).append(part)
+        before = -1
+        for offset, part, said, value in heapq.merge(*map(self._offsets, captures.values()), key=itemgetter(0)):
+            if offset == before:
+                continue
+            before = offset
+            partition = number_of(part.stream_partition)
             theirs = [(name, each) for name, each in _headers_said(said) if name not in _OWN]
             at = said.get("kafka_timestamp")
             yield Outgoing(
                 key=_bytes_said(said, "kafka_key"),
                 value=value,
-                headers=[*theirs, *headers, _position(part, said["kafka_offset"])],
+                headers=[*theirs, *self._of_file(part), _position(part, str(partition), offset)],
                 at=0 if at is None else _milliseconds(datetime.fromisoformat(at)),
-                partition=-1 if self.replay.is_live else int(part.stream_partition),
+                partition=-1 if self.replay.is_live else partition,
             )
+
+    def _offsets(
+        self, parts: Iterable[ReplayPart]
+    ) -> Iterator[tuple[int, ReplayPart, Mapping[str, Any], bytes | None]]:
+        """The records of files that follow each other, with their offsets."""
+        for part in parts:
+            for line in self._lines(part):
+                said, value = _of_the_stream(line, "kafka_")
+                yield said["kafka_offset"], part, said, value
 
     def _of_stream(self, part: ReplayPart) -> Iterator[Outgoing]:
         """What was in the stream: partition keys, data as it was written, and when it arrived."""
@@ -109,7 +135,7 @@ class OutgoingRecords:
             yield Outgoing(
                 key=said["kinesis_partition_key"].encode(),
                 value=value,
-                headers=[*headers, _position(part, said["kinesis_sequence"])],
+                headers=[*headers, _position(part, part.stream_partition, said["kinesis_sequence"])],
                 at=_milliseconds(datetime.fromisoformat(said["kinesis_arrived_at"])),
             )
 
@@ -196,7 +222,7 @@ class OutgoingRecords:
             if has_changes and row[ENDED_BY] != "null":
                 continue
             whole = {name: day if name == column else row[name] for name in names}
-            key = _key({name: json.loads(whole[name]) for name in table.key}, table.key, self._declared)
+            key = _key({name: _loads(whole[name]) for name in table.key}, table.key, self._declared)
             assert key is not None, f"a row of {table.name} has no key"
             yield key, None if has_changes and row[OPERATION] == f'"{Operation.DELETE}"' else whole
 
@@ -214,8 +240,15 @@ class OutgoingRecords:
         return self._headers(version.run_id, self._versions[version.run_id], snapshot)
 
 
-def _position(part: ReplayPart, position: object) -> tuple[str, bytes]:
-    return "x-source", f"{part.stream}/{part.stream_partition}@{position}".encode()
+def _place_of(part: ReplayPart) -> tuple[PartKind, object]:
+    """What is sent together: the files of one partition of a topic, and every other part by itself."""
+    if part.kind is not PartKind.CAPTURED:
+        return part.kind, (part.name, part.version)
+    return part.kind, (part.name.rpartition("/")[0], number_of(part.stream_partition))
+
+
+def _position(part: ReplayPart, partition: str, position: object) -> tuple[str, bytes]:
+    return "x-source", f"{part.stream}/{partition}@{position}".encode()
 
 
 def _of_the_stream(line: str, prefix: str) -> tuple[Mapping[str, Any], bytes | None]:
@@ -252,39 +285,72 @@ def _records_of(copy: IO[bytes], kind: FileKind) -> Iterator[tuple[bytes, Mappin
         case Format.CSV:
             yield from _of_csv(_opened(copy, kind))
         case Format.JSONL:
-            with _opened(copy, kind) as file:
-                yield from ((line.strip(), _object(line)) for line in file if line.strip())
+            yield from ((line, _object(line)) for line in _lines_of(_opened(copy, kind)))
 
 
 def _opened(copy: IO[bytes], kind: FileKind) -> IO[bytes]:
     return cast(IO[bytes], gzip.open(copy)) if kind.compression else copy
 
 
+def _lines_of(file: IO[bytes]) -> Iterator[bytes]:
+    """Lines that are not blank, whatever ends them: as landing reads them."""
+    # Every byte is a character of Latin-1, so that a line is the same bytes again.
+    with file, io.TextIOWrapper(cast(Any, file), encoding="latin-1") as text:
+        for number, line in enumerate(text):
+            found = line.encode("latin-1")
+            found = (found if number else found.removeprefix(codecs.BOM_UTF8)).strip()
+            if found:
+                yield found
+
+
 def _object(line: bytes) -> Mapping[str, Any] | None:
     try:
-        found = json.loads(line)
+        found = _loads(line)
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 
 
-def _of_csv(file: IO[bytes]) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
-    with file, io.TextIOWrapper(file, encoding="utf-8-sig", newline="") as text:
+def _loads(text: str | bytes) -> Any:
+    """A value of JSON, with every digit of its numbers."""
+    return json.loads(text, parse_float=Decimal)
+
+
+def _of_csv(file: IO[bytes]) -> Iterator[tuple[bytes, Mapping[str, Any] | None]]:
+    """The rows of a CSV; of one that landing rejects, as it has other columns or is no UTF-8, nothing is known."""
+    with csv_text(file, errors="surrogateescape") as text:
         rows = csv.reader(text)
-        columns = next(rows, [])
+        columns = [name.strip() for name in next(rows, [])]
         for row in rows:
+            if not row:
+                continue
             record = {name: value or None for name, value in zip(columns, row, strict=False)}
-            yield json.dumps(record, ensure_ascii=False).encode(), record
+            try:
+                value = json.dumps(record, ensure_ascii=False).encode()
+            except UnicodeEncodeError:
+                yield b"", None
+                continue
+            yield (value, record) if len(row) == len(columns) else (b"", None)
 
 
 def _of_parquet(copy: IO[bytes]) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
+    import pyarrow as pa
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(copy) as file:
-        for batch in file.iter_batches():
-            for row in json_rows_of(batch):
+    # The earlier form of timestamps has no year beyond 2262 in nanoseconds, and no flag: it is an instant.
+    with ParquetFile(copy, coerce_int96_timestamp_unit="us") as file:
+        leaves = (file.schema.column(place) for place in range(len(file.schema.names)))
+        instants = {leaf.path for leaf in leaves if leaf.physical_type == "INT96"}
+        names = file.schema_arrow.names
+        once = [name for name in names if names.count(name) == 1]
+        for batch in file.iter_batches(columns=None if len(once) == len(names) else once):
+            columns = {
+                name: batch.column(name).cast(pa.timestamp("us", tz="UTC")) if name in instants else batch.column(name)
+                for name in batch.schema.names
+            }
+            for row in json_rows_of(pa.RecordBatch.from_pydict(columns)):
                 value = _as_object(row)
-                yield value, json.loads(value)
+                yield value, _loads(value)
 
 
 def _as_object(row: Mapping[str, str]) -> bytes:
@@ -297,8 +363,24 @@ def _key(record: Mapping[str, Any], columns: Sequence[str], declared: KafkaRepla
         return None
     if declared.key_format == "text":
         found = record[columns[0]]
-        return (found if isinstance(found, str) else quoted(found)).encode()
-    return quoted({name: record[name] for name in columns}).encode()
+        return (found if isinstance(found, str) else _of_key(found)).encode()
+    return f"{{{', '.join(f'{quoted(name)}: {_of_key(record[name])}' for name in columns)}}}".encode()
+
+
+def _of_key(value: object) -> str:
+    """A value of a key as JSON: of one number always the same text, however many zeros it was written with."""
+    match value:
+        case Decimal() if value.is_finite() and abs(value.adjusted()) <= _MOST_DIGITS:
+            whole, _, fraction = f"{value:f}".partition(".")
+            text = f"{whole}.{fraction}".rstrip("0").rstrip(".") if fraction else whole
+            return "0" if text == "-0" else text
+        case Decimal():
+            return str(value)
+        case dict():
+            return f"{{{', '.join(f'{quoted(name)}: {_of_key(each)}' for name, each in value.items())}}}"
+        case list():
+            return f"[{', '.join(map(_of_key, value))}]"
+    return quoted(value)
 
 
 def _instant(value: object, timezone: str) -> datetime | None:

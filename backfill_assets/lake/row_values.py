@@ -14,7 +14,7 @@ import tempfile
 from base64 import b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
 from json import JSONEncoder
@@ -190,7 +190,7 @@ def rows_of_arrow(found: pa.Table) -> Sequence[Mapping[str, Any]]:
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
-def _plain(values: pa.ChunkedArray) -> Sequence[Any]:
+def _plain(values: pa.ChunkedArray | pa.Array) -> Sequence[Any]:
     import pyarrow as pa
 
     if pa.types.is_string(values.type):
@@ -231,14 +231,35 @@ def json_rows(lake: Lake, table: str, files: FileSet, columns: Sequence[str]) ->
 
 def json_rows_of(batch: pa.RecordBatch) -> Iterator[Mapping[str, str]]:
     """Rows of Arrow: by column, the value as JSON."""
+    columns = {name: _json_column(batch.column(name)) for name in batch.schema.names}
+    for row in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, row, strict=True))
+
+
+def _json_column(values: pa.Array) -> Iterator[str]:
     import pyarrow as pa
 
-    for row in rows_of_arrow(pa.Table.from_batches([batch])):
-        yield {name: json_of(value) for name, value in row.items()}
+    if not pa.types.is_timestamp(values.type):
+        return map(json_of, _plain(values))
+    if values.type.unit != "ns":
+        return map(json_of, values.to_pylist())
+    zone = "Z" if values.type.tz else ""
+    return (_of_nanoseconds(each, zone) for each in values.cast(pa.int64()).to_pylist())
+
+
+def _of_nanoseconds(since_1970: int | None, zone: str) -> str:
+    """A time of nine digits as JSON, which no time of Python has."""
+    if since_1970 is None:
+        return "null"
+    microseconds, below = divmod(since_1970, 1_000)
+    text = (datetime(1970, 1, 1) + timedelta(microseconds=microseconds)).isoformat()  # noqa: DTZ001 - the zone is told
+    if below:
+        text = f"{text if '.' in text else f'{text}.000000'}{below:03}"
+    return f'"{text}{zone}"'
 
 
 def json_of(value: object) -> str:
-    """A value as JSON: numbers with all their digits, instants in UTC, bytes as Base64."""
+    """A value as JSON: numbers with all their digits, instants in UTC, local times as they are, bytes as Base64."""
     match value:
         case None:
             return "null"
@@ -251,8 +272,9 @@ def json_of(value: object) -> str:
         case Decimal():
             return format(value, "f")
         case datetime():
-            in_utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-            return f'"{in_utc.isoformat()}Z"'
+            if value.tzinfo is None:
+                return f'"{value.isoformat()}"'
+            return f'"{value.astimezone(UTC).replace(tzinfo=None).isoformat()}Z"'
         case date():
             return f'"{value.isoformat()}"'
         case bytes():

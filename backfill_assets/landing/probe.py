@@ -199,11 +199,11 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
         empty, valid_utf8 = _scan_text(path, kind, name)
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
-        with _csv_text(path, kind) as text:
+        with csv_text(_open(path, kind)) as text:
             header = _scan_rows(text, name)
             line_end = text.newlines
         if isinstance(line_end, tuple):  # a value may hold line breaks of another kind
-            with _csv_text(path, kind) as text:
+            with csv_text(_open(path, kind)) as text:
                 line_end = _end_of_rows(text, name)
     found = _named(header)
     counts = Counter(header)
@@ -222,11 +222,16 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
 
 
 @contextmanager
-def _csv_text(path: Path, kind: FileKind) -> Iterator[io.TextIOWrapper]:
-    """The text of a CSV with its line breaks as they are, for `csv.reader` with the limits of a record."""
+def csv_text(file: IO[bytes], *, errors: str = "replace") -> Iterator[io.TextIOWrapper]:
+    """The text of a CSV with its line breaks as they are, for `csv.reader` with the limits of a record.
+
+    Args:
+        file: Its bytes; it is closed afterwards.
+        errors: What becomes of bytes that are no UTF-8.
+    """
     limit = csv.field_size_limit(MOST_RECORD_BYTES)
     try:
-        with io.TextIOWrapper(_open(path, kind), encoding="utf-8-sig", errors="replace", newline="") as text:
+        with io.TextIOWrapper(file, encoding="utf-8-sig", errors=errors, newline="") as text:
             yield text
     finally:
         csv.field_size_limit(limit)

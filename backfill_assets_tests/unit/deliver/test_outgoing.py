@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -19,8 +23,20 @@ from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import Operated
-from backfill_assets.deliver.outgoing import _bytes_said, _headers_said, _instant, _key, _of_the_stream, _records_of
+from backfill_assets.deliver.inputs import _place
+from backfill_assets.deliver.kafka_out import ReplayTopic
+from backfill_assets.deliver.outgoing import (
+    OutgoingRecords,
+    _bytes_said,
+    _headers_said,
+    _instant,
+    _key,
+    _of_the_stream,
+    _records_of,
+)
 from backfill_assets.lake.row_values import json_of
+from backfill_assets.ledger.captures import CapturedFile
+from backfill_assets.ledger.records import PartKind, ReplayPart
 
 STREAM = KafkaStream(
     KafkaTopic(topic="sales", servers="broker:9092"),
@@ -48,6 +64,7 @@ class Written:
     named: bytes | None
     more: list[tuple[str, bytes | None]]
     at: int = 1_700_000_000_123
+    number: int = 12
 
     def value(self) -> bytes | None:
         return self.held
@@ -65,7 +82,7 @@ class Written:
         return 3
 
     def offset(self) -> int:
-        return 12
+        return self.number
 
 
 members = st.dictionaries(st.text(max_size=5), st.one_of(st.none(), st.integers(), st.text(max_size=5)), max_size=3)
@@ -90,6 +107,42 @@ def test_a_captured_record_is_read_as_it_was_in_the_topic(
     else:
         # Of a JSON object, the space around its members is not kept.
         assert found == value or json.loads(found) == json.loads(value)
+
+
+def test_a_record_that_was_read_once_more_with_its_topic_is_sent_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def held(partition: str, *offsets: int) -> CapturedFile:
+        lines = [STREAM._line(Written(b"{}", b"k", [], number=offset)).decode() for offset in offsets]  # type: ignore[arg-type]
+        path = f"sales/topic/{partition}-{offsets[0]}.jsonl.gz"
+        content[path] = [line.rstrip("\n") for line in lines]
+        return cast(
+            CapturedFile,
+            SimpleNamespace(partition=partition, range_from=str(offsets[0]), stored_path=path, lines=lines),
+        )
+
+    content: dict[str, list[str]] = {}
+    files = sorted([held("3", 0, 1), held("3", 2, 3), held("scan-1-3", 0, 3), held("scan-1-3", 4, 5)], key=_place)
+    parts = tuple(
+        ReplayPart(
+            kind=PartKind.CAPTURED,
+            name=each.stored_path,
+            digest="",
+            records=2,
+            size_bytes=1,
+            stream="sales",
+            stream_partition=each.partition,
+        )
+        for each in files
+    )
+    replay = SimpleNamespace(replay_id="rep-1", parts=parts, is_live=False, period_from=None, period_to=None)
+    table = SimpleNamespace(contract_version=1)
+    monkeypatch.setattr(OutgoingRecords, "_lines", lambda _, part: iter(content[part.name]))
+    records = OutgoingRecords(ws=cast(Any, None), replay=cast(Any, replay), table=cast(Any, table))
+    for _ in range(2):
+        sent = list(records)
+        sources = [value for each in sent for name, value in each.headers if name == "x-source"]
+        assert sources == [f"sales/3@{offset}".encode() for offset in range(6)]
+        assert {each.partition for each in sent} == {3}
+    assert ReplayTopic(TEXT, "sales.backfill", secret={}).partitions_of(parts) == 4
 
 
 def test_spaces_around_what_only_looks_like_an_object_are_kept() -> None:
@@ -117,6 +170,7 @@ def test_digits_of_a_captured_value_stay_as_they_were_written() -> None:
         (Decimal("1E+3"), "1000"),
         (datetime(2026, 1, 1, 12, 0, 0, 5, tzinfo=UTC), '"2026-01-01T12:00:00.000005Z"'),
         (datetime(2026, 1, 1, 12, tzinfo=timezone(timedelta(hours=2))), '"2026-01-01T10:00:00Z"'),
+        (datetime(2026, 1, 1, 12), '"2026-01-01T12:00:00"'),  # noqa: DTZ001 - a column without a zone
         (date(2026, 1, 1), '"2026-01-01"'),
         (b"\x00", '"AA=="'),
         ('ä"\n', '"ä\\"\\n"'),
@@ -143,6 +197,76 @@ def test_records_of_landed_files_are_read_whatever_they_are_written_in(tmp_path:
         with path.open("rb") as copy:
             read = list(_records_of(copy, FileKind(format=kind, compression="")))
         assert [record for _, record in read] == [json.loads(value) for value, _ in read] == rows
+
+
+def records_of(content: bytes, kind: Format) -> list[tuple[bytes, Mapping[str, Any] | None]]:
+    return list(_records_of(io.BytesIO(content), FileKind(format=kind, compression="")))
+
+
+def parquet_of(table: pa.Table, **options: Any) -> bytes:
+    written = io.BytesIO()
+    parquet.write_table(table, written, **options)
+    return written.getvalue()
+
+
+def test_a_csv_is_read_as_landing_reads_it() -> None:
+    large = "x" * 200_000
+    content = f"sale_id , sold_at\ns1,2026\n\ns2,2026,more\ns3\n{large},2026\n".encode() + b"s\xff,2026\n"
+    assert [record for _, record in records_of(content, Format.CSV)] == [
+        {"sale_id": "s1", "sold_at": "2026"},
+        None,  # of other columns than the header, and rejected
+        None,
+        {"sale_id": large, "sold_at": "2026"},
+        None,  # no UTF-8
+    ]
+
+
+def test_lines_end_as_landing_has_them_end() -> None:
+    content = b'\xef\xbb\xbf{"a": 1}\r{"a": "\xc2\x85"}\r\n\xff\n\r\n{"a": 3}'
+    assert records_of(content, Format.JSONL) == [
+        (b'{"a": 1}', {"a": 1}),
+        (b'{"a": "\xc2\x85"}', {"a": "\x85"}),
+        (b"\xff", None),
+        (b'{"a": 3}', {"a": 3}),
+    ]
+
+
+def test_times_of_a_parquet_file_keep_their_zone_or_have_none_and_all_of_their_digits() -> None:
+    at = datetime(2026, 7, 1, 0, 30)  # noqa: DTZ001 - what a column without a zone has
+    table = pa.table(
+        {
+            "local": pa.array([at], pa.timestamp("us")),
+            "instant": pa.array([at], pa.timestamp("us", tz="UTC")),
+            "nanos": pa.array([1_000_000_001], pa.timestamp("ns", tz="UTC")),
+            "local_nanos": pa.array([-1_000], pa.timestamp("ns")),
+        }
+    )
+    ((value, record),) = records_of(parquet_of(table), Format.PARQUET)
+    assert json.loads(value) == record
+    assert record == {
+        "local": "2026-07-01T00:30:00",
+        "instant": "2026-07-01T00:30:00Z",
+        "nanos": "1970-01-01T00:00:01.000000001Z",
+        "local_nanos": "1969-12-31T23:59:59.999999",
+    }
+    assert _instant(record["local"], "Europe/Rome") == datetime(2026, 6, 30, 22, 30, tzinfo=UTC)
+    earlier = pa.table({"at": pa.array([datetime(9999, 1, 1)], pa.timestamp("us"))})  # noqa: DTZ001 - as above
+    ((_, record),) = records_of(parquet_of(earlier, use_deprecated_int96_timestamps=True), Format.PARQUET)
+    assert record == {"at": "9999-01-01T00:00:00Z"}
+
+
+def test_keys_that_differ_in_a_digit_are_two_and_one_number_is_one_key() -> None:
+    numbers = [Decimal("12345678901234567.10"), Decimal("12345678901234567.11")]
+    table = pa.table({"id": pa.array(numbers, pa.decimal128(20, 2))})
+    of_rows = records_of(parquet_of(table), Format.PARQUET)
+    declared = replace(TEXT, key_format="json")
+    assert [_key(record or {}, ("id",), declared) for _, record in of_rows] == [
+        b'{"id": 12345678901234567.1}',
+        b'{"id": 12345678901234567.11}',
+    ]
+    lines = b'{"id": 1.10}\n{"id": 1.1}\n{"id": 11e-1}\n{"id": 1.0}\n{"id": 1}\n{"id": -0.0}\n{"id": 1e999999}\n'
+    keys = [_key(record or {}, ("id",), TEXT) for _, record in records_of(lines, Format.JSONL)]
+    assert keys == [b"1.1", b"1.1", b"1.1", b"1", b"1", b"0", b"1E+999999"]
 
 
 def test_a_key_is_a_text_or_an_object_and_a_record_without_one_has_none() -> None:
