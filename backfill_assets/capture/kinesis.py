@@ -116,6 +116,10 @@ class KinesisCapture:
         held = self._client.first(name, ShardIteratorType="TRIM_HORIZON")
         nothing = ended or shard.begun
         if held is None:
+            closed = f"{shard.closed}+" if shard.closed else None
+            if period.start is None and ended is not None and closed and order_of(ended) < order_of(closed):
+                # It ended behind what is captured, and has nothing left that would tell what was in between.
+                raise RangeExpired(name=self.name, partition=name, held_from=closed, first_at=None, expected_from=ended)
             return _empty(name, nothing)
         self._require_held(name, held, period, mine, stream, now)
         if period.start is not None:
