@@ -193,6 +193,9 @@ class PostgresStream:
         begin, end = lsn_text(lsn_number(slot[2])), self._end_of_log()
         if begin > complete_to:
             raise self._gone(complete_to, f"another consumer has moved the slot {self._declared.slot} to {begin}")
+        # Without their values the rows of its changes would be complete all the same, with nulls.
+        if lacking := self._lacking:
+            raise CannotBeCaptured(name=self.name, why=f"it has no column {', '.join(lacking)}")
         if lsn_number(end) - lsn_number(begin) < self._declared.chunk and not self._has_change(end):
             # Otherwise every look at a quiet table would be a file.
             end = begin
@@ -220,7 +223,7 @@ class PostgresStream:
             "i": {name for _, is_identity, names in unique if is_identity for name in names},
             "f": set(columns),
         }.get(table["relreplident"], set())
-        lacking = [name for name in self._columns if name not in columns]
+        lacking = self._lacking
         generated = [name for name in self._columns if name in columns and columns[name][2]]
         unnamed = [name for name in self._key if name not in identity]
         is_stored_apart = table["toast"] and any(columns[name][1] for name in self._columns if name in columns)
@@ -400,6 +403,11 @@ class PostgresStream:
     def _table_columns(self) -> Mapping[str, tuple[int, bool, bool]]:
         """By column its type, whether its values can be stored out of line, and whether they are generated."""
         return {name: (kind, *facts) for name, kind, *facts in self._rows(_COLUMNS, self._table["oid"])}
+
+    @property
+    def _lacking(self) -> list[str]:
+        """Columns of the contract that the table does not have now."""
+        return [name for name in self._columns if name not in self._table_columns]
 
     @property
     def _stream(self) -> str:
