@@ -28,6 +28,7 @@ _UNITS = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _FIRST, _LAST = date.min.toordinal(), date.max.toordinal()
 _EPOCH = date(1970, 1, 1).toordinal()
 _DAY_S = 86_400
+_MOST_PLACES = 1_000
 
 
 def avro_decoder(schema: Schema, schema_id: int) -> Decode:
@@ -95,7 +96,13 @@ def _decimal(value: bytes, schema: Any, *_: Any) -> Decimal:
 
 
 def decimal_of(value: bytes, scale: int) -> Decimal:
-    """The number of unscaled digits and a scale, with every digit."""
+    """The number of unscaled digits and a scale, with every digit.
+
+    Raises:
+        BrokenValue: It has more places than any column: a record of a few bytes would be a line of gigabytes.
+    """
+    if abs(scale) > _MOST_PLACES:
+        raise BrokenValue("a decimal has more places than are read")
     unscaled = int.from_bytes(value, "big", signed=True)
     return Decimal((int(unscaled < 0), tuple(map(int, str(abs(unscaled)))), -scale))
 

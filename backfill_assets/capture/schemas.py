@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -80,7 +81,7 @@ class ValueReader:
             members = None
         if members is None:
             raise BrokenValue("the value is no record with names that do not begin with kafka_")
-        if schema_id in self.versions and not (isinstance(found, Mapping) and "schema_version" in found):
+        if schema_id in self.versions and not _says_version(found):
             version = f'"schema_version": {self.versions[schema_id]}'.encode()
             members = version + (members and b", " + members)
         return Read(schema_id=schema_id, members=members)
@@ -116,6 +117,11 @@ class ValueReader:
         schema, decode = known
         self.used[schema_id] = schema
         return schema_id, decode(value[_HEADER:])
+
+
+def _says_version(found: Any) -> bool:
+    """Whether a value that was read says itself which version of the contract it is in."""
+    return "schema_version" in (json.loads(found) if isinstance(found, bytes) else found)
 
 
 def _decoder(schema: Schema, schema_id: int) -> Decode:

@@ -293,6 +293,25 @@ def test_the_version_of_the_contract_is_that_of_the_schema(tmp_path: Path) -> No
     assert members(reader, of_schema(7, b"\x02")) == {"schema_version": "1", "v": "1"}
     assert members(reader, of_schema(8, b"\x02")) == {"v": "1"}
     assert members(reader, of_schema(9, b"\x06")) == {"schema_version": "3"}
+    (tmp_path / "10.json").write_text("{}")
+    reader = value_reader(SchemaFolder(path=tmp_path, versions={10: 2}), {})
+    assert reader.read(of_schema(10, b'{"v": 1}')).members == b'"schema_version": 2, "v": 1'
+    # Of itself, and then not twice, for which landing would reject the record.
+    assert reader.read(of_schema(10, b'{"schema_version": 1}')).members == b'"schema_version": 1'
+
+
+def test_a_decimal_of_more_places_than_any_column_breaks_its_record_alone(tmp_path: Path) -> None:
+    schema = """
+        syntax = "proto3";
+        package confluent.type;
+        message Sale { Decimal amount = 1; }
+        message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
+    """
+    reader = folder_of(tmp_path, _8_proto=schema)
+    amount = {1: b"\x01", 3: 2}
+    assert members(reader, protobuf(8, message({1: message(amount)}))) == {"amount": "0.01"}
+    with pytest.raises(BrokenValue, match="more places than are read"):
+        reader.read(protobuf(8, message({1: message({**amount, 3: 2**31 - 1})})))
 
 
 @pytest.mark.parametrize(
