@@ -311,13 +311,17 @@ def _not_landed(tx: ReadTransaction, table: SourceTable) -> list[CapturedFile]:
     files = [each for each in tx.captures.files(table.name) if each.format in tuple(Format)]
     complete = _complete_wholes(list(records.values()), files)
 
-    def lands(file: CapturedFile) -> bool:
+    # They land in their order, so that what is before one that has landed was left out on purpose.
+    last = max((number for number, each in enumerate(files) if each.stored_path in landed), default=-1)
+
+    def lands(number: int, file: CapturedFile) -> bool:
         if records[file.capture_id].is_whole:
             return file.capture_id in complete
-        # Two answers of an API may be the same: then the second one has nothing to land.
-        return file.records > 0 and file.sha256 not in digests
+        # Two answers of an API may be the same. The second one holds again what the first one said, if something else
+        # came in between; records without a key cannot say anything again.
+        return file.records > 0 and (file.sha256 not in digests or (number > last and not table.row_number))
 
-    return [each for each in files if each.stored_path not in landed and lands(each)]
+    return [each for number, each in enumerate(files) if each.stored_path not in landed and lands(number, each)]
 
 
 def _complete_wholes(captures: Sequence[CaptureRecord], files: Sequence[CapturedFile]) -> set[str]:
@@ -361,6 +365,7 @@ def _land(
     with ws.ledger.read() as tx:
         records = {each.capture_id: each for each in tx.captures.records(table.name)}
         waiting = _not_landed(tx, table)
+        known = {record.sha256 for record in tx.imports.records(table.name, COUNTING)}
     outcomes: list[Landed] = []
     extract: StatedExtract | None = None
 
@@ -369,13 +374,20 @@ def _land(
         line = outcome.record.original_path
         acting.listener(Progress(step="land", done=len(outcomes), total=len(waiting), line=line))
 
-    for whole, some in groupby(waiting, lambda each: each.capture_id if records[each.capture_id].is_whole else None):
+    def together(file: CapturedFile) -> tuple[str | None, OnDuplicate]:
+        """Of what is whole its capture, and how a file lands whose content has landed before."""
+        is_known = file.sha256 in known and not table.row_number
+        known.add(file.sha256)
+        whole = file.capture_id if records[file.capture_id].is_whole else None
+        return whole, OnDuplicate.CORRECT if is_known and whole is None else OnDuplicate.IGNORE
+
+    for (whole, on_duplicate), some in groupby(waiting, together):
         captures = [
             StreamCapture(file=_landed_file(table, each, records[each.capture_id]), record_count=each.records)
             for each in some
         ]
         if whole is None:
-            land_files(work, captures, OnDuplicate.IGNORE, report)
+            land_files(work, captures, on_duplicate, report)
             continue
         start, end, reason = records[whole].period_from, records[whole].period_to, records[whole].reason
         days = DayRange(

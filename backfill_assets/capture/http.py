@@ -211,9 +211,8 @@ class HttpStream:
         goes_on, following = True, ""
         match self._declared.pages:
             case Cursor(next=path, more=more):
-                found = _at(page.document, path.split("."))
-                following = _cursor(found)
-                if more and _at(page.document, more.split(".")) not in (True, "true"):
+                following = self._cursor(page, path, piece.range_from)
+                if more and not self._has_more(page, more, following, piece.range_from):
                     goes_on, following = False, "" if window or is_scan else following
             case PageNumber(first=first) if page.records:
                 following = str(int(at or first) + 1)
@@ -229,6 +228,25 @@ class HttpStream:
         if not following.isprintable():
             raise self._bad(piece.range_from, "a next page that cannot be written down")
         return f"{_in_window(window)}{self._step} {following}", goes_on
+
+    def _cursor(self, page: _Page, path: str, position: str) -> str:
+        """The cursor of the next page; empty at the end, which an answer has to say in one of the ways that are known:
+        anything else that ended a capture would leave out what follows, and nobody would know."""
+        found = _at(page.document, path.split("."))
+        if found not in (None, False) and not isinstance(found, str):
+            raise self._bad(position, f"what is no cursor at {path!r}")
+        return _cursor(found)
+
+    def _has_more(self, page: _Page, path: str, following: str, position: str) -> bool:
+        """Whether an answer says that there is a next page."""
+        found = _at(page.document, path.split("."))
+        if found in (True, "true"):
+            if not following:
+                raise self._bad(position, f"a next page at {path!r}, and no cursor of it")
+            return True
+        if found in (False, "false") or (found is None and not following):
+            return False
+        raise self._bad(position, f"neither true nor false at {path!r}")
 
     @property
     def _step(self) -> str:

@@ -187,6 +187,53 @@ def test_an_api_without_periods_is_read_as_a_whole_and_then_from_where_it_ended(
     assert current(shop).keys() == api.sales.keys()
 
 
+def a_change(amount: int, following: object, more: object) -> Fault:
+    sale = {"sale_id": "s1", "sold_at": "2026-01-01T12:00:00+00:00", "amount": amount}
+    return 200, {}, json.dumps({"items": [sale], "next": following, "more": more}).encode()
+
+
+CHANGES: dict[str, Any] = {
+    "path": "/v1/changes",
+    "window": None,
+    "records": "items",
+    "pages": Cursor(parameter="cursor", next="next", more="more"),
+}
+
+
+def test_an_answer_that_says_again_what_an_earlier_one_said_holds_again(shop_of: ShopOf, api: Api) -> None:
+    api.faults = {1: a_change(10, "1", False), 2: a_change(20, "2", False), 3: a_change(10, "3", False)}
+    shop = shop_of(**CHANGES)
+    for amount in (10, 20, 10):
+        assert shop.capture(None, None, builds=True).captured == 1
+        assert current(shop) == {"s1": amount}
+    # Also where all of them are read at once.
+    api.requests.clear()
+    api.faults = {1: a_change(10, "1", True), 2: a_change(20, "2", True), 3: a_change(10, "3", False)}
+    at_once = shop_of(home="at-once", **CHANGES)
+    assert at_once.capture(None, None, builds=True).captured == 3
+    assert current(at_once) == {"s1": 10}
+
+
+@pytest.mark.parametrize(
+    ("following", "more", "said"),
+    [
+        (None, True, "a next page at 'more', and no cursor of it"),
+        ("1", 1, "neither true nor false at 'more'"),
+        ("1", "yes", "neither true nor false at 'more'"),
+        ("1", None, "neither true nor false at 'more'"),
+        ({"at": 1}, True, "what is no cursor at 'next'"),
+        (True, False, "what is no cursor at 'next'"),
+    ],
+)
+def test_an_answer_that_does_not_say_whether_it_is_the_last_one_is_refused(
+    shop_of: ShopOf, api: Api, monkeypatch: pytest.MonkeyPatch, following: object, more: object, said: str
+) -> None:
+    monkeypatch.setattr("backfill_assets.application.capture._land", lambda *_, **__: None)
+    api.faults = {1: a_change(10, following, more)}
+    with pytest.raises(BadAnswer, match=said):
+        shop_of(**CHANGES).capture(None, None)
+
+
 @pytest.mark.long
 def test_the_newest_windows_follow_the_last_ones_and_none_is_read_before_it_has_settled(
     shop_of: ShopOf, api: Api
