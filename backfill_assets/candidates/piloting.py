@@ -1,5 +1,8 @@
 """Pilot: the content of partitions from the computed rows of a scope and the accepted rows of everything else.
 
+A key whose accepted or computed row is in the scope gets its computed row, so that no key is lost and none is there
+twice where the two rows differ in whether they are in it. Then rows outside of the scope differ, which a gate finds.
+
 What is accepted is read from the files that the manifest pins, as with a merge, so that the same manifest gives the
 same rows, and other rows than those that were accepted then are never published.
 """
@@ -11,7 +14,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.inputs import PinnedFiles
@@ -23,6 +26,8 @@ from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
+
+_IS_COMPUTED, _IS_TAKEN = "__is_computed", "__is_taken"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +47,18 @@ class Pilot:
     files: PinnedFiles
 
     def rows(self, computed: DataFrame) -> DataFrame:
-        """The new content, with lineage: the computed rows of the scope, and the accepted rows outside of it."""
-        kept = self._accepted().where(~is_inside(self._scope))
-        return kept.unionByName(computed.where(is_inside(self._scope)))
+        """The new content, with lineage: computed rows of keys in the scope, and the accepted rows of the others."""
+        inside, of_key = is_inside(self._scope), {self.table.partition.column, *self.table.key}
+        accepted = self._accepted()
+        if of_key.issuperset(column for column, _ in self._scope.where):
+            # Both rows of a key are inside, or neither is.
+            return accepted.where(~inside).unionByName(computed.where(inside))
+        both = accepted.withColumn(_IS_COMPUTED, F.lit(False)).unionByName(
+            computed.withColumn(_IS_COMPUTED, F.lit(True))
+        )
+        is_taken = F.max(inside).over(Window.partitionBy(*sorted(of_key)))
+        taken = both.withColumn(_IS_TAKEN, is_taken).where(F.col(_IS_TAKEN) == F.col(_IS_COMPUTED))
+        return taken.drop(_IS_TAKEN, _IS_COMPUTED)
 
     def measured(self, staged: DataFrame) -> Mapping[date, PilotedPartition]:
         """How many rows the scope has, and whether those outside of it are the accepted ones, by partition.

@@ -47,7 +47,7 @@ def verdict_words(result: GateResult | Verdict) -> str:
             return _merged_words(seen)
         case Finding.PILOTED:
             others = (
-                "others differ from the accepted ones"
+                "others differ from the accepted ones, as where a key enters or leaves the scope"
                 if seen.get("others_differ", True)
                 else "all others are the accepted ones"
             )

@@ -289,14 +289,9 @@ class InMemory(Pilot):
         return self.held
 
 
-@pytest.mark.parametrize("scope", [ACME, REST], ids=str)
-def test_a_row_outside_that_differs_is_lost_or_added_is_found_in_its_partition(
-    spark: SparkSession, scope: Scope
-) -> None:
-    accepted = spark.createDataFrame([(day, f"{tenant}", tenant, 2) for day in DAYS for tenant in TENANTS], USAGE)
-    returned = spark.createDataFrame([(day, f"{tenant}", tenant, 1) for day in DAYS for tenant in TENANTS], USAGE)
+def in_memory(scope: Scope, accepted: DataFrame) -> InMemory:
     publish = PublishMode(kind=PublishKind.PILOT, scope=scope)
-    pilot = InMemory(
+    return InMemory(
         ws=cast(Any, None),
         manifest=cast(Any, SimpleNamespace(publish=publish)),
         table=usage,
@@ -304,6 +299,62 @@ def test_a_row_outside_that_differs_is_lost_or_added_is_found_in_its_partition(
         files={},
         held=accepted,
     )
+
+
+@pytest.mark.parametrize("is_rest", [False, True])
+def test_a_key_that_enters_or_leaves_the_scope_is_neither_lost_nor_there_twice_and_is_found(
+    spark: SparkSession, is_rest: bool
+) -> None:
+    def rows(**used: tuple[str, int]) -> DataFrame:
+        return spark.createDataFrame([(DAYS[0], key, tenant, amount) for key, (tenant, amount) in used.items()], USAGE)
+
+    def found(computed: DataFrame) -> tuple[dict[str, tuple[str, int]], bool]:
+        staged = pilot.rows(computed)
+        content = {row["reading_id"]: (row["tenant"], row["used"]) for row in staged.collect()}
+        assert staged.count() == len(content)
+        return content, pilot.measured(staged)[DAYS[0]].others_differ
+
+    pilot = in_memory(
+        Scope(where=(("used", "2"),), is_rest=is_rest),
+        rows(stays=("a", 2), moves=("a", 2), other=("a", 1), gone=("a", 2)),
+    )
+    same_side = rows(stays=("b", 2), moves=("b", 2), other=("b", 1), new=("b", 2))
+    assert found(same_side) == (
+        {"stays": ("a", 2), "moves": ("a", 2), "other": ("b", 1), "gone": ("a", 2)}
+        if is_rest
+        else {"stays": ("b", 2), "moves": ("b", 2), "other": ("a", 1), "new": ("b", 2)},
+        False,
+    )
+    crossing = rows(stays=("b", 2), moves=("b", 1), other=("b", 2), gone=("b", 2))
+    every, kept = ("stays", "moves", "other", "gone"), "a" if is_rest else "b"
+    assert found(crossing) == (
+        {
+            "stays": ("a" if is_rest else "b", 2),
+            "moves": ("b", 1),
+            "other": ("b", 2),
+            "gone": ("a" if is_rest else "b", 2),
+        },
+        True,
+    )
+
+
+def test_a_pilot_by_a_column_that_the_release_changes_is_blocked_and_every_row_stays(meter: Meter) -> None:
+    before = meter.seen()
+    run_id = meter.planned(DAYS, scope=Scope(where=(("used", str(EARLY["acme"])),)))
+    assert meter.gated(run_id) is RunState.BLOCKED
+    with meter.ws.ledger.read() as tx:
+        failed = {each.gate for each in tx.candidates.gate_results(run_id) if not each.passed}
+    assert failed == {"outside_scope"}
+    assert meter.seen() == before
+
+
+@pytest.mark.parametrize("scope", [ACME, REST], ids=str)
+def test_a_row_outside_that_differs_is_lost_or_added_is_found_in_its_partition(
+    spark: SparkSession, scope: Scope
+) -> None:
+    accepted = spark.createDataFrame([(day, f"{tenant}", tenant, 2) for day in DAYS for tenant in TENANTS], USAGE)
+    returned = spark.createDataFrame([(day, f"{tenant}", tenant, 1) for day in DAYS for tenant in TENANTS], USAGE)
+    pilot = in_memory(scope, accepted)
     staged = pilot.rows(returned)
     inside = 1 if scope is ACME else 2
     assert {(each.rows, each.others_differ) for each in pilot.measured(staged).values()} == {(inside, False)}
