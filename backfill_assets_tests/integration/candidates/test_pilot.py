@@ -326,7 +326,7 @@ def test_a_key_that_enters_or_leaves_the_scope_is_neither_lost_nor_there_twice_a
         False,
     )
     crossing = rows(stays=("b", 2), moves=("b", 1), other=("b", 2), gone=("b", 2))
-    every, kept = ("stays", "moves", "other", "gone"), "a" if is_rest else "b"
+    _every, _kept = ("stays", "moves", "other", "gone"), "a" if is_rest else "b"
     assert found(crossing) == (
         {
             "stays": ("a" if is_rest else "b", 2),
