@@ -76,6 +76,8 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return None
         case RunState.PASSED:
             return _of_whole_set(ws, tx, run) or _publish_or_approve(ws, tx, named, [run])
+        case RunState.BLOCKED if _can_expire_now(ws, tx, run):
+            return step("what blocked it has ended: ", do(Act.RUN, run.run_id))
         case RunState.BLOCKED:
             return None if _is_covered_since(tx, run) else fix_and_plan_again(run.run_id, run.manifest.member_of)
         case RunState.PUBLISHED:
@@ -84,6 +86,20 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
         case RunState.VERIFIED | RunState.SUPERSEDED | RunState.CANCELLED:
             return None
+
+
+def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
+    """Whether nothing speaks any more against letting the snapshots of a blocked expiry expire."""
+    if not run.manifest.expires or run.manifest.member_of is not None:
+        return False
+    # Most of what is shown lets nothing expire.
+    from backfill_assets.candidates.expiring import expiring
+
+    try:
+        return all(each.holds for each in expiring(ws, tx, run.manifest).values())
+    except Refused:
+        # As for `outdated_partitions`.
+        return False
 
 
 def _is_held(ws: Workspace, run: RunRecord) -> bool:

@@ -40,6 +40,7 @@ from backfill_assets.report.calendar import calendar
 from backfill_assets.report.errors import NothingThen, NotOneOf
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.runs import run_document
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.trace import trace_of
 from backfill_assets.report.words.verdicts import verdict_words
@@ -49,6 +50,7 @@ from backfill_assets.upkeep.errors import ComputedNothing
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import worded
 from backfill_assets_tests.support.dagster_record import open_record
 from backfill_assets_tests.support.lakes import folder_of
 from backfill_assets_tests.support.ledgers import copy_home
@@ -327,7 +329,9 @@ def test_an_expiry_that_has_been_overtaken_or_whose_snapshots_are_read_changes_n
     with office.ws.ledger.read() as tx:
         said = {each.partition: verdict_words(each) for each in tx.candidates.gate_results(run_id) if not each.passed}
     assert said == dict.fromkeys((JANUARY, FEBRUARY), f"open run {reader.run_id} reads it")
+    assert worded(run_document(office.ws, run_id).next_step).startswith(f"backfill report {run_id}; then fix the cause")
     operations.cancel(office.ws, reader.run_id, by="ana", reason="done")
+    assert worded(run_document(office.ws, run_id).next_step) == f"what blocked it has ended: backfill run {run_id}"
     assert office.gated(run_id) is RunState.PASSED
 
     # What the table keeps is declared otherwise meanwhile.
