@@ -16,7 +16,7 @@ from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.comparison import key_columns
 from backfill_assets.gates.measure import violations
 from backfill_assets.gates.measured import Proven
-from backfill_assets.lake.row_values import texts
+from backfill_assets.lake.row_values import instants_in, texts
 from backfill_assets.ledger.findings import FailingKey, GateResult, SampledRow
 
 MOST_KEYS = 5
@@ -83,7 +83,8 @@ def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[da
         .where(F.col("_place") <= MOST_KEYS)
         .orderBy("_gate", "_place")
     )
+    instants = instants_in(table.schema)
     return [
-        FailingKey(gate=row["_gate"], partition=row[table.partition.column], key=texts(row, key))
+        FailingKey(gate=row["_gate"], partition=row[table.partition.column], key=texts(row, key, instants))
         for row in chosen.collect()
     ]

@@ -7,7 +7,7 @@ difference those that differ most, and among equals those whose key has the smal
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from enum import StrEnum
 from functools import partial
@@ -23,7 +23,7 @@ from backfill_assets.gates import by_values
 from backfill_assets.gates.by_values import AMOUNT, Shape
 from backfill_assets.gates.comparison import Comparing, compare_frames, shape_of
 from backfill_assets.gates.measured import Measured
-from backfill_assets.lake.row_values import rows_of_arrow, texts
+from backfill_assets.lake.row_values import instants_in, rows_of_arrow, texts
 from backfill_assets.ledger.findings import SampledRow
 
 MOST_ROWS = 20
@@ -63,11 +63,13 @@ def with_amount(frame: DataFrame, table: Table) -> DataFrame:
 
 def shown(found: Iterable[pa.Table], table: Table, most: int = MOST_ROWS) -> tuple[SampledRow, ...]:
     """The rows that are shown, of those that were chosen among several groups of partitions."""
-    shape = shape_of(table, table.schema)
+    shape, instants = shape_of(table, table.schema), instants_in(table.schema)
     ranked = sorted((row for each in found for row in rows_of_arrow(each)), key=_rank)
     given = places(Counter(RowKind(row["kind"]) for row in ranked), most)
     rows = {kind: [row for row in ranked if row["kind"] == kind][: given[kind]] for kind in RowKind}
-    return tuple(_sampled(row, shape) for row in ranked if any(row is kept for kept in rows[RowKind(row["kind"])]))
+    return tuple(
+        _sampled(row, shape, instants) for row in ranked if any(row is kept for kept in rows[RowKind(row["kind"])])
+    )
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -76,15 +78,15 @@ def _rank(row: Mapping[str, Any]) -> tuple[Any, ...]:
     return row["missing"], not isnan(moved), -moved, -row["differing"], row["tie"]
 
 
-def _sampled(row: Mapping[str, Any], shape: Shape) -> SampledRow:
+def _sampled(row: Mapping[str, Any], shape: Shape, instants: Collection[str]) -> SampledRow:
     key = {name: row[f"k_{n}"] for n, name in enumerate(shape.key)}
     sides = {
-        side: texts({name: row[f"{side}_{n}"] for n, name in enumerate(shape.values)}, shape.values)
+        side: texts({name: row[f"{side}_{n}"] for n, name in enumerate(shape.values)}, shape.values, instants)
         for side in ("before", "after")
     }
     return SampledRow(
         partition=key[shape.key[0]],
-        key=texts(key, shape.key),
+        key=texts(key, shape.key, instants),
         before=sides["before"] if row["on_accepted"] else None,
         after=sides["after"] if row["on_staged"] else None,
     )

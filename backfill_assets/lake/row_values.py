@@ -10,9 +10,10 @@ What is computed, measured and compared is read by Spark (`snapshot`).
 
 from __future__ import annotations
 
+import re
 import tempfile
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pyspark.sql import Column, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType, TimestampType
 
 from backfill_assets.core.identity import FileSet
 from backfill_assets.lake.errors import NoValueOfKey, RowsUnreadable
@@ -39,13 +41,38 @@ _FILE = "__filename"
 """Arrow's own name of the file that a row is from."""
 _COUNT = "__count"
 
+_HAS_OFFSET = re.compile(r"(Z|:\d{2}(\.\d+)?[+-]\d{2}:?\d{2})\Z")
+
 Texts: TypeAlias = Mapping[str, str | None]
 """Values of a row by column, as text or null."""
 
 
-def texts(row: Row | Mapping[str, Any], columns: Iterable[str]) -> dict[str, str | None]:
-    """Values of a row as text."""
-    return {name: None if row[name] is None else str(row[name]) for name in columns}
+def texts(
+    row: Row | Mapping[str, Any], columns: Iterable[str], instants: Collection[str] = ()
+) -> dict[str, str | None]:
+    """Values of a row as text; of an instant in UTC, which it says.
+
+    Args:
+        instants: The columns whose times are in UTC without a zone, as Spark gives instants.
+    """
+    return {name: _text(row[name], is_instant=name in instants) for name in columns}
+
+
+def _text(value: object, *, is_instant: bool) -> str | None:
+    match value:
+        case None:
+            return None
+        case datetime(tzinfo=None):
+            return f"{value} UTC" if is_instant else str(value)
+        case datetime():
+            return f"{value.astimezone(UTC).replace(tzinfo=None)} UTC"
+        case _:
+            return str(value)
+
+
+def instants_in(schema: StructType) -> frozenset[str]:
+    """The columns of a schema that hold instants, and not times without a zone."""
+    return frozenset(field.name for field in schema.fields if isinstance(field.dataType, TimestampType))
 
 
 def first_characters(value: Column, most: int) -> Column:
@@ -319,6 +346,10 @@ def _value(name: str, text: str, kind: pa.DataType) -> pa.Scalar:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        # As `texts` writes it, or as a person types it: Arrow takes no name of a zone, and asks for an offset.
+        plain = text.removesuffix("UTC").rstrip()
+        text = plain if _HAS_OFFSET.search(plain) else f"{plain}Z"
     try:
         return pc.cast(pa.scalar(text), kind)
     except pa.ArrowInvalid as error:

@@ -20,7 +20,7 @@ from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.crash_points import Point
 from backfill_assets.domain import Operation
 from backfill_assets.domain.operations import is_current
-from backfill_assets.lake.row_values import Texts, texts
+from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.attempt import Landing, require_all
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import PHASE, WITH, WITHOUT, Account, with_and_without
@@ -193,7 +193,7 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
         found,
         keys=sum(by_day.values()),
         by_day=dict(sorted(by_day.items())),
-        sample=tuple(texts(row, work.source.key) for row in sample),
+        sample=tuple(texts(row, work.source.key, instants_in(work.source.schema)) for row in sample),
         effect=effect_of(work, frame, others),
     )
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.gates.measured import Measured
 from backfill_assets.gates.moves import StateMove, added_up
-from backfill_assets.gates.sample import RowKind, most_moved, places, rows_of_kind
+from backfill_assets.gates.sample import RowKind, most_moved, places, rows_of_kind, shown
+from backfill_assets_tests.support.landing_examples import EVENTS
 
 DAYS = [date(2026, 1, 1) + timedelta(days=place) for place in range(6)]
 
@@ -55,3 +57,29 @@ def test_a_row_that_is_only_on_one_side_has_not_moved_to_another_state() -> None
 def test_moves_of_several_partitions_are_added_up_with_the_most_rows_first() -> None:
     found = added_up([moved("open", "closed"), moved(None, "open", 3), moved("open", "closed", 4)])
     assert found == (moved("open", "closed", 5), moved(None, "open", 3))
+
+
+def test_the_instants_of_a_sampled_row_say_that_they_are_in_utc() -> None:
+    at = [datetime(2026, 1, 1, hour, tzinfo=UTC) for hour in (10, 11)]
+    values = {name: pa.nulls(1, pa.string()) for name in ("before_1", "before_2", "before_3", "after_1", "after_2")}
+    instant = pa.timestamp("us", "UTC")
+    found = pa.table(
+        {
+            "k_0": [DAYS[0]],
+            "k_1": ["e1"],
+            "before_0": pa.array(at[:1], instant),
+            "after_0": pa.array(at[1:], instant),
+            **values,
+            "after_3": pa.nulls(1, pa.int32()),
+            "kind": ["CHANGED"],
+            "missing": [False],
+            "moved": [0.0],
+            "differing": [1],
+            "tie": ["a"],
+            "on_accepted": [True],
+            "on_staged": [True],
+        }
+    )
+    (row,) = shown([found], EVENTS)
+    assert row.before is not None and row.before["event_time"] == "2026-01-01 10:00:00 UTC"
+    assert row.after is not None and row.after["event_time"] == "2026-01-01 11:00:00 UTC"

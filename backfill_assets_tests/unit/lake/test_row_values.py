@@ -1,0 +1,57 @@
+"""Values of rows as texts: an instant says that it is in UTC, wherever it is from, and is found again by that text."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZType, TimestampType
+
+from backfill_assets.core.identity import DataFile, FileSet
+from backfill_assets.core.settings import Settings
+from backfill_assets.lake.errors import NoValueOfKey
+from backfill_assets.lake.row_values import instants_in, rows_with_key, texts
+from backfill_assets.lake.tables import Lake
+
+SCHEMA = StructType(
+    [StructField("at", TimestampType()), StructField("local", TimestampNTZType()), StructField("text", StringType())]
+)
+NOON = datetime(2026, 1, 3, 12, tzinfo=UTC).replace(tzinfo=None)
+
+
+def test_an_instant_says_that_it_is_in_utc_and_a_local_time_has_no_zone() -> None:
+    assert instants_in(SCHEMA) == {"at"}
+    row = {"at": NOON, "local": NOON, "text": "2026-01-03 12:00:00"}
+    said = {"at": "2026-01-03 12:00:00 UTC", "local": "2026-01-03 12:00:00", "text": "2026-01-03 12:00:00"}
+    assert texts(row, SCHEMA.fieldNames(), instants_in(SCHEMA)) == said
+    assert texts({**row, "at": None}, ["at"], instants_in(SCHEMA)) == {"at": None}
+    for zone in (UTC, timezone(timedelta(hours=2))):
+        aware = NOON.replace(tzinfo=UTC).astimezone(zone)
+        assert texts({"at": aware}, ["at"]) == {"at": "2026-01-03 12:00:00 UTC"}
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "2026-01-03 12:00:00 UTC",
+        "2026-01-03 12:00:00",
+        "2026-01-03T12:00:00Z",
+        "2026-01-03 12:00:00.000000+00:00",
+        "2026-01-03T14:00+02:00",
+    ],
+)
+def test_a_row_is_found_by_an_instant_as_it_is_shown_and_as_a_person_types_it(
+    settings: Settings, tmp_path: Path, typed: str
+) -> None:
+    lake = Lake(root=tmp_path, access=settings.access)
+    path = tmp_path / "silver" / "moves" / "part-0.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"at": pa.array([NOON], pa.timestamp("us", "UTC"))}), path)
+    files = FileSet.of([DataFile(path="part-0.parquet", size_bytes=path.stat().st_size, rows=1)])
+    found = rows_with_key(lake, "silver.moves", files, {"at": typed}, most=1)
+    assert found == [{"at": "2026-01-03 12:00:00 UTC"}]
+    with pytest.raises(NoValueOfKey):
+        rows_with_key(lake, "silver.moves", files, {"at": "noon"}, most=1)
