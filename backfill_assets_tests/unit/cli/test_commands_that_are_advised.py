@@ -77,11 +77,15 @@ def flags(act: Act) -> Mapping[str, bool]:
 DEEDS = {Act.SHADOW: "status"}
 """First arguments that are one of a few words."""
 
+DAYS = {Act.TRACE: DAY}
+"""Second arguments that are a day."""
+
 
 def typed(advised: Advised) -> list[str]:
     """What a person types who follows the advice: every option at once, with values of its kind."""
     first = DEEDS.get(advised.act, "bf-1")
-    arguments = [first, *["bf-1"] * (advised.arguments - 1)] if advised.arguments else []
+    second = DAYS.get(advised.act, "bf-1")
+    arguments = [first, second, *["bf-1"] * (advised.arguments - 2)][: advised.arguments]
     known = flags(advised.act)
     options: dict[str, str | bool] = {}
     for name in advised.options:
