@@ -289,7 +289,9 @@ class PostgresStream:
 
     def file_name(self, resolution: Resolution, piece: Span) -> str:
         identity = resolution.stream.replace("/", "-")
-        return f"{self._declared.table}-{identity}/{identity}-{piece.range_from}-{piece.range_to}{self.kind.suffix}"
+        # Spark takes some characters that a table may have in its name for those of a pattern.
+        table = re.sub(r"[^A-Za-z0-9._-]", "-", self._declared.table)
+        return f"{table}-{identity}/{identity}-{piece.range_from}-{piece.range_to}{self.kind.suffix}"
 
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         if piece.range_from == BEGINNING:

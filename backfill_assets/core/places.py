@@ -14,6 +14,8 @@ from backfill_assets.core.errors import Refused, sentence
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://")
 _STORE = re.compile(r"s3a?://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9!_.*'()=-]+)*)/*")
 
+_OF_PATTERNS = re.compile(r"[\\*?\[\]{}]")
+
 
 @sentence
 class InvalidSetting(Refused):
@@ -72,6 +74,16 @@ def place_of(text: str, *, variable: str) -> Place:
             wanted="a folder, or to something like s3://bucket/lake; credentials are settings of their own",
         )
     return StoreUrl(found[1], found[2].strip("/"))
+
+
+def is_pattern(path: str) -> bool:
+    """Whether Spark would look for files whose names are like this one, instead of the one of this name."""
+    return bool(_OF_PATTERNS.search(path))
+
+
+def exactly(path: str) -> str:
+    """A path of this machine under which Spark reads the file of this name, and no other one."""
+    return _OF_PATTERNS.sub(r"\\\g<0>", path)
 
 
 def for_spark(place: Place, path: str = "") -> str:

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeVar
 
 from backfill_assets.core.people import Sensor
-from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, place_of
+from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, is_pattern, place_of
 from backfill_assets.core.session_settings import require_tuning
 from backfill_assets.core.store_access import FROM_ENVIRONMENT, StoreAccess
 from backfill_assets.core.tariff import ONE_CORE, Tariff
@@ -141,7 +142,7 @@ class Settings:
             environment: The process environment by default.
         """
         given = os.environ if environment is None else environment
-        home = Path(home_named(given)).expanduser().resolve()
+        home = _one_folder("BACKFILL_HOME", Path(home_named(given)).expanduser().resolve())
         ledger_url = given.get("BACKFILL_LEDGER_URL") or _ledger_in(home)
         reference = _place(given, "BACKFILL_REFERENCE", home / "reference")
         beside = home / ARCHIVE if isinstance(reference, Path) else reference / ARCHIVE
@@ -149,8 +150,8 @@ class Settings:
             home=home,
             reference=reference,
             reference_archive=_place(given, "BACKFILL_REFERENCE_ARCHIVE", beside),
-            lake=_place(given, "BACKFILL_LAKE", home / "lake"),
-            landing=_place(given, "BACKFILL_LANDING", home / "landing"),
+            lake=_one_folder("BACKFILL_LAKE", _place(given, "BACKFILL_LAKE", home / "lake")),
+            landing=_one_folder("BACKFILL_LANDING", _place(given, "BACKFILL_LANDING", home / "landing")),
             ledger_url=ledger_url,
             dagster_url=_dagster_url(given, ledger_url),
             domain=given.get("BACKFILL_DOMAIN") or (EXAMPLE if IS_CHECKOUT else ""),
@@ -207,6 +208,17 @@ def default_home() -> Path:
 
 def _place(given: Mapping[str, str], name: str, default: Place) -> Place:
     return place_of(given[name], variable=name) if given.get(name) else default
+
+
+P = TypeVar("P", bound=Place)
+
+
+def _one_folder(name: str, place: P) -> P:
+    """A place whose name stands for itself: Spark would read another folder that has a name like it."""
+    if isinstance(place, Path) and is_pattern(str(place)):
+        why = f"is {place}, and Spark takes any of * ? [ ] {{ }} and the backslash in a name for a pattern"
+        raise InvalidSetting(setting=name, why=why, wanted="a folder without these characters in its path")
+    return place
 
 
 def _drop(given: Mapping[str, str], home: Path) -> Path | None:

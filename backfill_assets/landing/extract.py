@@ -18,6 +18,7 @@ from backfill_assets.capture.errors import Fault, FileRefused
 from backfill_assets.capture.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.crash_points import Point
+from backfill_assets.core.places import exactly
 from backfill_assets.domain import Operation
 from backfill_assets.domain.operations import is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
@@ -179,7 +180,7 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
     arrivals = count(max((record.arrival for record in others), default=0) + 1)
     bounds = Bounds(first_day=work.settings.first_day, landed_at=now)
     for capture, kind, probe in zip(captures, kinds, probes, strict=True):
-        path, name = str(capture.path.absolute()), capture.name
+        path, name = exactly(str(capture.path.absolute())), capture.name
         raw = records_by_version(work.spark, path, kind=kind, probe=probe, source=work.source, name=name)
         owner = owner_of("not landed", next(arrivals), name)
         each = conformed(raw, source=work.source, owner=owner, bounds=bounds)

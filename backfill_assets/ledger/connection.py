@@ -146,6 +146,9 @@ def _address(url: str) -> URL:
     backend = address.drivername.partition("+")[0]
     if backend not in ("sqlite", "postgresql", "postgres"):
         raise LedgerUrl(why=f"the ledger runs on SQLite and PostgreSQL, and the ledger URL names {backend!r}.")
+    if backend == "sqlite" and ":///" in url:
+        # Some versions of SQLAlchemy read %20 as a blank, which is the file of another home.
+        address = address.set(database=url.partition(":///")[2].partition("?")[0])
     # `postgresql://` alone means another driver in some versions of SQLAlchemy.
     return address.set(drivername="sqlite" if backend == "sqlite" else "postgresql+psycopg")
 

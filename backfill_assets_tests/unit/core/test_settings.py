@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.core.clock import system_clock
 from backfill_assets.core.errors import InvalidDeclaration, Refused
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import Domain
 from backfill_assets.domain.domain import load_domain
+from backfill_assets.ledger.store import Ledger
 from backfill_assets.orchestration.sensor_jobs import live_schedule
 from backfill_assets.report.command_line import explained
 
@@ -42,6 +44,20 @@ def test_each_part_can_be_elsewhere(tmp_path: Path) -> None:
     assert settings.ledger_url == "postgresql+psycopg://ledger"
     assert settings.first_day == date(2000, 1, 2)
     assert settings.spark_conf == {"spark.ui.enabled": "true", "spark.x": "a=b"}
+
+
+@pytest.mark.parametrize("name", ["BACKFILL_HOME", "BACKFILL_LAKE", "BACKFILL_LANDING"])
+@pytest.mark.parametrize("folder", ["home[1]", "home*", "ho?e", "{home}", "ho\\me"])
+def test_a_folder_whose_name_spark_takes_for_a_pattern_is_refused(tmp_path: Path, name: str, folder: str) -> None:
+    with pytest.raises(Refused, match=rf"{name} is .*, and Spark takes any of"):
+        Settings.from_environment({"BACKFILL_HOME": str(tmp_path), name: str(tmp_path / folder)})
+
+
+@pytest.mark.parametrize("folder", ["my home", "my%20home", "my#home", "100%", "a:b@c"])
+def test_a_home_has_its_own_ledger_whatever_it_is_called(tmp_path: Path, folder: str) -> None:
+    settings = Settings.from_environment({"BACKFILL_HOME": str(tmp_path / folder)})
+    Ledger.open(settings.ledger_url, clock=system_clock).close()
+    assert {each.parent.name for each in tmp_path.rglob("ledger.db")} == {folder}
 
 
 def test_the_address_of_the_desk_is_one() -> None:
