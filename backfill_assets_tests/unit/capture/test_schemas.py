@@ -308,7 +308,7 @@ def test_a_decimal_of_more_places_than_any_column_breaks_its_record_alone(tmp_pa
         message Decimal { bytes value = 1; uint32 precision = 2; int32 scale = 3; }
     """
     reader = folder_of(tmp_path, _8_proto=schema)
-    amount = {1: b"\x01", 3: 2}
+    amount: dict[int, int | bytes | str | list[bytes]] = {1: b"\x01", 3: 2}
     assert members(reader, protobuf(8, message({1: message(amount)}))) == {"amount": "0.01"}
     with pytest.raises(BrokenValue, match="more places than are read"):
         reader.read(protobuf(8, message({1: message({**amount, 3: 2**31 - 1})})))
