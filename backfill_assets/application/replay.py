@@ -32,7 +32,7 @@ from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.publication.asked import require_may_approve
+from backfill_assets.publication.authority import require_may_approve
 from backfill_assets.report.replayed import (
     ReplayClosed,
     ReplayPlan,

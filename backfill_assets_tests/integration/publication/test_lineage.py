@@ -17,8 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import UnreadableTable
+from backfill_assets.lake.append import append_run, lineage_rows
 from backfill_assets.lake.errors import LineageNotWritten
-from backfill_assets.lake.lineage import append_run, lineage_rows
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import lineage
 from backfill_assets.planning.partitions import DayRange
@@ -134,7 +134,7 @@ def test_where_the_lineage_of_runs_is_damaged_nothing_is_published(shop: Shop) -
 
 @pytest.mark.long
 def test_vacuum_brings_the_lineage_of_many_runs_together(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backfill_assets.lake.lineage.MOST_FILES", 2)
+    monkeypatch.setattr("backfill_assets.lake.append.MOST_FILES", 2)
     for version in ("0.9.0", "1.0.0"):
         shop.published(MIDDLE, version=version)
     before = runs(shop)

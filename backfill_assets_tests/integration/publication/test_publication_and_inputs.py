@@ -39,11 +39,9 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history
-from backfill_assets.report.report import run_report
-from backfill_assets.report.runs import RunSummary, run_document
+from backfill_assets.report.report import run_report, set_report
+from backfill_assets.report.runs import RunSummary, SetDocument, run_document, set_document
 from backfill_assets.report.screens.review import review_of, review_of_set
-from backfill_assets.report.set_report import set_report
-from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
