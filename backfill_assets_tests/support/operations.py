@@ -14,7 +14,7 @@ from backfill_assets.application.land import land
 from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
 from backfill_assets.application.plan_load import days_without_events, plan_load
-from backfill_assets.application.recover import Recovered, recover
+from backfill_assets.application.recover import recover
 from backfill_assets.application.subjects import Run, subject_of
 from backfill_assets.application.terms import present_terms
 from backfill_assets.application.upkeep import find_run
@@ -45,7 +45,6 @@ from backfill_assets.upkeep.vacuum_report import VacuumReport
 from backfill_assets.workspace import Workspace
 
 __all__ = [
-    "Recovered",
     "approve",
     "approve_set",
     "asked_follow_ups",

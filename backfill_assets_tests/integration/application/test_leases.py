@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from typer.testing import CliRunner
 
-from backfill_assets.application.recover import Recovered
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.capture.landed_files import landing_place
@@ -27,6 +26,7 @@ from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.main import app
 from backfill_assets.report.command_line import explained, words_of
+from backfill_assets.report.recovered import RecoveredWork
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
@@ -220,7 +220,7 @@ def test_who_takes_over_says_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long
 def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_over(shop: Shop) -> None:
-    run_id, outcomes = shop.planned(OUTPUT), list[Recovered]()
+    run_id, outcomes = shop.planned(OUTPUT), list[RecoveredWork]()
 
     def somebody_recovers() -> None:
         (found,) = operations.recover(shop.ws, by="ops")

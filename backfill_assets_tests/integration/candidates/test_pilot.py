@@ -31,8 +31,8 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.history import partition_history
-from backfill_assets.report.kept_rows import KeptRows, cover_all
 from backfill_assets.report.page import Note, Page
+from backfill_assets.report.releases import KeptRows, cover_all
 from backfill_assets.report.report import Level, run_report
 from backfill_assets.report.row_history import row_history
 from backfill_assets.report.screens.history import partition_page
