@@ -39,7 +39,7 @@ from backfill_assets.report.measured import (
     state_moves,
     total_moves,
 )
-from backfill_assets.report.publications import PublicationDocument, publication_documents
+from backfill_assets.report.publications import Moment, PublicationDocument, publication_documents, timeline
 from backfill_assets.report.rejected import RejectedRecords, rejected_behind
 from backfill_assets.report.releases import (
     CODE,
@@ -53,7 +53,6 @@ from backfill_assets.report.releases import (
     left_behind,
     replaced_releases,
 )
-from backfill_assets.report.run_history import Moment, timeline
 from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
 from backfill_assets.workspace import Workspace
 

@@ -25,7 +25,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.staleness.ranges import Staleness, StaleRange
+from backfill_assets.staleness.decide import Staleness, StaleRange
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.check import CheckedTable, CheckReport

@@ -29,7 +29,7 @@ from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.screens.staleness import stale_page
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.words.plans import alternative_words
-from backfill_assets.staleness.ranges import Staleness
+from backfill_assets.staleness.decide import Staleness
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import recent_sales, sales_monthly

@@ -32,11 +32,10 @@ from backfill_assets.report.measured import (
     outcome_of,
     state_moves,
 )
-from backfill_assets.report.publications import PublicationDocument
+from backfill_assets.report.publications import PublicationDocument, timeline
 from backfill_assets.report.releases import CODE, BroughtAlong
 from backfill_assets.report.report import DependentMoves, Level, SetReport, level_of
 from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and_plan_again, step, undo
-from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.figures import matrices, states_in_words
 from backfill_assets.report.screens.history import history_page
