@@ -78,7 +78,7 @@ def _published(mode: PublishMode) -> Callable[[Shop, Notes], None]:
 
 
 def _brought_back(shop: Shop, notes: Notes) -> None:
-    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+    if operations.state_of(shop.ws, notes["run"]) is RunState.PUBLISHED:
         operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
 
 

@@ -226,7 +226,7 @@ def test_a_newer_file_replaces_the_draft_and_the_last_one_is_published(shop: Sho
     ]
     ended = record(shop, first)
     assert (ended.state, second in ended.note) == (SetState.CANCELLED, True)
-    assert {operations.run_named(shop.ws, m.run_id).state for m in ended.manifest.members} == {RunState.CANCELLED}
+    assert {operations.state_of(shop.ws, m.run_id) for m in ended.manifest.members} == {RunState.CANCELLED}
     assert [each.record.name for each in found.proposed.files] == ["late.jsonl", "later.jsonl"]
     publish(shop, second)
     assert is_fresh(shop)

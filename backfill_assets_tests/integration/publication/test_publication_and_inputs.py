@@ -54,10 +54,6 @@ MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
 
 
-def run_state(shop: Shop, run_id: str) -> RunState:
-    return operations.run_named(shop.ws, run_id).state
-
-
 def test_the_plan_says_what_is_read_and_replaced(shop: Shop) -> None:
     shop.published()
     plan = operations.plan(shop.ws, PlanRequest(table=RECENT, days=MIDDLE, reason="say", by="ana"))
@@ -231,7 +227,7 @@ def test_a_transform_that_breaks_its_contract_fails_with_a_sentence_and_nothing_
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=surplus))
     with pytest.raises(ContractBroken, match="more is not declared"):
         operations.stage(shop.ws, run_id, actor="ana")
-    assert run_state(shop, run_id) is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
 
 
 @pytest.mark.parametrize(

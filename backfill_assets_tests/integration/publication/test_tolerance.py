@@ -201,7 +201,7 @@ def test_an_owner_leaves_rows_as_they_are_in_dagster_and_nobody_else_does(shop: 
             return result.success
 
         assert not left_by("ben")
-        assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+        assert operations.state_of(shop.ws, run_id) is RunState.PASSED
         assert left_by("cleo")
     assert operations.run_named(shop.ws, run_id).note == "the difference was accepted by cleo: too small"
     assert stale(shop).partitions == ()

@@ -108,7 +108,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     assert heard[0].line == "run 2 of 2 of the set, 2026-02, 1 month", "what comes next is said before it begins"
     assert outdated(late, set_id) == [None, None]
     assert digests(late, silver) == staged, "what had not to be staged again was not"
-    assert operations.run_named(late.ws, gold).state is RunState.PASSED
+    assert operations.state_of(late.ws, gold) is RunState.PASSED
     operations.publish_set(late.ws, set_id, by="ben")
     assert total(late) == sum(late.amounts().values())
     assert late.amounts()[CARNIVAL] == 3 * 45
