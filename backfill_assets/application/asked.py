@@ -16,7 +16,7 @@ from backfill_assets.ledger.records import ReplayRecord
 from backfill_assets.ledger.states import AskedKind
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.asked import approve_asked, asked
+from backfill_assets.publication.authority import approve_asked, asked
 from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.table_acts import ActDocument, act_document
 from backfill_assets.workspace import Workspace

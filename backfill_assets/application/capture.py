@@ -45,7 +45,7 @@ from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.planning.policy import demand
-from backfill_assets.publication.asked import require_may_approve
+from backfill_assets.publication.authority import require_may_approve
 from backfill_assets.report.captured import CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract
 from backfill_assets.workspace import Workspace

@@ -29,7 +29,7 @@ from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.verdict import require_publishable
 from backfill_assets.publication.waiting import require_its_turn
-from backfill_assets.restatements.verify import verify_if_equal
+from backfill_assets.restatements.publish import verify_if_equal
 from backfill_assets.workspace import Workspace
 
 

@@ -21,7 +21,7 @@ from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
-from backfill_assets.lake.evidence import replace_quarantined
+from backfill_assets.lake.append import replace_quarantined
 from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.days import missing_days
 from backfill_assets.landing.errors import StoppedAmongFiles

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from backfill_assets.report.stale import StaleDocument
     from backfill_assets.report.status import StatusDocument
     from backfill_assets.report.trace import Trace
-    from backfill_assets.staleness.ranges import Staleness
+    from backfill_assets.staleness.decide import Staleness
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.audit_record import LastAudit
     from backfill_assets.upkeep.check import CheckReport

@@ -17,7 +17,7 @@ from backfill_assets.planning.estimates import estimate
 from backfill_assets.report.captured_so_far import captured_sources
 from backfill_assets.report.event_counts import Durations, EventCounts
 from backfill_assets.report.stuck import still_stuck
-from backfill_assets.staleness.ranges import Staleness
+from backfill_assets.staleness.decide import Staleness
 from backfill_assets.upkeep.audit_record import last_audit
 from backfill_assets.workspace import Workspace
 
@@ -195,13 +195,13 @@ def _captured(ws: Workspace, tx: ReadTransaction, as_of: datetime) -> Iterator[M
     yield _gauge(
         "backfill_capture_lag_seconds",
         "Seconds since the time of the latest record that was captured from a stream.",
-        (({"source": each.source}, each.lag_seconds) for each in found if each.lag_seconds is not None),
+        (({"source": each.last.source}, each.lag_seconds) for each in found if each.lag_seconds is not None),
     )
     yield _gauge(
         "backfill_capture_expires_seconds",
         "Seconds until the retention of a stream may take records that are not captured; less than 0 since it may.",
         (
-            ({"source": each.source}, round((each.expires_at - as_of).total_seconds(), 3))
+            ({"source": each.last.source}, round((each.expires_at - as_of).total_seconds(), 3))
             for each in found
             if each.expires_at is not None
         ),

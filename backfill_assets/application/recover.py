@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
@@ -22,28 +22,14 @@ from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome, en
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.errors import NotGiven
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
-from backfill_assets.report.requests import Act, NextStep, do, step
+from backfill_assets.report.requests import Act, do, step
 from backfill_assets.report.words.recovery import outcome_words
 from backfill_assets.restatements.publish import recover_set
 from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered(RecoveredWork):
-    """One piece of work that was in progress, and how it ended.
-
-    Attributes:
-        problem: Why it could not be ended.
-        landed: The publications and rollbacks that were completed for it, in order.
-    """
-
-    next_step: NextStep | None = None
-    problem: Problem | None = None
-    landed: tuple[PublicationRecord, ...] = ()
-
-
-def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = False) -> tuple[Recovered, ...]:
+def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = False) -> tuple[RecoveredWork, ...]:
     """Ends everything that a stopped process left unfinished: publications, sets, runs and landings.
 
     Safe to call at any time and repeatedly. A process that is still publishing loses its turn: its next step is refused
@@ -61,7 +47,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             why="work whose lease has not ended is taken over one by one",
             add="the id of a run, a landed file or a set; without any, recovery lists what it leaves alone",
         )
-    unreadable: list[Recovered] = []
+    unreadable: list[RecoveredWork] = []
     with ws.ledger.read() as tx:
         if only is not None:
             _require_known(tx, only)
@@ -114,13 +100,9 @@ def recover_document(ws: Workspace, acting: Acting, *, only: str | None, now: bo
             acting.recorder.landed(ws, record)
     acting.recorder.catch_up(ws)
     return RecoveryReport(
-        recovered=tuple(map(_document, found)),
+        recovered=found,
         problems=tuple(each.problem for each in found if each.problem),
     )
-
-
-def _document(each: Recovered) -> RecoveredWork:
-    return RecoveredWork(what=each.what, id=each.id, outcome=each.outcome, next_step=each.next_step)
 
 
 def _require_known(tx: ReadTransaction, name: str) -> None:
@@ -134,15 +116,15 @@ def _require_known(tx: ReadTransaction, name: str) -> None:
         tx.runs.get(name)
 
 
-def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterator[Recovered]:
+def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterator[RecoveredWork]:
     for record in clean_up_landing(
         ws.ledger, ws.settings, ws.domain.sources, by=by, now=only if now else None, reached=ws.reached
     ):
-        yield Recovered(what="landing", id=record.import_id, outcome="abandoned; land the file again")
+        yield RecoveredWork(what="landing", id=record.import_id, outcome="abandoned; land the file again")
     at = ws.clock()
     with ws.ledger.read() as tx:
         for record in tx.imports.records(states=[ImportState.LANDING]):
-            yield Recovered(what="landing", id=record.import_id, outcome=_left_alone(tx, record.import_id, at))
+            yield RecoveredWork(what="landing", id=record.import_id, outcome=_left_alone(tx, record.import_id, at))
 
 
 def _left_alone(tx: ReadTransaction, work_id: str, at: datetime) -> str:
@@ -151,21 +133,21 @@ def _left_alone(tx: ReadTransaction, work_id: str, at: datetime) -> str:
     return f"is left alone: {who or 'another process of this machine is working on it'}"
 
 
-def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome]) -> Recovered:
+def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome]) -> RecoveredWork:
     """One piece of work that was in progress; if it cannot be ended now, the others still are."""
     try:
         outcome = end()
     except BackfillError as error:
         return _not_ended(what, name, table, error)
     following = next_step_of(outcome.error) if outcome.error else None
-    return Recovered(what=what, id=name, outcome=outcome_words(outcome), next_step=following, landed=outcome.landed)
+    return RecoveredWork(what=what, id=name, outcome=outcome_words(outcome), next_step=following, landed=outcome.landed)
 
 
-def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recovered:
+def _not_ended(what: str, name: str, table: str, error: BackfillError) -> RecoveredWork:
     following = next_step_of(error) or step(do(Act.RECOVER))
     outcome = f"could not be ended: {error.message}"
     problem = Problem(table=table, error=NotEnded(what=what, id=name, cause=error))
-    return Recovered(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
+    return RecoveredWork(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
 
 
 def _set(ws: Workspace, record: SetRecord, *, by: str) -> RecoveryOutcome:
@@ -187,7 +169,7 @@ def _rollback(ws: Workspace, order: RollbackOrder) -> RecoveryOutcome:
     return RecoveryOutcome(ended=RecoveryEnd.ROLLED_BACK_TOGETHER, landed=tuple(undone))
 
 
-def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: bool) -> Recovered:
+def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: bool) -> RecoveredWork:
     note = f"taken over by {by} while it was {state}" if now else f"recovered: its process stopped while it was {state}"
     try:
         with ws.ledger.write() as tx:
@@ -195,10 +177,10 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
     except AtWork as alive:
         with ws.ledger.read() as tx:
             outcome = _left_alone(tx, run_id, ws.clock())
-        return Recovered(what="run", id=run_id, outcome=outcome, next_step=next_step_of(alive))
+        return RecoveredWork(what="run", id=run_id, outcome=outcome, next_step=next_step_of(alive))
     except IllegalTransition:
         # It continued meanwhile, so its process has not stopped.
-        return Recovered(what="run", id=run_id, outcome="is still under way")
+        return RecoveredWork(what="run", id=run_id, outcome="is still under way")
     ws.reached(Point.RECOVER_CLOSED)
     again = step("run it again: ", do(Act.RUN, run_id))
-    return Recovered(what="run", id=run_id, outcome=f"had stopped while {state}", next_step=again)
+    return RecoveredWork(what="run", id=run_id, outcome=f"had stopped while {state}", next_step=again)

@@ -20,10 +20,9 @@ from backfill_assets.capture.streams import Pace
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.progress import Progress
 from backfill_assets.deliver.errors import BadName, LiveTarget, NotReplayable, OtherSink, ProgressLost, TargetGone
-from backfill_assets.deliver.inputs import parts_of_run, parts_of_source, parts_of_table
 from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.kinesis_out import ReplayStream
-from backfill_assets.deliver.outgoing import OutgoingRecords
+from backfill_assets.deliver.outgoing import OutgoingRecords, parts_of_run, parts_of_source, parts_of_table
 from backfill_assets.deliver.sinks import Outgoing, Sender, Sink
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.ledger.errors import NotInLedger, TargetTaken
@@ -32,7 +31,7 @@ from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.publication.asked import require_may_approve
+from backfill_assets.publication.authority import require_may_approve
 from backfill_assets.report.replayed import (
     ReplayClosed,
     ReplayPlan,

@@ -10,8 +10,8 @@ from backfill_assets.application.subjects import subject_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.page import Page
+from backfill_assets.report.report import SetReport
 from backfill_assets.report.screens.run_report import run_page, set_page
-from backfill_assets.report.set_report import SetReport
 from backfill_assets.workspace import Workspace
 
 

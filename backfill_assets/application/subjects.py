@@ -24,8 +24,7 @@ from backfill_assets.publication.verdict import require_not_stopped_for_good
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
 from backfill_assets.report.recovered import ErasedSamples
 from backfill_assets.report.releases import references_moved_on
-from backfill_assets.report.runs import RunSummary, interrupted, run_document
-from backfill_assets.report.sets import SetDocument, set_document
+from backfill_assets.report.runs import RunSummary, SetDocument, interrupted, run_document, set_document
 from backfill_assets.restatements.errors import ReproducedOneByOne
 from backfill_assets.restatements.publish import is_outdated, publish_set
 from backfill_assets.restatements.undo import complete_rollback, rollback_set, rollback_with_dependents
@@ -34,8 +33,7 @@ from backfill_assets.workspace import Workspace
 if TYPE_CHECKING:
     # What moves rows is slow to import, and most of what is asked needs none of it.
     from backfill_assets.application.asked import Asked, AskedDocument
-    from backfill_assets.report.report import RunReport
-    from backfill_assets.report.set_report import SetReport
+    from backfill_assets.report.report import RunReport, SetReport
     from backfill_assets.upkeep.reproduce import ReproductionReport
 
     NamedDocument = RunSummary | SetDocument | AskedDocument
@@ -209,7 +207,7 @@ class RestatementSet:
 
     def report(self) -> SetReport:
         """The state of the set, and the report of each of its runs."""
-        from backfill_assets.report.set_report import set_report
+        from backfill_assets.report.report import set_report
 
         return set_report(self.ws, self.set_id)
 

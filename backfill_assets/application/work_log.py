@@ -6,6 +6,7 @@ or the daemon. It is written by the one loop that executes runs.
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -71,26 +72,23 @@ class WorkLog:
         write(f"{what} finished", level="info", seconds=round(time.monotonic() - began, 3))
 
     def _writer(self, manifest: Manifest, stage: Stage | None, more: Mapping[str, Any]) -> Callable[..., None]:
-        # It takes long to import, and most commands log nothing.
-        import structlog
-
         chunk = stage.chunk if isinstance(stage, Compute) else None
-        logger = structlog.wrap_logger(
-            structlog.WriteLogger(sys.stderr),
-            processors=[structlog.processors.JSONRenderer(ensure_ascii=False, default=str)],
-            run_id=manifest.run_id,
-            chunk_id=None if chunk is None else chunk.number,
-            source_range=str(_source_range(manifest, stage)),
-            transform_version=manifest.transform_version,
-            target=manifest.table,
-            mode=str(manifest.mode),
-            transform=manifest.transform,
-            by=self.by,
+        fields = {
+            "run_id": manifest.run_id,
+            "chunk_id": None if chunk is None else chunk.number,
+            "source_range": str(_source_range(manifest, stage)),
+            "transform_version": manifest.transform_version,
+            "target": manifest.table,
+            "mode": str(manifest.mode),
+            "transform": manifest.transform,
+            "by": self.by,
             **more,
-        )
+        }
 
         def write(event: str, **values: Any) -> None:
-            logger.msg(event, at=self.ws.clock().isoformat(), **values)
+            line = {**fields, "at": self.ws.clock().isoformat(), **values, "event": event}
+            sys.stderr.write(json.dumps(line, ensure_ascii=False) + "\n")
+            sys.stderr.flush()
 
         return write
 

@@ -40,15 +40,12 @@ from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import Breakdown, DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.agreed import gates_of, require_agreed_gates
 from backfill_assets.gates.broken_down import Cells, break_down, breakdown_of, declared_by, row_changes
-from backfill_assets.gates.failing import MOST_KEYS, failing_keys
 from backfill_assets.gates.judge import Findings, StateAgain, Verdict, judge
 from backfill_assets.gates.measure import compare, contents
-from backfill_assets.gates.measured import Measured, equal_partitions
-from backfill_assets.gates.merged import MergedPartition
-from backfill_assets.gates.piloted import PilotedPartition
-from backfill_assets.gates.sample import most_moved
+from backfill_assets.gates.measured import Measured, MergedPartition, PilotedPartition, equal_partitions
+from backfill_assets.gates.sample import MOST_KEYS, failing_keys, most_moved
+from backfill_assets.lake.append import ValidationRow, append_validation
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
-from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lake.tables import follows_in_swap
 from backfill_assets.ledger.events import ALL_GATES

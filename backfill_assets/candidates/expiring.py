@@ -7,8 +7,7 @@ from datetime import date
 
 from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.domain import DerivedTable
-from backfill_assets.gates.expired import ExpiringPartition
-from backfill_assets.gates.measured import Measured
+from backfill_assets.gates.measured import ExpiringPartition, Measured
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion

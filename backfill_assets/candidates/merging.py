@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.candidates.rows import stored_rows_of
 from backfill_assets.domain import DerivedTable
-from backfill_assets.gates.merged import MergedPartition
+from backfill_assets.gates.measured import MergedPartition
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
 from backfill_assets.planning.manifest import MERGED_WITH, Manifest
 from backfill_assets.planning.publish_mode import Older

@@ -31,8 +31,8 @@ from backfill_assets.report.run_list import find, run_list, set_list
 from backfill_assets.report.screens import desk as screens
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.desk import query
+from backfill_assets.report.screens.history import ask_page, keys_page, row_page
 from backfill_assets.report.screens.publications import timeline_page
-from backfill_assets.report.screens.rows import ask_page, keys_page, row_page
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.workspace import Workspace

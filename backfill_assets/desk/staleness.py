@@ -13,7 +13,7 @@ from backfill_assets.core.errors import BackfillError
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
-    from backfill_assets.staleness.ranges import Staleness
+    from backfill_assets.staleness.decide import Staleness
 
 _Basis = tuple[str, date, tuple[str, ...]]
 """What staleness depends on, besides the code of this process: the ledger, the day, and the reference files."""

@@ -17,12 +17,6 @@ from backfill_assets.capture.postgres_table import PostgresTable
 from backfill_assets.capture.schema_sources import SchemaFolder, SchemaRegistry
 from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown, Tolerance, tolerance
-from backfill_assets.domain.change_columns import (
-    DEBEZIUM_COLUMNS,
-    DEBEZIUM_OPERATIONS,
-    POSTGRES_COLUMNS,
-    POSTGRES_OPERATIONS,
-)
 from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
 from backfill_assets.domain.declarations import Partitioning, daily, monthly
@@ -52,7 +46,14 @@ from backfill_assets.domain.gates import (
     unique_key,
     warm_up_proof,
 )
-from backfill_assets.domain.operations import Operation, Operations
+from backfill_assets.domain.operations import (
+    DEBEZIUM_COLUMNS,
+    DEBEZIUM_OPERATIONS,
+    POSTGRES_COLUMNS,
+    POSTGRES_OPERATIONS,
+    Operation,
+    Operations,
+)
 from backfill_assets.domain.sources import Lateness, SourceTable, days
 from backfill_assets.domain.tables import (
     DerivedTable,

@@ -19,12 +19,6 @@ from backfill_assets.capture.postgres_table import ORDER, PostgresTable
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
-from backfill_assets.domain.change_columns import (
-    DEBEZIUM_COLUMNS,
-    DEBEZIUM_OPERATIONS,
-    POSTGRES_COLUMNS,
-    POSTGRES_OPERATIONS,
-)
 from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.declarations import (
@@ -44,7 +38,15 @@ from backfill_assets.domain.declarations import (
     wrong,
 )
 from backfill_assets.domain.gates import Gate
-from backfill_assets.domain.operations import POSITION, Operations, Ties
+from backfill_assets.domain.operations import (
+    DEBEZIUM_COLUMNS,
+    DEBEZIUM_OPERATIONS,
+    POSITION,
+    POSTGRES_COLUMNS,
+    POSTGRES_OPERATIONS,
+    Operations,
+    Ties,
+)
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 

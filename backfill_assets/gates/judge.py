@@ -26,11 +26,8 @@ from backfill_assets.domain import (
     UniqueKey,
     WarmUpProof,
 )
-from backfill_assets.gates.expired import ExpiringPartition
-from backfill_assets.gates.measured import Measured, Proven
-from backfill_assets.gates.merged import MergedPartition
+from backfill_assets.gates.measured import ExpiringPartition, Measured, MergedPartition, PilotedPartition, Proven
 from backfill_assets.gates.moves import Moves, observed
-from backfill_assets.gates.piloted import PilotedPartition
 from backfill_assets.ledger.findings import NEEDS_COMMENT, BreakdownCell, Finding, GateResult, RowChanges
 from backfill_assets.ledger.records import CandidatePartition
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from functools import reduce
 
@@ -112,3 +112,95 @@ def _plus(left: Measured, right: Measured) -> Measured:
 
 def _add(left: Mapping[str, int], right: Mapping[str, int]) -> Mapping[str, int]:
     return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PilotedPartition:
+    """One partition of a run over a scope.
+
+    Attributes:
+        scope: The scope, as a person named it.
+        rows: How many staged rows are in it.
+        others_differ: Whether the rows outside of it are not exactly the accepted ones.
+    """
+
+    scope: str
+    rows: int
+    others_differ: bool
+
+    @property
+    def observed(self) -> Mapping[str, str | int | bool]:
+        """As a verdict keeps it."""
+        return asdict(self)
+
+
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiringPartition:
+    """One snapshot that is to expire.
+
+    Attributes:
+        others: The snapshots, this one or others, that were planned to expire and would not now, or the reverse.
+        read_by: An open run that reads it; empty where there is none.
+    """
+
+    others: tuple[date, ...] = ()
+    read_by: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether exactly what was planned expires, and nothing reads this snapshot."""
+        return not (self.others or self.read_by)
+
+    @property
+    def observed(self) -> Mapping[str, str | int | list[str]]:
+        """As a verdict keeps it."""
+        return {
+            "others": [day.isoformat() for day in self.others[:_MOST_NAMED]],
+            "other_partitions": len(self.others),
+            "read_by": self.read_by,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergedPartition:
+    """The changes whose rows belong to one partition.
+
+    Attributes:
+        changes: How many add or replace a row.
+        deletes: How many delete one.
+        undecided: How many lack a key, a version, or whether they delete.
+        twice: How many share their key with another change.
+        older: How many are older than the accepted row of their key.
+        elsewhere: Partitions that the run does not compute, and in which accepted rows of these keys are.
+        others_differ: Whether rows of keys that no change names are not exactly the accepted ones.
+    """
+
+    changes: int = 0
+    deletes: int = 0
+    undecided: int = 0
+    twice: int = 0
+    older: int = 0
+    elsewhere: tuple[date, ...] = ()
+    others_differ: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether the staged rows are the accepted ones with exactly these changes."""
+        return not (self.undecided or self.twice or self.older or self.elsewhere or self.others_differ)
+
+    @property
+    def observed(self) -> Mapping[str, int | bool | list[str]]:
+        """As a verdict keeps it."""
+        return {
+            "changes": self.changes,
+            "deletes": self.deletes,
+            "undecided": self.undecided,
+            "twice": self.twice,
+            "older": self.older,
+            "elsewhere": [day.isoformat() for day in self.elsewhere[:_MOST_NAMED]],
+            "elsewhere_partitions": len(self.elsewhere),
+            "others_differ": self.others_differ,
+        }

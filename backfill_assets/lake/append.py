@@ -1,20 +1,32 @@
-"""Append: rows that are added to a table once, whoever else appends and however often it is tried."""
+"""Append: rows that are added to a table once, whoever else appends and however often it is tried.
+
+The application id in a commit shows whether an append has landed. Appended are the lineage of runs, and the gate
+results and rejected records that people query. A row of any table names its run, and `lineage.runs` says what is the
+same for all rows of a run: its row is appended once, before the first row of the run becomes visible
+(`docs/adr/0036-lineage-of-runs.md`).
+"""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Schema, Transaction, write_deltalake
+from pyspark.sql import DataFrame
 
+from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN, RUN_ID
 from backfill_assets.core.errors import BackfillError, DiskFull, is_full_disk
+from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, fields_of
 from backfill_assets.files.admission import require_admitted
-from backfill_assets.lake.errors import NotAppended
-from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, in_one_line
+from backfill_assets.lake.errors import LineageNotWritten, NotAppended
+from backfill_assets.lake.staging import write_staged
+from backfill_assets.lake.swap import Exchange, SwapOrder, swap
+from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, in_one_line, live_files
 
 MOST_ATTEMPTS = 8
 _FIRST_WAIT_S = 0.05
@@ -93,3 +105,127 @@ class AppendedTable:
             storage_options=lake.storage_options,
             commit_properties=CommitProperties(custom_metadata={"created_by": "backfill_assets"}),
         )
+
+
+MOST_FILES = 100
+"""Every run adds a file; `compact_runs` brings more than these together in one."""
+
+_TABLE = AppendedTable(
+    name=LINEAGE,
+    schema=pa.schema([(name, pa.string()) for name in (RUN_ID, *LINEAGE_OF_RUN)]),
+    configuration={
+        # A log is never rewritten: it need not repeat the reasons that people gave.
+        "delta.dataSkippingStatsColumns": RUN_ID,
+        # No rollback needs a file of an earlier version: all rows of it are in the present one.
+        "delta.deletedFileRetentionDuration": "interval 7 days",
+    },
+)
+
+
+def append_run(lake: Lake, row: Mapping[str, str]) -> None:
+    """Appends the row of a run, unless it was appended before.
+
+    Raises:
+        LineageNotWritten: It could not be appended.
+    """
+    try:
+        _TABLE.append_once(lake, [dict(row)], app_id=row[RUN_ID])
+    except NotAppended as error:
+        raise LineageNotWritten(table=LINEAGE, run_id=row[RUN_ID], why=error.why) from error
+
+
+def lineage_rows(lake: Lake) -> Sequence[Mapping[str, str]]:
+    """Every row of the table, by column; none when there is no table."""
+    with lake.reading(LINEAGE):
+        return lake.open(LINEAGE).to_pyarrow_table().to_pylist() if lake.exists(LINEAGE) else []
+
+
+def compact_runs(lake: Lake) -> None:
+    """Brings the rows of many runs together in one file, and removes files that have been replaced for a week."""
+    if not lake.exists(LINEAGE):
+        return
+    with lake.reading(LINEAGE):
+        handle = lake.open(LINEAGE)
+        if len(handle.file_uris()) > MOST_FILES:
+            handle.optimize.compact()
+        handle.vacuum(dry_run=False)
+
+
+VALIDATION_PARTITION = "partition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationRow:
+    """One gate result for queries. Key: run_id, partition, gate, file_set_digest."""
+
+    partition: date
+    run_id: str
+    gate: str
+    blocking: bool
+    passed: bool
+    finding: str
+    observed: str
+    file_set_digest: str
+    transform_version: str
+
+
+_VALIDATION_SCHEMA = pa.schema(
+    [
+        ("partition", pa.date32()),
+        ("run_id", pa.string()),
+        ("gate", pa.string()),
+        ("blocking", pa.bool_()),
+        ("passed", pa.bool_()),
+        ("finding", pa.string()),
+        ("observed", pa.string()),
+        ("file_set_digest", pa.string()),
+        ("transform_version", pa.string()),
+    ]
+)
+
+
+def validation_table(table: str) -> str:
+    """The name of the table that holds a table's gate results."""
+    return f"validation.{table.partition('.')[2]}"
+
+
+def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, app_id: str) -> None:
+    """Appends gate results to the date-partitioned table behind `validation/<name>`, once per application id."""
+    evidence = AppendedTable(
+        name=validation_table(table), schema=_VALIDATION_SCHEMA, partition_by=(VALIDATION_PARTITION,)
+    )
+    evidence.append_once(lake, [fields_of(row) for row in rows], app_id=app_id)
+
+
+def replace_quarantined(
+    lake: Lake, table: str, frame: DataFrame, *, import_id: str, attempt: str, at_ms: int, partition_column: str
+) -> None:
+    """Replaces the quarantined records of one import by these rows.
+
+    Args:
+        frame: Rejected records; every row holds the import's id in the partition column.
+        attempt: Identifies this attempt; the same attempt twice changes nothing.
+        at_ms: Milliseconds since 1970, for the commit.
+        partition_column: The column with the import's id.
+    """
+    lake.ensure(table, frame.schema, partition_column)
+    staged = write_staged(
+        lake,
+        table,
+        frame,
+        run_id=import_id,
+        attempt=f"{attempt}-{time.monotonic_ns():x}",
+        partition_column=partition_column,
+    )
+    present = live_files(lake.open(table), partition_column).get(import_id, ())
+    expected = FileSet.of(DataFile(path=path, size_bytes=size, rows=0) for path, size in present)
+    exchange = Exchange(value=import_id, expected=expected, new=staged.get(import_id, EMPTY_FILE_SET))
+    order = SwapOrder(
+        table=table,
+        partition_column=partition_column,
+        publication_id=f"quarantine:{import_id}:{attempt}",
+        run_id=import_id,
+        exchanges=(exchange,),
+        committed_at_ms=at_ms,
+    )
+    swap(lake, order)

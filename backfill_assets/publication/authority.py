@@ -1,26 +1,33 @@
-"""Authority: who may approve a run, roll one back, or leave accepted rows in place of one.
+"""Authority: who may approve a run, or what else is asked for, roll a run back, or leave accepted rows in place of one.
 
 An approval is checked when it is given, and again in the transaction that publishes. The stricter of two policies
 applies: the one that the manifest pinned and the one that is declared now. The groups of approvers are read from
 `approvers.yaml` in the reference folder at that moment.
+
+Besides runs and sets, acts on versions of a table are approved, captures where the policy of the source says so, and
+replays to live topics. What is approved are the tables of an act, the positions of a capture, or the inputs and the
+topic of a replay, in the ledger, which never change. That history is there does not say that it may be replayed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from backfill_assets.core.errors import InvalidReference, MissingInput, NotApproved, Refused
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name, spellings
 from backfill_assets.domain import DerivedTable, Reference, Table, Tolerance
 from backfill_assets.gates.judge import is_tolerated
+from backfill_assets.ledger.approvals import another_person
 from backfill_assets.ledger.candidates import gates_of
+from backfill_assets.ledger.captures import CaptureRecord
 from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.findings import BreakdownCell, GateResult, RowChanges
-from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
+from backfill_assets.ledger.records import ApprovalGrounds, ReplayRecord, RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED, VISIBLE, ApprovalState, AskedKind, RunState
+from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
@@ -28,6 +35,7 @@ from backfill_assets.publication.errors import (
     ApprovalNotValid,
     CommentMissing,
     Groups,
+    MayNotApproveAsked,
     MayNotLeave,
     MayNotRollBack,
     NoListOfApprovers,
@@ -369,3 +377,68 @@ def approve_set(ws: Workspace, set_id: str, *, by: str, note: str, place: str = 
         grounds = {run.run_id: renewed_grounds(ws, tx, run, by) for run in members if run.state not in VISIBLE}
         tx.sets.approve(set_id, by=by, note=note, place=place, grounds=grounds)
         return tx.sets.get(set_id)
+
+
+AskedRecord: TypeAlias = ActRecord | CaptureRecord | ReplayRecord
+
+
+def asked(tx: ReadTransaction, name: str) -> AskedRecord:
+    """The act, capture or replay that has an id.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    match AskedKind.of_id(name):
+        case AskedKind.ACT:
+            return tx.acts.get(name)
+        case AskedKind.CAPTURE:
+            return tx.captures.get(name)
+        case _:
+            return tx.replays.get(name)
+
+
+def asked_demand(ws: Workspace, record: AskedRecord) -> Demand:
+    """The approval that an act, a capture of history or a replay requires now."""
+    return demand("backfill", counting=(record.policy, ws.domain.table(_table_of(record)).policy))
+
+
+def approve_asked(ws: Workspace, name: str, *, by: str, note: str) -> None:
+    """Records that an authorized person agrees to exactly what was asked for.
+
+    Raises:
+        UnknownName: There is none of this id.
+        NotApproved: The person is the requester, no person, or not in a group that the policy names.
+        IllegalTransition: It is approved already, needs no approval, or has ended.
+    """
+    with ws.ledger.write() as tx:
+        require_may_approve(ws, asked(tx, name), by)
+        tx.approvals.approve_asked(name, by=by, note=note)
+
+
+def require_may_approve(ws: Workspace, record: AskedRecord, person: str) -> None:
+    """Refuses a person who may not approve what was asked for.
+
+    Raises:
+        NotApproved: It is the requester, no person, or no member of the groups that the policies name.
+    """
+    match record:
+        case ActRecord():
+            kind, name = "act", record.act_id
+        case CaptureRecord():
+            kind, name = "capture", record.capture_id
+        case ReplayRecord():
+            kind, name = "replay", record.replay_id
+    another_person(person, record.by, kind=kind, name=name)
+    if groups := asked_demand(ws, record).groups:
+        require_member(ws, {"kind": kind, "name": name}, _table_of(record), groups, person, MayNotApproveAsked)
+
+
+def _table_of(record: AskedRecord) -> str:
+    """The table whose policy counts."""
+    match record:
+        case ActRecord():
+            return record.name
+        case CaptureRecord():
+            return record.source
+        case ReplayRecord():
+            return record.table

@@ -245,7 +245,7 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
     to be what the candidate was compared with.
     """
     # Imported where a table is written: what is asked of a run otherwise is answered without Arrow.
-    from backfill_assets.lake.lineage import append_run
+    from backfill_assets.lake.append import append_run
 
     carry = swap if intent.changes else require_as_expected
     try:

@@ -21,8 +21,7 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.policy import demand
-from backfill_assets.publication.asked import asked_demand, require_may_approve
-from backfill_assets.publication.authority import require_member
+from backfill_assets.publication.authority import asked_demand, require_may_approve, require_member
 from backfill_assets.publication.errors import (
     Frozen,
     NotAmongApprovers,

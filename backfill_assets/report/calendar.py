@@ -10,7 +10,7 @@ from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Partitions, partitions_over
-from backfill_assets.staleness.ranges import Staleness, StaleRange
+from backfill_assets.staleness.decide import Staleness, StaleRange
 from backfill_assets.workspace import Workspace
 
 

@@ -21,10 +21,7 @@ class CapturedSource:
     """How far the captures of a source are, from the ledger alone.
 
     Attributes:
-        source: The source table.
-        name: What people call the stream.
-        capture_id: The last capture.
-        captured_at: When it was resolved.
+        last: The last capture.
         positions: The position behind the last one that was captured, by partition.
         records: How many records were captured.
         captured_until: The latest time of a captured record; null without records.
@@ -32,10 +29,7 @@ class CapturedSource:
         expires_at: From when on the retention may take records that are not captured; null where it takes nothing.
     """
 
-    source: str
-    name: str
-    capture_id: str
-    captured_at: datetime
+    last: CaptureRecord
     positions: Mapping[str, str]
     records: int
     captured_until: datetime | None
@@ -63,10 +57,7 @@ def _captured(tx: ReadTransaction, source: SourceTable, last: CaptureRecord, as_
         is_number = before.isdigit() and each.range_to.isdigit()
         positions[each.partition] = max(before, each.range_to, key=int) if is_number else each.range_to
     return CapturedSource(
-        source=source.name,
-        name=last.name,
-        capture_id=last.capture_id,
-        captured_at=last.resolved_at,
+        last=last,
         positions=positions,
         records=sum(each.records for each in files),
         captured_until=until,

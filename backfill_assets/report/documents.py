@@ -82,6 +82,11 @@ SHOWN: Mapping[str, Mapping[str, str]] = {
     "report.at_work.WorkInProgress": _shown(
         "work table state lease.holder lease.machine lease.since_at=since chunks_done chunks_begun rows overdue_seconds"
     ),
+    "report.recovered.RecoveredWork": _shown("what id outcome next_step"),
+    "report.captured_so_far.CapturedSource": _shown(
+        "last.source last.name last.capture_id last.resolved_at=captured_at positions records captured_until "
+        "lag_seconds expires_at"
+    ),
     "report.captured.CapturePlan": _shown(
         "source resolution.family resolution.name resolution.stream from_=from to resolution.pinned "
         "resolution.is_compacted resolution.is_whole has_change_events partitions records size_bytes files expires_at "

@@ -17,8 +17,8 @@ from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, Partitions, partition_of, partition_text
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.kept_rows import KeptRows, kept_rows
 from backfill_assets.report.publications import PublicationDocument, publication_documents
+from backfill_assets.report.releases import KeptRows, kept_rows
 from backfill_assets.report.report import RunVersions, is_approval, run_versions
 from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import TableStatus, table_status

@@ -1,18 +1,19 @@
-"""Documents of publications: what a swap changed, who made it, and its outcome."""
+"""Documents of publications: what a swap changed, who made it, and its outcome; and the course of a run up to it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, datetime
 
 from backfill_assets.domain import DerivedTable
 from backfill_assets.ledger.publications import Extent
-from backfill_assets.ledger.records import PublicationHeader
+from backfill_assets.ledger.records import Action, EventRecord, PublicationHeader
+from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.report.documents import INLINE
-from backfill_assets.staleness.ranges import ChangedReference
+from backfill_assets.staleness.decide import ChangedReference
 from backfill_assets.workspace import Workspace
 
 
@@ -78,3 +79,75 @@ def _untouched(ws: Workspace, table: str, extent: Extent) -> int:
         within = {*declared.stretches.ends(within), extent.first, extent.last}
     named = extent.partition_count + extent.new_empty_count + extent.verified_count
     return max(len(within) - named, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """Something that happened to a run.
+
+    Attributes:
+        at: When.
+        by: Who did it, or on whose behalf.
+        what: What happened, in words.
+        note: What was written with it, such as the comment of an approval; empty when there is nothing.
+    """
+
+    at: datetime
+    by: str
+    what: str
+    note: str
+
+
+_REACHED = {
+    RunState.STAGED: "staged: the candidate files are written",
+    RunState.PASSED: "every blocking gate passed",
+    RunState.BLOCKED: "blocked by a gate",
+    RunState.FAILED: "failed",
+    RunState.CANCELLED: "cancelled",
+    RunState.VERIFIED: "verified: every row is the one that readers see",
+    RunState.SUPERSEDED: "superseded by a later publication",
+}
+_ACTS = {Action.PUBLISH: "publication", Action.ROLLBACK: "rollback"}
+
+
+def timeline(events: Iterable[EventRecord], publications: Sequence[PublicationHeader]) -> tuple[Moment, ...]:
+    """What happened to a run, in order: request, approval, staging, gates, publication and rollback."""
+    found = [moment for event in events if (moment := _moment(event)) is not None]
+    found += [
+        Moment(
+            at=header.at,
+            by=header.by,
+            what=act_words(header),
+            note=header.reason,
+        )
+        for header in publications
+    ]
+    return tuple(sorted(found, key=lambda moment: moment.at))
+
+
+def act_words(publication: PublicationHeader) -> str:
+    """What a publication or a rollback did when it was made, whatever became of it later."""
+    match publication.state:
+        case PublicationState.PUBLISHING:
+            return f"{_ACTS[publication.action]}, not finished"
+        case PublicationState.ABANDONED:
+            return f"{_ACTS[publication.action]}, given up: nothing changed"
+        case PublicationState.PUBLISHED | PublicationState.ROLLED_BACK:
+            return "published" if publication.action is Action.PUBLISH else "rolled back"
+
+
+def _moment(event: EventRecord) -> Moment | None:
+    note = str(event.payload.get("note") or event.payload.get("reason") or "")
+    match event.entity, event.action:
+        case "run", "planned":
+            what = "requested"
+        case "approval", "approved":
+            place = event.payload.get("place")
+            what = f"approved {place}" if place else "approved"
+        case "approval", "approval_withdrawn":
+            what = "approval withdrawn"
+        case "run", "moved" if event.to_state in _REACHED:
+            what = _REACHED[RunState(event.to_state)]
+        case _:
+            return None
+    return Moment(at=event.at, by=event.actor, what=what, note=note)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backfill_assets.core.errors import Problem
+from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.report.requests import NextStep
 
 
@@ -17,12 +18,16 @@ class RecoveredWork:
         id: Names it.
         outcome: How it ended, in words; of what holds a lease, who has it and how long it would still last.
         next_step: What to do about it, or null.
+        problem: Why it could not be ended.
+        landed: The publications and rollbacks that were completed for it, in order.
     """
 
     what: str
     id: str
     outcome: str
-    next_step: NextStep | None
+    next_step: NextStep | None = None
+    problem: Problem | None = None
+    landed: tuple[PublicationRecord, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Report of a run, for its reviewer and for an auditor."""
+"""Reports for a reviewer and an auditor: of a run with what depends on its changes, and of a set with its totals."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from typing import Any
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.session_settings import Versions, staged_versions
+from backfill_assets.domain import Breakdown, DerivedTable
 from backfill_assets.gates.moves import Moves
-from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult, SampledRow
+from backfill_assets.ledger.findings import BreakdownCell, FailingKey, Finding, GateResult, SampledRow, Values
 from backfill_assets.ledger.records import ApprovalGrounds, ChunkRecord, EventRecord, RunRecord
-from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, PublicationState, RunState
+from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.alternatives import Alternative, instead_of_gated
@@ -36,8 +39,7 @@ from backfill_assets.report.measured import (
     state_moves,
     total_moves,
 )
-from backfill_assets.report.publications import PublicationDocument, publication_documents
-from backfill_assets.report.reach import DependentMoves, breakdown_of, dependent_moves, reached_by, unpublished
+from backfill_assets.report.publications import Moment, PublicationDocument, publication_documents, timeline
 from backfill_assets.report.rejected import RejectedRecords, rejected_behind
 from backfill_assets.report.releases import (
     CODE,
@@ -52,9 +54,8 @@ from backfill_assets.report.releases import (
     references_moved_on,
     replaced_releases,
 )
-from backfill_assets.report.run_history import Moment, timeline
-from backfill_assets.report.runs import RunSummary, run_summary
-from backfill_assets.staleness.ranges import ChangedReference
+from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
+from backfill_assets.staleness.decide import ChangedReference
 from backfill_assets.workspace import Workspace
 
 
@@ -325,3 +326,203 @@ def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> RunVersions:
 def is_approval(event: EventRecord) -> bool:
     """Whether an event is an approval; a rollback withdraws it, but not the fact that it was given."""
     return event.entity == "approval" and event.action == "approved"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableTotals:
+    """What the runs of a set would do to one table.
+
+    Attributes:
+        table: The table.
+        restated: Its partitions that had accepted rows, together; null where there are none, or before the gates.
+        new: Those that had none, or null.
+    """
+
+    table: str
+    restated: MovesOfSome | None
+    new: MovesOfSome | None
+
+    @property
+    def all(self) -> MovesOfSome | None:
+        """Both together; None where there are not both."""
+        return _together((self.restated, self.new)) if self.restated and self.new else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetReport:
+    """A set, and the report of each of its runs.
+
+    Attributes:
+        set: The set.
+        level: How it should be taken: the worst of its runs, and BAD when it was rolled back or cancelled.
+        tables: What it would do, table by table.
+        rejected: What was rejected of the landed files behind the source days that its runs build or read.
+        reports: In the order of publication.
+    """
+
+    set: SetDocument = field(metadata=INLINE)
+    level: Level
+    tables: tuple[TableTotals, ...]
+    rejected: tuple[RejectedRecords, ...] = ()
+    reports: tuple[RunReport, ...]
+
+    def title_of(self, report: RunReport) -> str:
+        """What tells one of its runs from the others: its table, and of phases which one it is."""
+        table, phases = report.run.record.table, self.set.record.manifest.phases
+        return f"{table}, phase {self.reports.index(report) + 1} of {len(self.reports)}" if phases else table
+
+
+def set_report(ws: Workspace, set_id: str) -> SetReport:
+    """Where a set stands, what it does to each table, and everything that the ledger knows of its runs."""
+    found = set_document(ws, set_id)
+    reports = tuple(run_report(ws, member.run.record.run_id) for member in found.runs)
+    is_over = found.record.state in (SetState.ROLLED_BACK, SetState.CANCELLED)
+    level = Level.BAD if is_over else worst(report.level for report in reports)
+    with ws.ledger.read() as tx:
+        rejected = rejected_behind(ws, tx, [member.run.manifest for member in found.runs])
+    return SetReport(set=found, level=level, tables=totals_by_table(reports), rejected=rejected, reports=reports)
+
+
+def worst(levels: Iterable[Level]) -> Level:
+    """The level of several runs together."""
+    found = set(levels)
+    return next((level for level in (Level.BAD, Level.ATTENTION, Level.PENDING) if level in found), Level.GOOD)
+
+
+def totals_by_table(reports: Sequence[RunReport]) -> tuple[TableTotals, ...]:
+    """What the runs of a set would do, table by table. Pure."""
+    names = dict.fromkeys(report.run.record.table for report in reports)
+    return tuple(
+        TableTotals(
+            table=name,
+            restated=_together(report.restated for report in reports if report.run.record.table == name),
+            new=_together(report.new for report in reports if report.run.record.table == name),
+        )
+        for name in names
+    )
+
+
+def _together(some: Iterable[MovesOfSome | None]) -> MovesOfSome | None:
+    found = [each for each in some if each is not None]
+    totals = total_moves(found)
+    if totals is None:
+        return None
+    days = (day for one in found for day in one.partitions)
+    return MovesOfSome(partitions=Partitions.of(found[0].partitions.grain, days), moves=totals)
+
+
+MOST_COMBINATIONS = 100
+"""More combinations of dimensions than these are not followed one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependentCell:
+    """The rows of a dependent table that can move for one combination of business dimensions.
+
+    Attributes:
+        by: The dimensions as text.
+        partitions: In which partitions.
+    """
+
+    by: Values
+    partitions: Partitions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependentMoves:
+    """What a publication makes stale in one table downstream.
+
+    Attributes:
+        table: The table.
+        partitions: Its partitions that depend on what changes and have accepted rows.
+        cells: The same by the dimensions that both tables declare; empty where they share none, or the changes are not
+            known by them.
+    """
+
+    table: str
+    partitions: Partitions
+    cells: tuple[DependentCell, ...]
+
+
+def breakdown_of(ws: Workspace, table: str) -> Breakdown | None:
+    """The breakdown that a table declares now; None for a source table and one that is no longer declared."""
+    declared = ws.domain.tables.get(table)
+    return declared.breakdown if isinstance(declared, DerivedTable) else None
+
+
+def reached_by(ws: Workspace, run: RunRecord, changed: Sequence[date]) -> tuple[TablePartitions, ...]:
+    """Every partition downstream that depends on rows that a run changes, table by table in order; nothing while
+    references cannot be read, which `status` names as a problem."""
+    table, computed = run.manifest.table, set(run.manifest.computed).intersection(changed)
+    try:
+        graph = ws.graph
+        return dependents_of(graph, table, sorted(computed)) if table in graph.tables else ()
+    except Refused:
+        return ()
+
+
+def unpublished(tx: ReadTransaction, reached: Sequence[TablePartitions]) -> tuple[TablePartitions, ...]:
+    """Those of some partitions that have no accepted rows."""
+    found = [
+        replace(each, partitions=tuple(p for p in each.partitions if p not in there))
+        for each in reached
+        for there in [tx.versions.claims(each.table, each.partitions)]
+    ]
+    return tuple(each for each in found if each.partitions)
+
+
+def dependent_moves(
+    ws: Workspace,
+    tx: ReadTransaction,
+    reached: Sequence[TablePartitions],
+    run: RunRecord,
+    changed: Sequence[date],
+    cells: Sequence[BreakdownCell],
+) -> tuple[DependentMoves, ...]:
+    """Table by table in order, what depends on the partitions that a run changes and has accepted rows."""
+    table = run.manifest.table
+    found = []
+    for each in reached:
+        there = frozenset(tx.versions.claims(each.table, each.partitions).keys())
+        if there:
+            own = breakdown_of(ws, each.table)
+            found.append(
+                DependentMoves(
+                    table=each.table,
+                    partitions=Partitions.of(each.grain, there),
+                    cells=_cells(ws.graph, table, changed, cells, each, there, own) if own else (),
+                )
+            )
+    return tuple(found)
+
+
+def _cells(
+    graph: Graph,
+    table: str,
+    changed: Sequence[date],
+    cells: Sequence[BreakdownCell],
+    dependent: TablePartitions,
+    there: frozenset[date],
+    own: Breakdown,
+) -> tuple[DependentCell, ...]:
+    months: dict[tuple[tuple[str, str | None], ...], set[date]] = {}
+    for cell in cells:
+        if cell.differs and own.by and all(name in cell.by for name in own.by):
+            months.setdefault(tuple((name, cell.by[name]) for name in own.by), set()).add(cell.month)
+    if len(months) > MOST_COMBINATIONS:
+        return ()
+    found = []
+    known: dict[frozenset[date], frozenset[date]] = {}
+    for by, moved in months.items():
+        of = frozenset(moved)
+        if of not in known:
+            known[of] = _reached(graph, table, [p for p in changed if p.replace(day=1) in of], dependent.table) & there
+        if known[of]:
+            found.append(DependentCell(by=dict(by), partitions=Partitions.of(dependent.grain, known[of])))
+    return tuple(found)
+
+
+def _reached(graph: Graph, table: str, changed: Sequence[date], dependent: str) -> frozenset[date]:
+    return frozenset(
+        p for each in dependents_of(graph, table, changed) if each.table == dependent for p in each.partitions
+    )

@@ -1,19 +1,26 @@
-"""Documents of runs: their state and next step."""
+"""Documents of runs and restatement sets: their state and next step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from backfill_assets.core.errors import Interrupted
-from backfill_assets.ledger.records import Action, PublicationHeader, RunRecord
+from backfill_assets.ledger.publications import StandingPublication
+from backfill_assets.ledger.records import Action, PublicationHeader, RunRecord, SetRecord
+from backfill_assets.ledger.sets import members_of, versions_of
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.errors import RunInterrupted
+from backfill_assets.report.proposed import files_behind
+from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import NAME, Act, NextStep, do, step
-from backfill_assets.report.what_next import next_step
+from backfill_assets.report.what_next import next_step, next_step_of_set, outdated_partitions
+from backfill_assets.staleness.decide import ChangedReference
+from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
 
 
@@ -104,3 +111,94 @@ def interrupted(ws: Workspace, run_id: str) -> Interrupted:
     elif run.state is RunState.PUBLISHING:
         following = step(do(Act.RECOVER, run.run_id))
     return RunInterrupted(run_id=run.run_id, state=run.state, following=following)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMember:
+    """One run of a set.
+
+    Attributes:
+        run: The run.
+        reached: Its state; of a cancelled run, that in which it was cancelled.
+        changed_partitions: How many partitions its publication swapped; null before it.
+        verified_partitions: How many it found equal and left as they are; null before it.
+        outdated: What has to be staged again by `backfill run SET`, because what it was computed from was; null when
+            nothing has to.
+    """
+
+    run: RunSummary = field(metadata=INLINE)
+    reached: RunState
+    changed_partitions: int | None
+    verified_partitions: int | None
+    outdated: Partitions | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDocument:
+    """A restatement set, and how far it is.
+
+    Attributes:
+        record: The set.
+        changed_by: For a proposal, the landed files that decide rows of the changed days, in the order of arrival.
+        approved_by: Who approved it; null until every run is approved.
+        versions: By table, the Delta version at which the set can be read as one.
+        runs: In the order of publication.
+        next_step: What moves it on; null when there is nothing to do.
+        changed_references: References that have changed since the runs were planned that can still be published; in the
+            answer of `publish`, as it was before.
+    """
+
+    record: SetRecord = field(metadata=INLINE)
+    changed_by: tuple[FileNews, ...]
+    approved_by: str | None
+    versions: Mapping[str, int]
+    runs: tuple[SetMember, ...]
+    next_step: NextStep | None
+    changed_references: tuple[ChangedReference, ...] = ()
+
+    @property
+    def states(self) -> tuple[RunState, ...]:
+        """The state of each of its runs."""
+        return tuple(member.run.record.state for member in self.runs)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a blocking gate of one of its runs failed."""
+        return RunState.BLOCKED in self.states
+
+
+def set_document(ws: Workspace, set_id: str) -> SetDocument:
+    """Where a set stands."""
+    with ws.ledger.read() as tx:
+        return described_set(ws, tx, tx.sets.get(set_id))
+
+
+def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> SetDocument:
+    """The same, inside an open transaction."""
+    members = members_of(tx.runs, record)
+    landed = tx.publications.landed(member.run_id for member in members)
+    return SetDocument(
+        record=record,
+        changed_by=files_behind(tx, record.manifest.proposed),
+        approved_by=_approver(members),
+        versions=versions_of(tx.publications, record),
+        runs=tuple(_member(ws, tx, member, landed.get(member.run_id)) for member in members),
+        next_step=next_step_of_set(ws, tx, record, members),
+        changed_references=tuple(each for member in members for each in references_moved_on(ws, member)),
+    )
+
+
+def _approver(members: Sequence[RunRecord]) -> str | None:
+    approved = [member.approved_by for member in members if member.approval is ApprovalState.APPROVED]
+    return approved[0] if len(approved) == len(members) else None
+
+
+def _member(ws: Workspace, tx: ReadTransaction, member: RunRecord, landing: StandingPublication | None) -> SetMember:
+    outdated = outdated_partitions(ws, tx, member)
+    return SetMember(
+        run=run_summary(ws, tx, member),
+        reached=tx.events.reached(member),
+        changed_partitions=None if landing is None else landing.changed,
+        verified_partitions=None if landing is None else landing.verified,
+        outdated=Partitions.of(member.manifest.grain, outdated) if outdated else None,
+    )

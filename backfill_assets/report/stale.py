@@ -10,7 +10,7 @@ from backfill_assets.planning.reasons import Cause
 from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.advice.left_out import as_recorded, plan_stale
 from backfill_assets.report.requests import Invocation
-from backfill_assets.staleness.ranges import Staleness
+from backfill_assets.staleness.decide import Staleness
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

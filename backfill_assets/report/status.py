@@ -19,9 +19,8 @@ from backfill_assets.report.follow import WaitingPublication, waiting_publicatio
 from backfill_assets.report.frozen import FreezeDocument, freezes
 from backfill_assets.report.proposed import OpenProposal, open_proposals
 from backfill_assets.report.replayed import OpenReplay, open_replays
-from backfill_assets.report.runs import RunSummary, run_summaries
+from backfill_assets.report.runs import RunSummary, SetDocument, described_set, run_summaries
 from backfill_assets.report.server import ServerDocument, server_document
-from backfill_assets.report.sets import SetDocument, described_set
 from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document
 from backfill_assets.report.table_acts import ActDocument, open_acts
 from backfill_assets.workspace import Workspace

@@ -28,7 +28,7 @@ from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
 from backfill_assets.restatements.errors import NotLoaded, OnlyCodeChanged, OnlyPart
-from backfill_assets.staleness.ranges import Staleness, StaleRange
+from backfill_assets.staleness.decide import Staleness, StaleRange
 
 Accepted = Mapping[str, AbstractSet[date]]
 """Every accepted partition, by table."""

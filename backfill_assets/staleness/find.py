@@ -34,8 +34,16 @@ from backfill_assets.planning.publish_mode import PUBLISH
 from backfill_assets.planning.reasons import Cause, together
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.state import Basis
-from backfill_assets.staleness.decide import ConfiguredWith, Narrow, Narrowed, Present, find_stale, reached_by
-from backfill_assets.staleness.ranges import ChangedReference, Staleness
+from backfill_assets.staleness.decide import (
+    ChangedReference,
+    ConfiguredWith,
+    Narrow,
+    Narrowed,
+    Present,
+    Staleness,
+    find_stale,
+    reached_by,
+)
 from backfill_assets.transforms.references import LoadedReference, load_pinned
 from backfill_assets.workspace import Workspace
 

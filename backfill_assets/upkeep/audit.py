@@ -19,7 +19,7 @@ from backfill_assets.core.columns import LINEAGE, RUN_ID
 from backfill_assets.core.errors import Problem, Problems
 from backfill_assets.core.identity import EMPTY_FILE_SET, document_digest
 from backfill_assets.core.progress import Listener, Progress, no_listener
-from backfill_assets.lake.lineage import lineage_rows
+from backfill_assets.lake.append import lineage_rows
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.captures import CapturedFile

@@ -17,7 +17,7 @@ from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import Problems
 from backfill_assets.core.identity import document_digest
-from backfill_assets.lake.lineage import compact_runs
+from backfill_assets.lake.append import compact_runs
 from backfill_assets.lake.staging import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.records import RunHeader

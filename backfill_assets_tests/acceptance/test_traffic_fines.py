@@ -339,7 +339,7 @@ def test_a_month_of_warm_up_is_caught_and_the_declared_window_passes(ws: Workspa
     run_id = operations.plan(wrong, request).manifest.run_id
     operations.stage(wrong, run_id, actor="ana")
     operations.gate(wrong, run_id, actor="ana")
-    assert operations.run_named(wrong, run_id).state is RunState.BLOCKED
+    assert operations.state_of(wrong, run_id) is RunState.BLOCKED
     found = [verdict_words(each) for each in _proofs(wrong, run_id) if each.finding is Finding.DIFFERENT]
     assert found
     for verdict in found:

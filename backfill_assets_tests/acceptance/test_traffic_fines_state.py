@@ -111,7 +111,7 @@ def built(ws: Workspace, path: Path, days: DayRange | None = None) -> None:
 def through(ws: Workspace, run_id: str) -> None:
     operations.stage(ws, run_id, actor="ana")
     operations.gate(ws, run_id, actor="ana")
-    assert operations.run_named(ws, run_id).state is RunState.PASSED
+    assert operations.state_of(ws, run_id) is RunState.PASSED
     operations.publish(ws, run_id, by="ben")
 
 

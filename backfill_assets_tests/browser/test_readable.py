@@ -17,11 +17,10 @@ from backfill_assets.planning.partitions import DayRange, Grain, Partitions, par
 from backfill_assets.report.calendar import Calendar, TableCalendar
 from backfill_assets.report.html import Linked, html_file
 from backfill_assets.report.publications import PublicationDocument
-from backfill_assets.report.report import Level, RunReport
+from backfill_assets.report.report import Level, RunReport, SetReport, totals_by_table
 from backfill_assets.report.screens.calendar import Colouring, calendar_page
 from backfill_assets.report.screens.publications import timeline_page
 from backfill_assets.report.screens.run_report import run_page, set_page
-from backfill_assets.report.set_report import SetReport, totals_by_table
 from backfill_assets_tests.browser.readable import NARROW, WIDE, cut_off, cut_off_on_paper, low_letters, unreadable
 from backfill_assets_tests.support.report_examples import FIRST, an_act, cell, gate, report, restatement, summary
 

@@ -40,11 +40,11 @@ def _followed(shop: Shop, _: Notes) -> None:
 
 def _regressed(shop: Shop, notes: Notes) -> None:
     """Silver is rolled back, and with it goes what would have followed."""
-    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+    if operations.state_of(shop.ws, notes["run"]) is RunState.PUBLISHED:
         operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
     _follow(shop.ws, {})
     _nothing_waits(shop, published_follow_ups=0)
-    assert operations.run_named(shop.ws, notes["month"]).state is RunState.CANCELLED
+    assert operations.state_of(shop.ws, notes["month"]) is RunState.CANCELLED
 
 
 def _nothing_waits(shop: Shop, *, published_follow_ups: int) -> None:

@@ -59,7 +59,7 @@ def _roll_back(ws: Workspace, notes: Notes) -> None:
 
 
 def _brought_back(shop: Shop, notes: Notes) -> None:
-    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+    if operations.state_of(shop.ws, notes["run"]) is RunState.PUBLISHED:
         _roll_back(shop.ws, notes)
 
 

@@ -16,7 +16,7 @@ from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.asked import approve_asked
+from backfill_assets.publication.authority import approve_asked
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.support import operations
@@ -78,7 +78,7 @@ def _published(mode: PublishMode) -> Callable[[Shop, Notes], None]:
 
 
 def _brought_back(shop: Shop, notes: Notes) -> None:
-    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+    if operations.state_of(shop.ws, notes["run"]) is RunState.PUBLISHED:
         operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
 
 

@@ -183,7 +183,7 @@ class Replay:
         waiting = [run for run in reversed(self.launched()) if not run.is_finished]
         for launched in waiting[:most]:
             run_id = launched.tags[tags.RUN_ID]
-            if operations.run_named(self.hand.ws, run_id).state is RunState.PLANNED:
+            if operations.state_of(self.hand.ws, run_id) is RunState.PLANNED:
                 self._stage(run_id)
                 self.hand.publish(run_id)
             event = DagsterEvent(

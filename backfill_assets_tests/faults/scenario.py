@@ -63,9 +63,9 @@ def published(shop: Shop, notes: Notes) -> None:
     run = operations.run_named(shop.ws, run_id)
     if run.state in (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.BLOCKED):
         operations.stage(shop.ws, run_id, actor="ana")
-    if operations.run_named(shop.ws, run_id).state in (RunState.STAGED, RunState.GATING):
+    if operations.state_of(shop.ws, run_id) in (RunState.STAGED, RunState.GATING):
         operations.gate(shop.ws, run_id, actor="ana")
-    if operations.run_named(shop.ws, run_id).state in (RunState.PASSED, RunState.ROLLED_BACK):
+    if operations.state_of(shop.ws, run_id) in (RunState.PASSED, RunState.ROLLED_BACK):
         operations.publish(shop.ws, run_id, by="ben")
 
 

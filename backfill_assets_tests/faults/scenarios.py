@@ -141,14 +141,14 @@ def _visible(shop: Shop) -> Notes:
 
 
 def _brought_back(shop: Shop, notes: Notes) -> None:
-    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+    if operations.state_of(shop.ws, notes["run"]) is RunState.PUBLISHED:
         _roll_back(shop.ws, notes)
 
 
 def _cancelled(shop: Shop, notes: Notes) -> None:
     """A run that is not wanted after all: undone if readers see it, and cancelled; then nothing needs its files."""
     _brought_back(shop, notes)
-    if operations.run_named(shop.ws, notes["run"]).state is not RunState.CANCELLED:
+    if operations.state_of(shop.ws, notes["run"]) is not RunState.CANCELLED:
         operations.cancel(shop.ws, notes["run"], by="ana", reason="not wanted")
 
 
@@ -255,7 +255,7 @@ def _first_silver(shop: Shop) -> Notes:
 
 
 def _brought_back_with_gold(shop: Shop, notes: Notes) -> None:
-    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+    if operations.state_of(shop.ws, notes["run"]) is RunState.PUBLISHED:
         _roll_back_with_dependents(shop.ws, notes)
 
 

@@ -292,7 +292,7 @@ class Teller:
             return [member.run_id for member in reader.sets.get(name).manifest.members]
 
     def _state(self, run_id: str) -> RunState:
-        return operations.run_named(self.ws, run_id).state
+        return operations.state_of(self.ws, run_id)
 
     def _carry(self, ws: Workspace, run_id: str) -> None:
         operations.stage(ws, run_id, actor="ana")

@@ -5,7 +5,7 @@ Silver has a row for every day of January 2026, gold one for the month, with the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
@@ -15,6 +15,7 @@ from typing import Any
 from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.chunks import chunks_of
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.sets import Phases, SetManifest, SetMember
 from backfill_assets.workspace import Workspace
@@ -70,25 +71,7 @@ class Hand:
             )
             for table, column, grain, rows in parts
         ]
-        members = tuple(SetMember(run_id=m.run_id, table=m.table, manifest_digest=m.digest) for m in manifests)
-        with self.ws.ledger.write() as writer:
-            for manifest in manifests:
-                writer.runs.add(manifest, actor="ana")
-            writer.sets.add(
-                SetManifest(
-                    set_id=set_id,
-                    name="both",
-                    reason="both were wrong",
-                    requested_by="ana",
-                    requested_at=LATER,
-                    because="",
-                    members=members,
-                ),
-                actor="ana",
-            )
-        for manifest, (_, _, _, rows) in zip(manifests, parts, strict=True):
-            self.stage(manifest.run_id, rows)
-        return set_id
+        return self._as_set(set_id, manifests, [rows for *_, rows in parts], name="both", reason="both were wrong")
 
     def phased(self, *parts: Mapping[date, int], phases: Phases = PLAIN) -> str:
         """A set of silver whose runs are phases, staged by hand, and not approved."""
@@ -105,6 +88,19 @@ class Hand:
             )
             for place, part in enumerate(parts, start=1)
         ]
+        return self._as_set(set_id, manifests, parts, name="in phases", reason="January was wrong", phases=phases)
+
+    def _as_set(
+        self,
+        set_id: str,
+        manifests: Sequence[Manifest],
+        rows: Sequence[Mapping[date, int]],
+        *,
+        name: str,
+        reason: str,
+        phases: Phases | None = None,
+    ) -> str:
+        """Writes runs and their set down, and stages the runs."""
         members = tuple(SetMember(run_id=m.run_id, table=m.table, manifest_digest=m.digest) for m in manifests)
         with self.ws.ledger.write() as writer:
             for manifest in manifests:
@@ -112,8 +108,8 @@ class Hand:
             writer.sets.add(
                 SetManifest(
                     set_id=set_id,
-                    name="in phases",
-                    reason="January was wrong",
+                    name=name,
+                    reason=reason,
                     requested_by="ana",
                     requested_at=LATER,
                     because="",
@@ -122,8 +118,8 @@ class Hand:
                 ),
                 actor="ana",
             )
-        for manifest, part in zip(manifests, parts, strict=True):
-            self.stage(manifest.run_id, part)
+        for manifest, some in zip(manifests, rows, strict=True):
+            self.stage(manifest.run_id, some)
         return set_id
 
     def published(self, amounts: Mapping[date, int]) -> str:

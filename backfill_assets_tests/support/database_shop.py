@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event
@@ -17,19 +14,17 @@ from typing import Any
 
 from psycopg import Connection
 from psycopg.errors import DeadlockDetected, UniqueViolation
-from pyspark.sql import SparkSession
 
 from backfill_assets.application.capture import Asked, capture, plan_capture
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.capture.streams import Pace
-from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, PostgresTable, SourceTable
-from backfill_assets.ledger.captures import CapturedFile
-from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 from backfill_assets.report.captured import CapturePlan, CaptureReport
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.domains import database
+from backfill_assets_tests.support.captured_shop import StreamShop
 from backfill_assets_tests.support.ledgers import home_environment
 from backfill_assets_tests.support.shop import ticking_clock
 from backfill_assets_tests.support.source_database import PASSWORD, USER, SourceDatabase
@@ -45,24 +40,16 @@ NEW = f"INSERT INTO sales SELECT i, {DAY} - interval '1 day' * (1 + i % 4), i, i
 
 
 @dataclass(frozen=True, kw_only=True)
-class DatabaseShop:
+class DatabaseShop(StreamShop):
     """A shop of a home of its own over a table.
 
     Attributes:
-        home: Its home.
         server: Where the table is.
         database: The database that it is in.
-        spark: The session of the test.
-        declared: What the declaration of the table has that is not usual.
-        policy: The policy of the source.
     """
 
-    home: Path
     server: SourceDatabase
     database: str
-    spark: SparkSession | None = None
-    declared: Mapping[str, Any] = field(default_factory=dict)
-    policy: Policy = SOURCE_POLICY
 
     @property
     def slot(self) -> str:
@@ -111,14 +98,14 @@ class DatabaseShop:
         domain = Domain(name="database", package=database.DOMAIN.package, sources=(self.source(),), derived=())
         return replace(opened, domain=domain)
 
-    def plan(self, *, whole: bool = False) -> CapturePlan:
+    def plan(self, *, whole: bool = False) -> CapturePlan:  # type: ignore[override]
         ws = self.open()
         try:
             return plan_capture(ws, SALES, Asked(first=None, last=None, is_whole=whole))
         finally:
             ws.close()
 
-    def capture(
+    def capture(  # type: ignore[override]
         self, *, whole: bool = False, builds: bool = False, confirmed_by: str | None = None, pace: Pace | None = None
     ) -> CaptureReport:
         ws = self.open()
@@ -129,45 +116,15 @@ class DatabaseShop:
         finally:
             ws.close()
 
-    def files(self) -> tuple[CapturedFile, ...]:
-        """What the ledger has of captured files."""
-        ws = self.open()
-        try:
-            with ws.ledger.read() as tx:
-                return tx.captures.files(SALES)
-        finally:
-            ws.close()
-
-    def bytes(self) -> dict[str, bytes]:
-        """The landed files by name, those without a row in the ledger too."""
-        return {each.name: each.read_bytes() for each in (self.home / "landing").rglob("*.jsonl.gz")}
-
     def current_rows(self) -> list[tuple[Any, ...]]:
         """What bronze says exists now."""
-        ws = self.open()
-        try:
-            rows = ws.lake.open(SALES).to_pyarrow_table().to_pylist()
-        finally:
-            ws.close()
-        now = (each for each in rows if each["_operation"] != "delete" and each["_ended_by"] is None)
+        now = (each for each in self.rows() if each["_operation"] != "delete" and each["_ended_by"] is None)
         return sorted(tuple(each[name] for name in COLUMNS) for each in now)
 
     def selected(self) -> list[tuple[Any, ...]]:
         """What the database has now."""
         with self.connect() as connection:
             return sorted(connection.execute(f"SELECT {', '.join(COLUMNS)} FROM sales".encode()).fetchall())
-
-    def command(self, *words: str, more: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """A command of the shop in a process of its own."""
-        return subprocess.Popen(
-            [str(Path(sys.executable).with_name("backfill")), *words],
-            cwd=PROJECT_ROOT,
-            env={**os.environ, **self.environment(), **(more or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
 
 
 def write_at_random(shop: DatabaseShop, seed: int, is_enough: Event) -> None:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from backfill_assets.core.settings import PROJECT_ROOT
-from backfill_assets.report.glossary import MEANINGS
+from backfill_assets.report.html import MEANINGS
 
 PAGE = PROJECT_ROOT / "docs" / "glossary.md"
 _ROW = re.compile(r"^\| (?P<word>[^|]+?) \| (?P<means>.+?) \|\n", flags=re.MULTILINE)

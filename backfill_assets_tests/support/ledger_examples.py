@@ -394,3 +394,8 @@ def a_resolution() -> Resolution:
     return Resolution(
         family="kafka", name="events", stream="c/t", pinned={"retention.ms": "-1"}, is_compacted=False, spans=(span,)
     )
+
+
+def violations(ledger: Ledger) -> tuple[str, ...]:
+    with ledger.read() as reader:
+        return (*reader.events.violations(), *reader.row_checks.violations())

@@ -65,7 +65,7 @@ class Office:
     def gated(self, run_id: str) -> RunState:
         operations.stage(self.ws, run_id, actor="ana")
         operations.gate(self.ws, run_id, actor="ana")
-        return operations.run_named(self.ws, run_id).state
+        return operations.state_of(self.ws, run_id)
 
     def through(self, planned: Plan) -> PublicationRecord:
         run_id = planned.manifest.run_id

@@ -14,7 +14,7 @@ from backfill_assets.application.land import land
 from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
 from backfill_assets.application.plan_load import days_without_events, plan_load
-from backfill_assets.application.recover import Recovered, recover
+from backfill_assets.application.recover import recover
 from backfill_assets.application.subjects import Run, subject_of
 from backfill_assets.application.terms import present_terms
 from backfill_assets.application.upkeep import find_run
@@ -31,6 +31,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.sets import versions_of
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.sets import is_set
 from backfill_assets.publication import authority
 from backfill_assets.publication.publish import publish_run, rollback_run
@@ -45,7 +46,6 @@ from backfill_assets.upkeep.vacuum_report import VacuumReport
 from backfill_assets.workspace import Workspace
 
 __all__ = [
-    "Recovered",
     "approve",
     "approve_set",
     "asked_follow_ups",
@@ -146,6 +146,10 @@ def cancel(ws: Workspace, name: str, *, by: str, reason: str) -> None:
 
 def run_named(ws: Workspace, run_id: str) -> RunRecord:
     return Run(ws, run_id).record
+
+
+def state_of(ws: Workspace, run_id: str) -> RunState:
+    return run_named(ws, run_id).state
 
 
 def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:

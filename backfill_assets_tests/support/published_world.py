@@ -21,8 +21,7 @@ from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, days_of
 from backfill_assets.planning.state import Basis, BasisInput
 from backfill_assets.planning.windows import Window
-from backfill_assets.staleness.decide import Narrowed, Present, find_stale
-from backfill_assets.staleness.ranges import Staleness
+from backfill_assets.staleness.decide import Narrowed, Present, Staleness, find_stale
 from backfill_assets_tests.support.graph_examples import SPAN, accepted_partitions, every_partition, graphs, inputs_of
 
 AT = datetime(2026, 1, 15, 12, tzinfo=UTC)

@@ -23,12 +23,10 @@ from backfill_assets.report.measured import (
     StateMove,
     moves_of_some,
 )
-from backfill_assets.report.reach import DependentCell, DependentMoves
-from backfill_assets.report.report import Level, RunReport, RunVersions
+from backfill_assets.report.publications import Moment
+from backfill_assets.report.report import DependentCell, DependentMoves, Level, RunReport, RunVersions
 from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
-from backfill_assets.report.run_history import Moment
-from backfill_assets.report.runs import RunSummary
-from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets_tests.support.ledger_examples import a_manifest, a_run
 
 NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)

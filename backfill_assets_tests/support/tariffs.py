@@ -21,7 +21,7 @@ from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
-from backfill_assets.staleness.ranges import Staleness
+from backfill_assets.staleness.decide import Staleness
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.lakes import folder_at, reference_environment

@@ -14,7 +14,7 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.domain import DerivedTable, Domain, Policy
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.asked import approve_asked
+from backfill_assets.publication.authority import approve_asked
 from backfill_assets.report.versions import ResolvedTable
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.support import operations

@@ -305,7 +305,7 @@ COUNTS = {
     "gates/comparison.py": "keys by partition and way, and rows whose texts `gates/sample.py` makes",
     "gates/measure.py": "rows, checksums and cells by partition; `gates/broken_down.py` makes texts of dimensions",
     "lake/checksums.py": "rows and checksums by partition",
-    "lake/lineage.py": "the lineage of runs, which is part of their manifests",
+    "lake/append.py": "the lineage of runs, which is part of their manifests",
     "lake/tables.py": "paths and sizes of files",
     "landing/formats.py": "lines by split",
     "landing/statements.py": "the state of a key that a person typed",

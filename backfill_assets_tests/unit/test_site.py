@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from backfill_assets.core.settings import PROJECT_ROOT
-from backfill_assets.report.glossary import MEANINGS
+from backfill_assets.report.html import MEANINGS
 from backfill_assets_tests.support.glossary_page import PAGE, filled
 from backfill_assets_tests.unit.test_docs import DOCS
 

@@ -137,8 +137,9 @@ def imports_table(imports: Sequence[ImportRecord]) -> Table:
 def captured_table(captured: Sequence[CapturedSource]) -> Table:
     """How far the captures of sources are, and from when on the retention may take what is behind them."""
     rows = [
-        (each.source, each.name, each.capture_id, each.records, each.captured_until, ago, each.expires_at)
+        (*last, each.records, each.captured_until, ago, each.expires_at)
         for each in captured
+        for last in [(each.last.source, each.last.name, each.last.capture_id)]
         for ago in [None if each.lag_seconds is None else str(timedelta(seconds=round(each.lag_seconds)))]
     ]
     heads = ["source", "captured from", "capture", "records", "until", "lag", "expires"]

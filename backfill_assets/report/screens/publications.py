@@ -23,8 +23,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.publications import PublicationDocument, RollbackDocument
-from backfill_assets.report.run_history import act_words
+from backfill_assets.report.publications import PublicationDocument, RollbackDocument, act_words
 from backfill_assets.report.screens.runs import changed_reference_notes, state_of
 from backfill_assets.report.values import text_of
 

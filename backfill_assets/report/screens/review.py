@@ -12,11 +12,9 @@ from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLIS
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.measured import PROOF, GateSummary
-from backfill_assets.report.report import RunReport
+from backfill_assets.report.report import RunReport, SetReport, TableTotals
 from backfill_assets.report.requests import NextStep
-from backfill_assets.report.runs import RunSummary
-from backfill_assets.report.set_report import SetReport, TableTotals
-from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import (
     brought_along_words,

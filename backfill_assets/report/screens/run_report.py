@@ -50,9 +50,9 @@ from backfill_assets.report.page import (
     table,
     words,
 )
-from backfill_assets.report.report import Level, RunReport
+from backfill_assets.report.report import Level, RunReport, SetReport
 from backfill_assets.report.requests import decline, once_read, step
-from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.screens.figures import (
     MOST_COLUMNS,
     beside,
@@ -74,8 +74,6 @@ from backfill_assets.report.screens.review import (
     review_of_set,
 )
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state_of
-from backfill_assets.report.set_report import SetReport
-from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.values import cost_words, key_text, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words

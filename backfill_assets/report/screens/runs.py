@@ -36,13 +36,12 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.requests import read_first
-from backfill_assets.report.runs import RunSummary
-from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import phase_words, references_described
 from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.report.words.states import meaning_of_run, meaning_of_set
-from backfill_assets.staleness.ranges import ChangedReference
+from backfill_assets.staleness.decide import ChangedReference
 
 _TONES = {
     "PUBLISHED": Tone.GOOD,

@@ -25,7 +25,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.staleness.ranges import Staleness, StaleRange
+from backfill_assets.staleness.decide import Staleness, StaleRange
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.check import CheckedTable, CheckReport
@@ -100,7 +100,7 @@ def check_page(report: CheckReport) -> Page:
 
 def _checked(found: CheckedTable) -> Block:
     # It knows the rooms of upkeep, which no other screen of this module needs.
-    from backfill_assets.report.advice.upkeep import after_check
+    from backfill_assets.report.advice.machine import after_check
 
     version = f", version {found.contract_version} of its contract" if found.contract_version else ""
     rows = [

@@ -22,14 +22,13 @@ from backfill_assets.report.page import (
     table_ref,
 )
 from backfill_assets.report.requests import Act, NextStep, do, step
-from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.runs import RunSummary, SetDocument
 from backfill_assets.report.screens.landing import captured_table, imports_table
 from backfill_assets.report.screens.replays import open_replays_table
 from backfill_assets.report.screens.runs import approval, partitions_of, problem_notes, state_of
 from backfill_assets.report.screens.set_up import server_line
 from backfill_assets.report.screens.shadow import acts_table
 from backfill_assets.report.screens.work import frozen_section
-from backfill_assets.report.sets import SetDocument
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.words.waiting import open_proposal_words, stuck_words, waiting_words
 

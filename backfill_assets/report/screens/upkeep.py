@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.advice.upkeep import after_audit
+from backfill_assets.report.advice.machine import after_audit
 from backfill_assets.report.page import (
     Block,
     Note,

@@ -77,19 +77,15 @@ def killed(shop: Shop, action: str, point: str) -> None:
     assert ended.returncode == -signal.SIGKILL, ended.stderr
 
 
-def state_of(shop: Shop, run_id: str) -> RunState:
-    return operations.run_named(shop.ws, run_id).state
-
-
 @pytest.mark.long
 def test_a_kill_between_the_commit_and_the_ledger_is_finished_by_recover(shop: Shop) -> None:
     run_id = shop.ready(MIDDLE)
     killed(shop, f"publish(ws, '{run_id}', by='ben')", DIE_AFTER)
     assert shop.amounts()[MIDDLE.start] == 40
-    assert state_of(shop, run_id) is RunState.PUBLISHING
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHING
     (found,) = operations.recover(shop.ws, by="ops")
     assert "had landed" in found.outcome
-    assert state_of(shop, run_id) is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHED
     assert audit(shop.ws).problems == ()
     assert operations.recover(shop.ws, by="ops") == ()
 
@@ -101,7 +97,7 @@ def test_a_kill_before_the_commit_changed_nothing_and_the_run_can_be_published_a
     assert shop.live_paths() == before
     (found,) = operations.recover(shop.ws, by="ops")
     assert "nothing has changed" in found.outcome
-    assert state_of(shop, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     assert shop.live_paths() == before
     assert audit(shop.ws).problems == ()
     shop.publish(run_id)
@@ -118,11 +114,11 @@ def test_a_kill_in_a_rollback_ends_as_a_whole_rollback_or_none(shop: Shop) -> No
     killed(shop, rollback, DIE_BEFORE)
     operations.recover(shop.ws, by="ops")
     assert shop.live_paths() == after
-    assert state_of(shop, run_id) is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHED
     killed(shop, rollback, DIE_AFTER)
     operations.recover(shop.ws, by="ops")
     assert shop.live_paths() == before
-    assert state_of(shop, run_id) is RunState.ROLLED_BACK
+    assert operations.state_of(shop.ws, run_id) is RunState.ROLLED_BACK
     assert audit(shop.ws).problems == ()
 
 
@@ -157,16 +153,16 @@ def test_a_run_whose_process_died_while_staging_is_failed_by_recover_and_can_run
         writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="a1")
     (found,) = operations.recover(shop.ws, by="ops")
     assert found.id == run_id
-    assert state_of(shop, run_id) is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
     shop.staged(run_id)
-    assert state_of(shop, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 @pytest.mark.long
 def test_work_of_a_killed_process_of_this_machine_is_ended_at_once_and_its_lease_is_not_waited_for(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
     killed(shop, f"stage(ws, '{run_id}', actor='ana')", "staging._stage_rows")
-    assert state_of(shop, run_id) is RunState.STAGING
+    assert operations.state_of(shop.ws, run_id) is RunState.STAGING
     with shop.ws.ledger.read() as reader:
         held = reader.leases.get(run_id)
     assert held is not None and held.until_at > shop.ws.clock()
@@ -174,7 +170,7 @@ def test_work_of_a_killed_process_of_this_machine_is_ended_at_once_and_its_lease
     (found,) = operations.recover(shop.ws, by="ops")
     assert (found.id, found.outcome) == (run_id, "had stopped while STAGING")
     shop.staged(run_id)
-    assert state_of(shop, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 def test_a_reader_in_another_process_never_sees_a_mixture(shop: Shop) -> None:

@@ -33,10 +33,6 @@ def shop(published_shop: Shop) -> Shop:
     return published_shop
 
 
-def state_of(shop: Shop, run_id: str) -> RunState:
-    return operations.run_named(shop.ws, run_id).state
-
-
 def answering_with(error: Exception, *, does_it: bool) -> Callable[[DeltaTable, SwapOrder], None]:
     """A store that answers a commit with an error, whether it took it or not."""
     commit = Seam.COMMIT.present
@@ -58,10 +54,11 @@ def test_a_commit_that_landed_and_was_reported_as_failed_is_found_by_recover(
         Seam.COMMIT.put(broken, answering_with(OSError("connection reset"), does_it=True))
         with refused(OutcomeUnknown, match=r"does not show whether it landed.*backfill recover"):
             shop.publish(run_id)
-    assert state_of(shop, run_id) is RunState.PUBLISHING, "what is not known is not called one or the other"
+    state = operations.state_of(shop.ws, run_id)
+    assert state is RunState.PUBLISHING, "what is not known is not called one or the other"
     (found,) = operations.recover(shop.ws, by="ops")
     assert "had landed" in found.outcome
-    assert state_of(shop, run_id) is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHED
     assert shop.amounts()[MIDDLE.start] == 40
     assert audit(shop.ws).problems == ()
 
@@ -89,7 +86,7 @@ def test_a_commit_that_landed_and_was_reported_as_lost_to_another_writer_counts(
     with monkeypatch.context() as broken:
         Seam.COMMIT.put(broken, answering_with(CommitFailedError("somebody was first"), does_it=True))
         shop.publish(run_id)
-    assert state_of(shop, run_id) is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHED
     assert audit(shop.ws).problems == ()
 
 
@@ -107,7 +104,7 @@ def test_a_full_disk_ends_staging_in_words_and_it_goes_on_when_there_is_room(sho
             operations.stage(shop.ws, run_id, actor="ana")
     finally:
         resource.prlimit(jvm, resource.RLIMIT_FSIZE, unlimited)
-    assert state_of(shop, run_id) is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
     assert shop.amounts() == before
     assert audit(shop.ws).problems == ()
     shop.staged(run_id)
@@ -128,11 +125,11 @@ def test_a_damaged_input_ends_staging_in_words_and_changes_nothing(shop: Shop) -
     with pytest.raises(BackfillError) as refused:
         operations.stage(shop.ws, run_id, actor="ana")
     assert advised(refused.value)
-    assert state_of(shop, run_id) is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
     assert shop.amounts() == before
     path.write_bytes(whole)
     shop.staged(run_id)
-    assert state_of(shop, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 @pytest.mark.long

@@ -15,7 +15,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from typer.testing import CliRunner
 
-from backfill_assets.application.recover import Recovered
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.capture.landed_files import landing_place
@@ -27,6 +26,7 @@ from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.main import app
 from backfill_assets.report.command_line import explained, words_of
+from backfill_assets.report.recovered import RecoveredWork
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
@@ -207,10 +207,6 @@ def once_at(step: str, act: object) -> object:
     return listen
 
 
-def state_of(shop: Shop, run_id: str) -> RunState:
-    return operations.run_named(shop.ws, run_id).state
-
-
 def test_who_takes_over_says_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BACKFILL_USER", raising=False)
     result = CliRunner().invoke(app, ["recover", "bf-1", "--now"])
@@ -220,12 +216,12 @@ def test_who_takes_over_says_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.long
 def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_over(shop: Shop) -> None:
-    run_id, outcomes = shop.planned(OUTPUT), list[Recovered]()
+    run_id, outcomes = shop.planned(OUTPUT), list[RecoveredWork]()
 
     def somebody_recovers() -> None:
         (found,) = operations.recover(shop.ws, by="ops")
         outcomes.append(found)
-        assert state_of(shop, run_id) is RunState.STAGING
+        assert operations.state_of(shop.ws, run_id) is RunState.STAGING
         (found,) = operations.recover(shop.ws, by="ops", only=run_id, now=True)
         outcomes.append(found)
 
@@ -237,7 +233,7 @@ def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_ove
     assert living.next_step and f"backfill recover {run_id} --now" in words_of(living.next_step)
     assert taken.outcome.startswith("had stopped while")
     assert taken.next_step and f"run it again: backfill run {run_id}" in words_of(taken.next_step)
-    assert state_of(shop, run_id) is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
     shop.staged(run_id)
     with pytest.raises(Refused, match="one by one"):
         operations.recover(shop.ws, by="ops", now=True)
@@ -247,11 +243,11 @@ def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_ove
 def test_a_staged_run_waits_for_its_gates_through_every_recovery(shop: Shop) -> None:
     run_id = shop.planned(OUTPUT)
     operations.stage(shop.ws, run_id, actor="ana")
-    assert state_of(shop, run_id) is RunState.STAGED
+    assert operations.state_of(shop.ws, run_id) is RunState.STAGED
     assert operations.recover(shop.ws, by="ops") == ()
     assert operations.recover(replace(shop.ws, clock=lambda: datetime(2030, 1, 1, tzinfo=UTC)), by="ops") == ()
     operations.gate(shop.ws, run_id, actor="ana")
-    assert state_of(shop, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 @pytest.mark.parametrize("step", ["stage", "gate"])
@@ -308,7 +304,7 @@ def test_a_spark_job_is_stopped_when_its_lease_was_taken_away(shop: Shop) -> Non
     with pytest.raises(TakenOver), holding_lease(real.ws, work):
         shop.ws.spark().range(10**12).selectExpr("sum(id % 7)").collect()
     assert time.monotonic() - began < 30
-    assert state_of(shop, run_id) is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
     assert shop.ws.spark().range(5).count() == 5, "the session works for others"
 
 

@@ -37,12 +37,11 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.proposals import NewProposal, ProposeReport, WhyNotProposed
-from backfill_assets.report.runs import run_document
+from backfill_assets.report.report import set_report
+from backfill_assets.report.runs import run_document, set_document
 from backfill_assets.report.screens.plan import cost_line
 from backfill_assets.report.screens.proposals import propose_lines
 from backfill_assets.report.screens.run_report import set_page
-from backfill_assets.report.set_report import set_report
-from backfill_assets.report.sets import set_document
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.values import text_of
 from backfill_assets.staleness.find import stale_tables
@@ -227,7 +226,7 @@ def test_a_newer_file_replaces_the_draft_and_the_last_one_is_published(shop: Sho
     ]
     ended = record(shop, first)
     assert (ended.state, second in ended.note) == (SetState.CANCELLED, True)
-    assert {operations.run_named(shop.ws, m.run_id).state for m in ended.manifest.members} == {RunState.CANCELLED}
+    assert {operations.state_of(shop.ws, m.run_id) for m in ended.manifest.members} == {RunState.CANCELLED}
     assert [each.record.name for each in found.proposed.files] == ["late.jsonl", "later.jsonl"]
     publish(shop, second)
     assert is_fresh(shop)

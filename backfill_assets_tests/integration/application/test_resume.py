@@ -132,7 +132,7 @@ def test_only_the_chunk_whose_staged_file_is_damaged_is_computed_again(shop: Sho
     path.write_bytes(path.read_bytes()[:-1])
     shop.staged(run_id)
     assert times(shop, run_id, "chunk_finished") == {1: 1, 2: 2, 3: 1, 4: 1}
-    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 def test_who_was_given_up_for_dead_cannot_finish_a_chunk_that_another_process_took_over(shop: Shop) -> None:
@@ -160,7 +160,7 @@ def test_more_rows_than_the_manifest_expects_stop_the_run_at_the_chunk_that_brin
     with pytest.raises(ContractBroken, match="staged 4 rows where its manifest allows 3"):
         operations.stage(shop.ws, run_id, actor="ana")
     assert finished(shop, run_id) == [1, 2]
-    assert operations.run_named(shop.ws, run_id).state is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
     again = f"backfill report {run_id}; then plan again with a larger limit, or give it up: "
     following = run_document(shop.ws, run_id).next_step
     assert following is not None and words_of(following).startswith(again)
@@ -272,7 +272,7 @@ def test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up(
     with pytest.raises(TakenOver, match="another process"):
         operations.stage(shop.ws, run_id, actor="ana", listener=at_the(wakes_up, meanwhile))
     assert everything() == seen[0], "what the other process left is as it left it"
-    assert operations.run_named(shop.ws, run_id).state is left
+    assert operations.state_of(shop.ws, run_id) is left
     if left is not RunState.PASSED:
         later(later(shop)).staged(run_id)
     with shop.ws.ledger.read() as reader:
@@ -292,13 +292,13 @@ def test_who_lost_a_run_and_fails_does_not_fail_it_for_the_one_that_has_it(
 
     def meanwhile() -> None:
         others(shop, run_id)
-        states.append(operations.run_named(shop.ws, run_id).state)
+        states.append(operations.state_of(shop.ws, run_id))
         raise ContractBroken("the disk is full.")
 
     with pytest.raises(TakenOver, match="This one had stopped: the disk is full") as refusal:
         operations.stage(shop.ws, run_id, actor="ana", listener=at_the("chunk 2 of 4: ", meanwhile))
     assert isinstance(refusal.value.__cause__, ContractBroken)
-    assert [operations.run_named(shop.ws, run_id).state] == states
+    assert [operations.state_of(shop.ws, run_id)] == states
 
 
 def gates(shop: Shop, run_id: str) -> None:
@@ -329,9 +329,9 @@ def test_of_two_processes_that_gate_a_run_the_earlier_one_is_refused(
 
     with pytest.raises(TakenOver, match="another process"):
         operations.gate(shop.ws, run_id, actor="ana", listener=at_the("measuring", meanwhile))
-    assert operations.run_named(shop.ws, run_id).state is left
+    assert operations.state_of(shop.ws, run_id) is left
     later(later(shop)).staged(run_id)
-    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 @pytest.mark.long
@@ -352,7 +352,7 @@ def test_a_run_that_costs_more_than_its_requester_allows_stops_before_its_next_c
     with pytest.raises(ContractBroken, match=r"has cost \d+\.0 core seconds where its manifest allows \d+\.0"):
         operations.stage(ws, manifest.run_id, actor="ana")
     assert 1 <= len(finished(shop, manifest.run_id)) <= 2
-    assert operations.run_named(shop.ws, manifest.run_id).state is RunState.FAILED
+    assert operations.state_of(shop.ws, manifest.run_id) is RunState.FAILED
     computed = times(shop, manifest.run_id, "chunk_started")
     with pytest.raises(ContractBroken, match="core seconds where its manifest allows"):
         operations.stage(ws, manifest.run_id, actor="ana")

@@ -29,7 +29,7 @@ from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.asked import approve_asked
+from backfill_assets.publication.authority import approve_asked
 from backfill_assets.report.versions import VersionStatus
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace

@@ -62,14 +62,14 @@ def one_sentence(error: BackfillError) -> str:
 
 def goes_on(shop: Shop, run_id: str) -> None:
     """Whatever is still to be done is done by the commands that were given before."""
-    if operations.run_named(shop.ws, run_id).state is not RunState.PUBLISHED:
+    if operations.state_of(shop.ws, run_id) is not RunState.PUBLISHED:
         _worked_through(shop, run_id)
     assert set(shop.amounts().values()) == {40}
     assert audit(shop.ws).problems == ()
 
 
 def _worked_through(shop: Shop, run_id: str) -> None:
-    if operations.run_named(shop.ws, run_id).state in (RunState.PLANNED, RunState.FAILED):
+    if operations.state_of(shop.ws, run_id) in (RunState.PLANNED, RunState.FAILED):
         operations.stage(shop.ws, run_id, actor="ana")
         operations.gate(shop.ws, run_id, actor="ana")
         operations.approve(shop.ws, run_id, by="ben")
@@ -160,7 +160,7 @@ def test_credentials_that_end_in_the_middle_are_one_sentence_and_nothing_is_lost
         operations.stage(far.ws, run_id, actor="ana")
     # Hadoop passes on what the store says, for some answers only their code.
     assert re.search(f"{code}|{message}", one_sentence(stopped.value))
-    assert operations.run_named(far.ws, run_id).state is RunState.FAILED
+    assert operations.state_of(far.ws, run_id) is RunState.FAILED
     operations.stage(far.ws, run_id, actor="ana")
     operations.gate(far.ws, run_id, actor="ana")
     operations.approve(far.ws, run_id, by="ben")

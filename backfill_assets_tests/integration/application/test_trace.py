@@ -15,7 +15,7 @@ from backfill_assets.planning.partitions import DayRange, instant_named, moment_
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
 from backfill_assets.report.row_history import row_history
-from backfill_assets.report.screens.rows import row_page
+from backfill_assets.report.screens.history import row_page
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import MOST_ROWS, Trace
 from backfill_assets.report.values import text_of

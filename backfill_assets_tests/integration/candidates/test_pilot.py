@@ -31,8 +31,8 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.history import partition_history
-from backfill_assets.report.kept_rows import KeptRows, cover_all
 from backfill_assets.report.page import Note, Page
+from backfill_assets.report.releases import KeptRows, cover_all
 from backfill_assets.report.report import Level, run_report
 from backfill_assets.report.row_history import row_history
 from backfill_assets.report.screens.history import partition_page
@@ -79,7 +79,7 @@ class Meter:
     def gated(self, run_id: str) -> RunState:
         operations.stage(self.ws, run_id, actor="ana")
         operations.gate(self.ws, run_id, actor="ana")
-        return operations.run_named(self.ws, run_id).state
+        return operations.state_of(self.ws, run_id)
 
     def published(self, days: Sequence[date], *, scope: Scope | None = None, version: str | None = None) -> str:
         run_id = self.planned(days, scope=scope, version=version)
@@ -157,7 +157,7 @@ def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_fin
     assert operations.reproduce(meter.ws, pilot, by="ana", sample=None).identical
     for run_id in (rest, pilot):
         operations.rollback(meter.ws, run_id, by="cara", reason="was right before")
-    assert operations.run_named(meter.ws, whole).state is RunState.SUPERSEDED
+    assert operations.state_of(meter.ws, whole) is RunState.SUPERSEDED
     assert meter.seen() == used(dict.fromkeys(DAYS, EARLY))
     assert audit(meter.ws).problems == ()
 

@@ -111,11 +111,11 @@ def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated
         f"backfill plan recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"
     )
     left = RunState.PASSED if gated_before else RunState.FAILED
-    assert operations.run_named(shop.ws, run_id).state is left
+    assert operations.state_of(shop.ws, run_id) is left
     with shop.ws.ledger.read() as reader:
         assert reader.candidates.gate_results(run_id) == before
     shop.staged(run_id)
-    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 @pytest.mark.long

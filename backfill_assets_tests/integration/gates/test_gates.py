@@ -26,12 +26,11 @@ from backfill_assets.domain import (
     not_null,
 )
 from backfill_assets.gates.comparison import compare_keys
-from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import Findings, Verdict, judge
 from backfill_assets.gates.measure import compare, contents, measure
 from backfill_assets.gates.measured import Measured, equal_partitions, total
 from backfill_assets.gates.moves import NONE_OF_THESE
-from backfill_assets.gates.sample import most_moved, sample_rows
+from backfill_assets.gates.sample import failing_keys, most_moved, sample_rows
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.ledger.findings import Finding, SampledRow
 from backfill_assets.ledger.records import CandidatePartition

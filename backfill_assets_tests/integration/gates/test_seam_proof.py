@@ -113,10 +113,6 @@ def chunks(ws: Workspace, run_id: str) -> tuple[ChunkRecord, ...]:
         return reader.candidates.chunks(run_id)
 
 
-def state_of(ws: Workspace, run_id: str) -> RunState:
-    return operations.run_named(ws, run_id).state
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "back"), [(_of_28_local_days, 28), (_of_120_days, 120)], ids=["28 local days", "120 days"]
@@ -127,7 +123,7 @@ def test_a_window_short_by_one_day_is_caught_in_chunks_of_a_hundred_days(
     release = Release(version="1.0.0", function=function)  # type: ignore[arg-type]
     short = declared(history, window=Window(days_back=back - 1), releases=(release,), gates=())
     run_id = gated(short, COMPUTED, 100)
-    assert state_of(short, run_id) is RunState.BLOCKED
+    assert operations.state_of(short, run_id) is RunState.BLOCKED
     # The first day of the run has no more history than its window, and what the second chunk computes of the first one.
     failing = {
         p: verdict_words(result) for p, result in proofs(short, run_id).items() if result.finding is Finding.DIFFERENT
@@ -141,7 +137,7 @@ def test_a_window_short_by_one_day_is_caught_in_chunks_of_a_hundred_days(
     )
     enough = declared(history, window=Window(days_back=back), releases=(release,), gates=())
     run_id = gated(enough, COMPUTED, 100)
-    assert state_of(enough, run_id) is RunState.PASSED
+    assert operations.state_of(enough, run_id) is RunState.PASSED
     assert verdict_words(proofs(enough, run_id)[BEFORE_THE_LAST_CHUNK]) == (
         "the same 1 row with other partitions in the same call"
     )
@@ -180,7 +176,7 @@ def test_rows_that_are_wrong_on_the_first_day_of_a_chunk_alone_are_caught(orders
         with ws.ledger.read() as reader:
             staged = {p for p, each in reader.candidates.of_run(run_id).items() if each.rows}
         assert firsts - staged == wrong
-        assert state_of(ws, run_id) is (RunState.BLOCKED if wrong else RunState.PASSED)
+        assert operations.state_of(ws, run_id) is (RunState.BLOCKED if wrong else RunState.PASSED)
         assert {p for p, result in proofs(ws, run_id).items() if not result.passed} >= {min(wrong)} if wrong else True
 
 
@@ -209,7 +205,7 @@ def dies_at(beginning: str) -> Listener:
 @pytest.mark.long
 def test_a_chunk_computes_days_of_its_neighbours_and_never_stages_them(shop: Shop) -> None:
     run_id = shop.staged(in_chunks(shop.ws, 3))
-    assert state_of(shop.ws, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     with shop.ws.ledger.read() as reader:
         candidates, events = reader.candidates.of_run(run_id), list(reader.events.entries(entity_id=run_id))
     found = first, second, third = chunks(shop.ws, run_id)
@@ -252,7 +248,7 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
         ]
     assert finished == [1, 2, 3], "no chunk is computed twice"
     found = proofs(short, run_id)
-    assert state_of(short, run_id) is RunState.BLOCKED
+    assert operations.state_of(short, run_id) is RunState.BLOCKED
     # The end of the run, and the day that a neighbour computes with exactly the declared window on that side.
     if window.days_back == 1:
         end, meeting, side = 3, 6, "1 more day back and 4 more days ahead"
@@ -306,7 +302,7 @@ def test_where_the_key_is_not_unique_the_proof_says_that_it_is_not_usable(shop: 
     run_id = in_chunks(doubled, 3)
     operations.stage(doubled, run_id, actor="ana")
     operations.gate(doubled, run_id, actor="ana")
-    assert state_of(doubled, run_id) is RunState.BLOCKED
+    assert operations.state_of(doubled, run_id) is RunState.BLOCKED
     found = {result.finding for result in proofs(doubled, run_id).values()}
     assert found and found <= {Finding.UNUSABLE, Finding.UNUSABLE_ELSEWHERE}
 
@@ -323,5 +319,5 @@ def test_chunks_compute_no_neighbours_beyond_a_gap(shop: Shop) -> None:
         limits=AskedLimits(chunk_partitions=2),
     )
     run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
-    assert state_of(shop.ws, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     assert [bool(chunk.seam_checksum) for chunk in chunks(shop.ws, run_id)] == [False, True, True]

@@ -49,14 +49,10 @@ def proofs(ws: Workspace, run_id: str) -> Mapping[date, GateResult]:
         return {r.partition: r for r in reader.candidates.gate_results(run_id) if r.gate == "warm_up"}
 
 
-def state_of(ws: Workspace, run_id: str) -> RunState:
-    return operations.run_named(ws, run_id).state
-
-
 def test_a_window_that_is_long_enough_passes_and_says_what_it_was_compared_with(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(LATE))
     found = {day.day: verdict_words(result) for day, result in proofs(shop.ws, run_id).items()}
-    assert state_of(shop.ws, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     assert found == dict.fromkeys(range(5, 10), "the same 1 row with 2 more days back")
 
 
@@ -64,7 +60,7 @@ def test_a_window_that_is_long_enough_passes_and_says_what_it_was_compared_with(
 def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
     short = redeclared(shop, window=Window(days_back=1, days_ahead=1))
     run_id = short.staged(short.planned(LATE))
-    assert state_of(short.ws, run_id) is RunState.BLOCKED
+    assert operations.state_of(short.ws, run_id) is RunState.BLOCKED
     found = proofs(short.ws, run_id)
     assert verdict_words(found[date(2026, 1, 5)]) == (
         "with 3 more days back, 1 of 1 rows differ: "
@@ -82,7 +78,7 @@ def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
 def test_a_look_ahead_that_is_too_short_blocks_the_run_as_well(shop: Shop) -> None:
     short = redeclared(shop, window=Window(days_back=2))
     run_id = short.staged(short.planned(LATE))
-    assert state_of(short.ws, run_id) is RunState.BLOCKED
+    assert operations.state_of(short.ws, run_id) is RunState.BLOCKED
     assert verdict_words(proofs(short.ws, run_id)[date(2026, 1, 9)]) == (
         "with 2 more days back and 1 more day ahead, 1 of 1 rows differ: "
         "the window is too short, or the transform does not give the same rows twice"
@@ -94,7 +90,7 @@ def test_a_dry_run_is_proven_too(shop: Shop) -> None:
     short = redeclared(shop, window=Window(days_back=1, days_ahead=1))
     request = PlanRequest(table=RECENT, days=LATE, reason="look", by="ana", mode=Mode.DRY_RUN)
     run_id = short.staged(operations.plan(short.ws, request).manifest.run_id)
-    assert state_of(short.ws, run_id) is RunState.BLOCKED
+    assert operations.state_of(short.ws, run_id) is RunState.BLOCKED
 
 
 @pytest.mark.long
@@ -102,10 +98,10 @@ def test_an_author_can_opt_out_or_only_be_warned(shop: Shop) -> None:
     window = Window(days_back=1, days_ahead=1)
     silent = redeclared(shop, window=window, gates=(warm_up_proof(partitions=0),))
     run_id = silent.staged(silent.planned(LATE))
-    assert (state_of(silent.ws, run_id), proofs(silent.ws, run_id)) == (RunState.PASSED, {})
+    assert (operations.state_of(silent.ws, run_id), proofs(silent.ws, run_id)) == (RunState.PASSED, {})
     told = redeclared(shop, window=window, gates=(warm_up_proof(partitions=1, blocking=False),))
     run_id = told.staged(told.planned(LATE))
-    assert state_of(told.ws, run_id) is RunState.PASSED
+    assert operations.state_of(told.ws, run_id) is RunState.PASSED
     assert not proofs(told.ws, run_id)[date(2026, 1, 5)].passed
 
 
@@ -121,7 +117,7 @@ def test_where_no_further_day_is_accepted_there_is_nothing_to_compare_with(shop:
     one = DayRange.inclusive(OUTPUT.last, OUTPUT.last)
     run_id = alone.staged(alone.planned(one))
     assert {result.finding for result in proofs(alone.ws, run_id).values()} == {Finding.NOTHING_TO_COMPARE}
-    assert state_of(alone.ws, run_id) is RunState.PASSED
+    assert operations.state_of(alone.ws, run_id) is RunState.PASSED
 
 
 def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
@@ -131,7 +127,7 @@ def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
     edit(shop.ws)
     operations.gate(shop.ws, run_id, actor="ana")
     assert proofs(shop.ws, run_id) == before
-    assert state_of(shop.ws, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 @pytest.mark.long
@@ -168,7 +164,7 @@ def test_the_example_of_the_tutorial_is_proven(
     run_id = operations.plan(ws, request).manifest.run_id
     operations.stage(ws, run_id, actor="ana")
     operations.gate(ws, run_id, actor="ana")
-    assert state_of(ws, run_id) is RunState.PASSED
+    assert operations.state_of(ws, run_id) is RunState.PASSED
     between = proofs(ws, run_id)[date(2026, 1, 4)]
     assert verdict_words(between) == "the same 1 row with 2 more days back"
     ws.close()

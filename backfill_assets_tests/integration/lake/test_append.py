@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from backfill_assets.lake.append import ValidationRow, append_validation, validation_table
 from backfill_assets.lake.errors import NotAppended
-from backfill_assets.lake.evidence import ValidationRow, append_validation, validation_table
 from backfill_assets.lake.tables import Lake
 
 TABLE = "silver.numbers"

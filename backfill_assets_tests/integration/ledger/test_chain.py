@@ -10,12 +10,15 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import IllegalTransition
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
-from backfill_assets_tests.support.ledger_examples import disarm, make_publishable, plan, publish, tamper, write_events
-
-
-def violations(ledger: Ledger) -> tuple[str, ...]:
-    with ledger.read() as reader:
-        return (*reader.events.violations(), *reader.row_checks.violations())
+from backfill_assets_tests.support.ledger_examples import (
+    disarm,
+    make_publishable,
+    plan,
+    publish,
+    tamper,
+    violations,
+    write_events,
+)
 
 
 @pytest.mark.parametrize(

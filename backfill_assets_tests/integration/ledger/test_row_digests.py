@@ -39,12 +39,8 @@ from backfill_assets_tests.support.ledger_examples import (
     roll_back,
     show_rows,
     tamper,
+    violations,
 )
-
-
-def violations(ledger: Ledger) -> tuple[str, ...]:
-    with ledger.read() as reader:
-        return (*reader.events.violations(), *reader.row_checks.violations())
 
 
 @pytest.fixture(scope="module")

@@ -150,7 +150,7 @@ def test_two_daemons_publish_end_and_land_everything_once(tmp_path: Path) -> Non
 
 
 def states(hand: Hand, runs: list[str]) -> list[RunState]:
-    return [operations.run_named(hand.ws, run_id).state for run_id in runs]
+    return [operations.state_of(hand.ws, run_id) for run_id in runs]
 
 
 def is_done(hand: Hand, runs: list[str], set_id: str) -> bool:

@@ -53,7 +53,7 @@ def test_no_entry_of_the_log_is_removed_by_its_age(scene: Scene) -> None:
     assert audit(scene.ws).problems == ()
     rollback_run(scene.ws, "backfill", by="ben", reason="was wrong")
     assert cleaned_up_after_ten_years(scene) > 4
-    assert operations.run_named(scene.ws, "backfill").state is RunState.ROLLED_BACK
+    assert operations.state_of(scene.ws, "backfill") is RunState.ROLLED_BACK
     assert audit(scene.ws).problems == ()
 
 
@@ -63,5 +63,5 @@ def test_a_commit_is_found_by_recovery_in_a_log_that_was_cleaned_up_meanwhile(sc
     cleaned_up_after_ten_years(scene)
     (found,) = recover(scene.ws, by="ops")
     assert "had landed" in found.outcome
-    assert operations.run_named(scene.ws, "backfill").state is RunState.PUBLISHED
+    assert operations.state_of(scene.ws, "backfill") is RunState.PUBLISHED
     assert audit(scene.ws).problems == ()

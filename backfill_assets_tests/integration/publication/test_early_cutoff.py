@@ -97,7 +97,7 @@ def test_a_run_that_changes_nothing_commits_nothing_notifies_no_dependent_and_ca
     version = shop.ws.lake.open(RECENT).version()
     told = len(undelivered(shop, RECENT))
     run_id = shop.published()
-    assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHED
     assert shop.ws.lake.open(RECENT).version() == version == last_publication(shop).delta_version
     assert len(undelivered(shop, RECENT)) == told
     with pytest.raises(IllegalTransition, match="changed nothing"):
@@ -171,7 +171,7 @@ def test_an_equal_partition_that_a_foreign_writer_touched_refuses_the_whole_publ
     with pytest.raises(TargetChanged, match="2026-01-09"):
         shop.publish(run_id)
     assert shop.live_paths() == before
-    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
 
 
 def damaged(shop: Shop, day: date, amount: int) -> None:
@@ -229,13 +229,13 @@ def test_a_repair_replaces_files_even_when_their_rows_are_right(shop: Shop) -> N
 def test_a_run_that_only_verified_is_superseded_with_what_it_verified(shop: Shop) -> None:
     one = DayRange.inclusive(FIFTH, FIFTH)
     run_id = shop.published(one, reason="equal")
-    assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHED
     assert run_report(shop.ws, run_id).run.next_step is None, "nothing was changed, so there is nothing to undo"
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
     later = shop.published(one, reason="the late sale")
-    assert operations.run_named(shop.ws, run_id).state is RunState.SUPERSEDED
+    assert operations.state_of(shop.ws, run_id) is RunState.SUPERSEDED
     operations.rollback(shop.ws, later, by="ben", reason="try")
-    assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHED
     assert audit(shop.ws).problems == ()
 
 

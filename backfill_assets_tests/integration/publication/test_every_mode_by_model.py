@@ -236,14 +236,14 @@ class Story:
 
     def _onward(self, ws: Workspace, run_id: str) -> RunState:
         """Takes a run from wherever it is to its end, and returns its state."""
-        if operations.run_named(ws, run_id).state not in (RunState.PUBLISHED, RunState.PUBLISHING, RunState.VERIFIED):
+        if operations.state_of(ws, run_id) not in (RunState.PUBLISHED, RunState.PUBLISHING, RunState.VERIFIED):
             execute(ws, run_id, [Part.STAGE, Part.GATE], actor="ana")
         run = operations.run_named(ws, run_id)
         if run.state is RunState.PASSED:
             if run.approval is ApprovalState.DRAFT:
                 operations.approve(ws, run_id, by="ben")
             operations.publish(ws, run_id, by="ben")
-        return operations.run_named(ws, run_id).state
+        return operations.state_of(ws, run_id)
 
     def _killed_in(self, act: Callable[[Workspace], object], run_id: str) -> None:
         """Acts until a place is reached, where the process dies; then `recover` ends what it was doing."""
@@ -277,7 +277,7 @@ class Story:
             return
         if self.choose.random() < 0.4:
             self._killed_in(undo, run_id)
-        if operations.run_named(self.book.ws, run_id).state is RunState.PUBLISHED:
+        if operations.state_of(self.book.ws, run_id) is RunState.PUBLISHED:
             undo(self.book.ws)
         self.model.roll_back(self.table, run_id)
         self.done["roll back"] += 1

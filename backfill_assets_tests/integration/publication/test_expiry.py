@@ -388,7 +388,7 @@ def test_wherever_its_process_is_killed_an_expiry_is_completed_or_was_never_ther
                 operations.stage(ws, run_id, actor="ana")
                 operations.gate(ws, run_id, actor="ana")
             operations.recover(office.ws, by="ops", only=run_id, now=True)
-            if operations.run_named(office.ws, run_id).state is RunState.PASSED:
+            if operations.state_of(office.ws, run_id) is RunState.PASSED:
                 break
         run = operations.run_named(office.ws, run_id)
         if run.state in (RunState.STAGED, RunState.FAILED, RunState.PLANNED):
@@ -402,7 +402,7 @@ def test_wherever_its_process_is_killed_an_expiry_is_completed_or_was_never_ther
             operations.recover(office.ws, by="ops", only=run_id, now=True)
             assert office.rows() in (rows, [row for row in rows if row[0] in STAYS]), point
             assert audit(office.ws).problems == (), point
-            if operations.run_named(office.ws, run_id).state is not wanted:
+            if operations.state_of(office.ws, run_id) is not wanted:
                 act(watching, run_id, by="ben", **more)
             assert office.rows() == (rows if undone else [row for row in rows if row[0] in STAYS]), point
     assert {Point.STAGE_CHUNK_STARTED, Point.STAGE_FINISHED, Point.GATE_RECORDED, Point.SWAP_COMMITTED} <= reached

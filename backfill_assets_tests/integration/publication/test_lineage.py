@@ -17,8 +17,8 @@ from deltalake import DeltaTable, write_deltalake
 from backfill_assets.core.columns import LINEAGE, LINEAGE_OF_RUN
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import UnreadableTable
+from backfill_assets.lake.append import append_run, lineage_rows
 from backfill_assets.lake.errors import LineageNotWritten
-from backfill_assets.lake.lineage import append_run, lineage_rows
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import lineage
 from backfill_assets.planning.partitions import DayRange
@@ -92,7 +92,7 @@ def test_wherever_a_publication_stops_its_lineage_is_there_once_and_explained(sh
     operations.recover(shop.ws, by="ops")
     assert audit(shop.ws).problems == ()
     if at is not Point.SWAP_COMMITTED:
-        assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+        assert operations.state_of(shop.ws, run_id) is RunState.PASSED
         shop.publish(run_id)
     assert [row["_run_id"] for row in lineage_rows(shop.ws.lake)].count(run_id) == 1
     assert audit(shop.ws).problems == ()
@@ -110,7 +110,7 @@ def test_a_run_whose_lineage_cannot_be_written_is_not_published(shop: Shop, monk
     assert f"the lineage of run {run_id} could not be written to lineage.runs" in no.value.message
     assert f"backfill publish {run_id}" in advised(no.value)
     assert rows(shop) == []
-    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     shop.publish(run_id)
     assert unexplained(shop) == []
 
@@ -124,7 +124,7 @@ def test_where_the_lineage_of_runs_is_damaged_nothing_is_published(shop: Shop) -
     with pytest.raises(UnreadableTable, match=r"the table lineage\.runs cannot be read"):
         shop.publish(run_id)
     assert rows(shop) == []
-    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     assert any("the table lineage.runs cannot be read" in problem for problem in audit(shop.ws).problems)
     place.unlink()
     shutil.move(place.with_name("kept"), place)
@@ -134,7 +134,7 @@ def test_where_the_lineage_of_runs_is_damaged_nothing_is_published(shop: Shop) -
 
 @pytest.mark.long
 def test_vacuum_brings_the_lineage_of_many_runs_together(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("backfill_assets.lake.lineage.MOST_FILES", 2)
+    monkeypatch.setattr("backfill_assets.lake.append.MOST_FILES", 2)
     for version in ("0.9.0", "1.0.0"):
         shop.published(MIDDLE, version=version)
     before = runs(shop)

@@ -46,14 +46,10 @@ MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
 
 
-def run_state(shop: Shop, run_id: str) -> RunState:
-    return operations.run_named(shop.ws, run_id).state
-
-
 def test_a_published_run_is_what_readers_see_and_everything_agrees(shop: Shop) -> None:
     run_id = shop.published()
     assert shop.amounts() == dict.fromkeys(OUTPUT, 40)
-    assert run_state(shop, run_id) is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHED
     assert audit(shop.ws).problems == ()
 
 
@@ -112,7 +108,7 @@ def test_a_rollback_brings_back_exactly_the_files_from_before(shop: Shop) -> Non
     assert shop.live_paths() != before
     operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
     assert shop.live_paths() == before
-    assert run_state(shop, run_id) is RunState.ROLLED_BACK
+    assert operations.state_of(shop.ws, run_id) is RunState.ROLLED_BACK
     assert audit(shop.ws).problems == ()
 
 
@@ -146,7 +142,7 @@ def test_a_rolled_back_run_that_is_measured_again_shows_who_undid_it_and_whose_a
     run_id = shop.published()
     operations.rollback(shop.ws, run_id, by="cara", reason="was wrong")
     shop.staged(run_id)
-    assert run_state(shop, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     shown = io.StringIO()
     show(Console(file=shown, width=250), run_page(run_report(shop.ws, run_id)))
     said = " ".join(shown.getvalue().split())
@@ -168,9 +164,9 @@ def test_a_rollback_under_a_later_publication_is_refused(shop: Shop) -> None:
 def test_a_wholly_replaced_run_is_superseded_and_comes_back_with_a_rollback(shop: Shop) -> None:
     first = shop.published(MIDDLE)
     second = shop.published(MIDDLE, version="0.9.0")
-    assert run_state(shop, first) is RunState.SUPERSEDED
+    assert operations.state_of(shop.ws, first) is RunState.SUPERSEDED
     operations.rollback(shop.ws, second, by="ben", reason="was wrong")
-    assert run_state(shop, first) is RunState.PUBLISHED
+    assert operations.state_of(shop.ws, first) is RunState.PUBLISHED
 
 
 def test_publishing_before_the_gates_is_refused(shop: Shop) -> None:
@@ -204,7 +200,7 @@ def test_a_failed_blocking_gate_leaves_the_published_table_as_it_was(shop: Shop)
     shop.land("huge.jsonl", [sale(FIFTH, amount=5_000, sale_id="huge")])
     run_id = shop.staged(shop.planned())
     operations.approve(shop.ws, run_id, by="ben")
-    assert run_state(shop, run_id) is RunState.BLOCKED
+    assert operations.state_of(shop.ws, run_id) is RunState.BLOCKED
     with pytest.raises(IllegalTransition, match="BLOCKED"):
         shop.publish(run_id)
     assert shop.live_paths() == before
@@ -261,7 +257,7 @@ def test_a_foreign_writer_in_the_target_partition_is_refused(shop: Shop) -> None
     table.delete("day = '2026-01-05'")
     with pytest.raises(TargetChanged, match="the first is 2026-01-05"):
         shop.publish(run_id)
-    assert run_state(shop, run_id) is RunState.PASSED
+    assert operations.state_of(shop.ws, run_id) is RunState.PASSED
     assert any("no publication explains" in problem for problem in audit(shop.ws).problems)
 
 
@@ -344,7 +340,7 @@ def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(s
     edit(shop.ws)
     with pytest.raises(ContractBroken, match="planned with other code"):
         operations.stage(shop.ws, run_id, actor="ana")
-    assert run_state(shop, run_id) is RunState.PLANNED
+    assert operations.state_of(shop.ws, run_id) is RunState.PLANNED
 
 
 def test_code_that_is_not_the_manifests_is_refused_before_spark_is_started(shop: Shop) -> None:

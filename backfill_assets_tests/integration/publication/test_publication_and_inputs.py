@@ -39,11 +39,9 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.history import partition_history
-from backfill_assets.report.report import run_report
-from backfill_assets.report.runs import RunSummary, run_document
+from backfill_assets.report.report import run_report, set_report
+from backfill_assets.report.runs import RunSummary, SetDocument, run_document, set_document
 from backfill_assets.report.screens.review import review_of, review_of_set
-from backfill_assets.report.set_report import set_report
-from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.support import operations
@@ -54,10 +52,6 @@ MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 
 
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
-
-
-def run_state(shop: Shop, run_id: str) -> RunState:
-    return operations.run_named(shop.ws, run_id).state
 
 
 def test_the_plan_says_what_is_read_and_replaced(shop: Shop) -> None:
@@ -233,7 +227,7 @@ def test_a_transform_that_breaks_its_contract_fails_with_a_sentence_and_nothing_
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=surplus))
     with pytest.raises(ContractBroken, match="more is not declared"):
         operations.stage(shop.ws, run_id, actor="ana")
-    assert run_state(shop, run_id) is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
 
 
 @pytest.mark.parametrize(

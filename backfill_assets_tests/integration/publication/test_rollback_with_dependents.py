@@ -77,12 +77,12 @@ def test_a_rollback_with_dependents_that_stopped_half_way_is_completed_by_recove
     with suppress(Stopped):
         stopped = stopping_at(shop.ws, Point.SWAP_ACKNOWLEDGED)
         operations.rollback_with_dependents(stopped, silver, by="ben", reason="never right")
-    assert operations.run_named(shop.ws, gold).state is RunState.ROLLED_BACK
-    assert operations.run_named(shop.ws, silver).state is RunState.PUBLISHED, "nothing lacks its input on the way"
+    assert operations.state_of(shop.ws, gold) is RunState.ROLLED_BACK
+    assert operations.state_of(shop.ws, silver) is RunState.PUBLISHED, "nothing lacks its input on the way"
     (found,) = operations.recover(shop.ws, by="ops")
     assert (found.what, found.id) == ("rollback", silver)
     assert found.outcome == "was half-way; now it is rolled back with its dependents"
-    assert operations.run_named(shop.ws, silver).state is RunState.ROLLED_BACK
+    assert operations.state_of(shop.ws, silver) is RunState.ROLLED_BACK
     assert operations.recover(shop.ws, by="ops") == ()
     assert audit(shop.ws).problems == ()
 

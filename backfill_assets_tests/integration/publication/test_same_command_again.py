@@ -77,7 +77,7 @@ def first_run(shop: Shop, table: str) -> Subject:
 
 def state_of(shop: Shop, run: Subject) -> RunState:
     (run_id,) = run.run_ids
-    return operations.run_named(shop.ws, run_id).state
+    return operations.state_of(shop.ws, run_id)
 
 
 def late_set(shop: Shop) -> str:
@@ -152,7 +152,7 @@ def test_a_publication_whose_process_may_be_at_work_is_waited_for(shop: Shop) ->
         subject_of(stopping_at(shop.ws, Point.SWAP_INTENDED), run_id).publish(BEN)
     with refused(IllegalTransition, match="is PUBLISHING.*backfill recover"):
         subject_of(shop.ws, run_id).publish(BEN)
-    assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHING
+    assert operations.state_of(shop.ws, run_id) is RunState.PUBLISHING
 
 
 @both_ways

@@ -29,7 +29,7 @@ from backfill_assets.report.screens.run_report import run_page
 from backfill_assets.report.screens.staleness import stale_page
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.words.plans import alternative_words
-from backfill_assets.staleness.ranges import Staleness
+from backfill_assets.staleness.decide import Staleness
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import recent_sales, sales_monthly
@@ -201,7 +201,7 @@ def test_an_owner_leaves_rows_as_they_are_in_dagster_and_nobody_else_does(shop: 
             return result.success
 
         assert not left_by("ben")
-        assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+        assert operations.state_of(shop.ws, run_id) is RunState.PASSED
         assert left_by("cleo")
     assert operations.run_named(shop.ws, run_id).note == "the difference was accepted by cleo: too small"
     assert stale(shop).partitions == ()

@@ -37,7 +37,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.asked import approve_asked
+from backfill_assets.publication.authority import approve_asked
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import explained
 from backfill_assets.report.errors import NotDoneWith

@@ -16,7 +16,7 @@ from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication import table_acts
-from backfill_assets.publication.asked import approve_asked
+from backfill_assets.publication.authority import approve_asked
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR

@@ -57,7 +57,7 @@ def test_the_assets_of_a_run_that_changes_nothing_end_without_a_failure(publishe
 
 def test_a_run_that_changes_a_row_waits_for_its_approval(published_shop: Shop) -> None:
     run_id = published_shop.staged(published_shop.planned(version="1.0.0"))
-    assert operations.run_named(published_shop.ws, run_id).state is RunState.PASSED
+    assert operations.state_of(published_shop.ws, run_id) is RunState.PASSED
 
 
 @pytest.mark.long
@@ -87,7 +87,7 @@ def test_rows_that_were_found_equal_without_an_approval_count_for_staleness_and_
     shop = month
     shop.land("nothing.jsonl", [sale(CARNIVAL, amount=0, sale_id="nothing")])
     run_id = shop.staged(shop.planned(FEBRUARY))
-    assert operations.run_named(shop.ws, run_id).state is RunState.VERIFIED
+    assert operations.state_of(shop.ws, run_id) is RunState.VERIFIED
     table = shop.ws.domain.derived_table(RECENT)
     with shop.ws.ledger.read() as tx:
         assert len(stale_partitions(shop.ws, tx, table, tuple(FEBRUARY)).partitions) == 0

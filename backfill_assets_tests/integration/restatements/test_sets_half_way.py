@@ -131,7 +131,7 @@ def test_a_rollback_of_a_set_brings_every_table_back(late: Shop) -> None:
     assert [record.table for record in undone] == [TOTALS, RECENT], "dependents first"
     assert (late.live_paths(), late.live_paths(TOTALS), total(late)) == before
     assert set_state(late, set_id) is SetState.ROLLED_BACK
-    assert {operations.run_named(late.ws, m.run_id).state for m in planned.manifest.members} == {RunState.ROLLED_BACK}
+    assert {operations.state_of(late.ws, m.run_id) for m in planned.manifest.members} == {RunState.ROLLED_BACK}
     with pytest.raises(IllegalTransition, match="nothing to undo"):
         operations.rollback_set(late.ws, set_id, by="ben", reason="again")
     assert audit(late.ws).problems == ()
@@ -258,7 +258,7 @@ def test_what_a_set_found_equal_is_undone_with_it(shop: Shop) -> None:
     operations.publish_set(shop.ws, set_id, by="ben")
     before = shop.live_paths()
     operations.rollback_set(shop.ws, set_id, by="ben", reason="try")
-    assert {operations.run_named(shop.ws, m.run_id).state for m in planned.manifest.members} == {RunState.ROLLED_BACK}
+    assert {operations.state_of(shop.ws, m.run_id) for m in planned.manifest.members} == {RunState.ROLLED_BACK}
     assert shop.live_paths() == before
     assert audit(shop.ws).problems == ()
 

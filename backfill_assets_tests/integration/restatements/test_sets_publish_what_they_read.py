@@ -19,8 +19,8 @@ from backfill_assets.core.errors import InputsMovedOn, Refused
 from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.report.report import run_report
+from backfill_assets.report.runs import set_document
 from backfill_assets.report.screens.runs import set_summary_page
-from backfill_assets.report.sets import set_document
 from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains import example as example_domain
@@ -108,7 +108,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     assert heard[0].line == "run 2 of 2 of the set, 2026-02, 1 month", "what comes next is said before it begins"
     assert outdated(late, set_id) == [None, None]
     assert digests(late, silver) == staged, "what had not to be staged again was not"
-    assert operations.run_named(late.ws, gold).state is RunState.PASSED
+    assert operations.state_of(late.ws, gold) is RunState.PASSED
     operations.publish_set(late.ws, set_id, by="ben")
     assert total(late) == sum(late.amounts().values())
     assert late.amounts()[CARNIVAL] == 3 * 45

@@ -77,7 +77,7 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     gold = planned.manifest.members[1].run_id
     with dagster_recorder(ws.settings) as recorder:
         Run(ws, silver).stage(Acting(by="ana", recorder=recorder))
-    assert operations.run_named(ws, silver).state is RunState.PASSED
+    assert operations.state_of(ws, silver) is RunState.PASSED
     with ws.ledger.read() as reader:
         (chunk,) = reader.candidates.chunks(silver)
     assert (chunk.partitions, chunk.input_rows) == (REACHED, len(READ) + 2), "and only that was read"
@@ -122,10 +122,10 @@ def test_a_launch_over_gaps_says_what_to_launch_before_anything_is_computed(twic
         )
         part = bench.materialize([CANDIDATE], REACHED[0], REACHED[3], **given)
         assert "launch every partition from 2026-02-04 to 2026-02-22, also those of its gaps" in failures(part)[0]
-        assert operations.run_named(twice.ws, silver).state is RunState.PLANNED
+        assert operations.state_of(twice.ws, silver) is RunState.PLANNED
         for asset in (CANDIDATE, VALIDATION):
             assert bench.materialize([asset], REACHED[0], REACHED[-1], **given).success
-    assert operations.run_named(twice.ws, silver).state is RunState.PASSED
+    assert operations.state_of(twice.ws, silver) is RunState.PASSED
 
 
 @pytest.mark.long

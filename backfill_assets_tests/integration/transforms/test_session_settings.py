@@ -38,10 +38,6 @@ def over(shop: Shop, session: SparkSession) -> Workspace:
     return replace(shop.ws, open_session=lambda: session)
 
 
-def state_of(shop: Shop, run_id: str) -> RunState:
-    return operations.run_named(shop.ws, run_id).state
-
-
 @pytest.mark.parametrize(
     ("name", "value", "expected"),
     [
@@ -67,7 +63,8 @@ def test_a_session_that_was_there_before_is_refused_before_anything_is_computed(
         with pytest.raises(WrongSession) as refusal:
             act()
         assert refusal.value.message.startswith(sentence)
-    assert (state_of(shop, before), state_of(shop, published.run_id)) == (RunState.PLANNED, RunState.PUBLISHED)
+    assert operations.state_of(shop.ws, before) is RunState.PLANNED
+    assert operations.state_of(shop.ws, published.run_id) is RunState.PUBLISHED
 
 
 def test_a_session_that_is_only_tuned_otherwise_is_taken(shop: Shop, spark: SparkSession) -> None:
@@ -98,7 +95,7 @@ def test_a_transform_that_changes_a_setting_is_refused_by_name(
     run_id = shop.planned()
     with pytest.raises(WrongSession, match=f"of {RECENT} left a Spark session that gives rows another meaning: {ZONE}"):
         operations.stage(over(shop, spark.newSession()), run_id, actor="ana")
-    assert state_of(shop, run_id) is RunState.FAILED
+    assert operations.state_of(shop.ws, run_id) is RunState.FAILED
 
 
 def test_a_launch_in_dagster_can_configure_no_resource(shop: Shop) -> None:

@@ -150,7 +150,7 @@ def test_a_run_that_was_rolled_back_can_be_published_again_within_the_horizon_on
     with pytest.raises(MissingInput, match=r"staged files of run .* were removed by retention") as refusal:
         old.publish(run_id)
     assert advised(refusal.value) == f"stage it again: backfill run {run_id}"
-    assert operations.run_named(old.ws, run_id).state is RunState.ROLLED_BACK
+    assert operations.state_of(old.ws, run_id) is RunState.ROLLED_BACK
     old.staged(run_id)
     old.publish(run_id)
     assert old.amounts()[SIXTH] == 40

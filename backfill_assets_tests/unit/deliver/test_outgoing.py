@@ -23,7 +23,6 @@ from backfill_assets.capture.kafka import KafkaStream
 from backfill_assets.capture.kafka_topic import KafkaReplay, KafkaTopic
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.capture.streams import Operated
-from backfill_assets.deliver.inputs import _place
 from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.outgoing import (
     OutgoingRecords,
@@ -32,6 +31,7 @@ from backfill_assets.deliver.outgoing import (
     _instant,
     _key,
     _of_the_stream,
+    _place,
     _records_of,
 )
 from backfill_assets.lake.row_values import json_of

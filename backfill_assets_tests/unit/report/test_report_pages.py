@@ -32,12 +32,10 @@ from backfill_assets.report.measured import (
     outcome_of,
     state_moves,
 )
-from backfill_assets.report.publications import PublicationDocument
-from backfill_assets.report.reach import DependentMoves
+from backfill_assets.report.publications import PublicationDocument, timeline
 from backfill_assets.report.releases import CODE, BroughtAlong
-from backfill_assets.report.report import Level, level_of
+from backfill_assets.report.report import DependentMoves, Level, SetReport, level_of
 from backfill_assets.report.requests import NAME, WHY, Act, decline, do, fix_and_plan_again, step, undo
-from backfill_assets.report.run_history import timeline
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.screens.figures import matrices, states_in_words
 from backfill_assets.report.screens.history import history_page
@@ -45,7 +43,6 @@ from backfill_assets.report.screens.publications import published_page, timeline
 from backfill_assets.report.screens.review import review_of, share_of_accepted
 from backfill_assets.report.screens.run_report import run_page, set_page
 from backfill_assets.report.screens.runs import run_summary_page
-from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.status import TableStatus
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.states import MEANING

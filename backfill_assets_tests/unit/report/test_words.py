@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.gates.judge import Verdict
-from backfill_assets.gates.merged import MergedPartition
+from backfill_assets.gates.measured import MergedPartition
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import TRANSITIONS
 from backfill_assets.planning.estimates import Basis, Estimate

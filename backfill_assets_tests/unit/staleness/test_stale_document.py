@@ -16,7 +16,7 @@ from backfill_assets.report.command_line import words_of
 from backfill_assets.report.screens.staleness import stale_page
 from backfill_assets.report.stale import stale_document
 from backfill_assets.report.words.staleness import stale_words
-from backfill_assets.staleness.ranges import Staleness, StaleRange
+from backfill_assets.staleness.decide import Staleness, StaleRange
 
 DAYS = (DayRange.inclusive(date(2006, 3, 15), date(2006, 3, 16)),)
 SILVER, BRONZE = "silver.daily", "bronze.events"

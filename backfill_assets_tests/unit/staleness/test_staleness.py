@@ -296,11 +296,6 @@ def test_what_was_computed_by_other_session_settings_is_stale() -> None:
     assert reasons == (Reason(cause=Cause.SESSION_CHANGED, was="s" * 12, now="t" * 12),)
 
 
-def test_what_was_computed_by_other_code_is_stale() -> None:
-    ((_, _, reasons),) = found(replace(PRESENT, code_digest="d" * 64))
-    assert reasons == (Reason(cause=Cause.CODE_CHANGED, name="weekly 1.0.0", was="c" * 12, now="d" * 12),)
-
-
 KEPT = replace(BASIS, references=(replace(CALENDAR, semantics=ReferenceSemantics.AS_RECORDED),))
 NEWER = PinnedReference(name="calendar", version="2025", sha256="2" * 64)
 

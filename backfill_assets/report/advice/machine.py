@@ -1,10 +1,12 @@
-"""What to do about errors of settings, names and Spark sessions, and about what was typed at an edge."""
+"""What to do about errors of settings, of the machine, of what was typed, and of upkeep."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError, DiskFull, PackageMissing, Unexpected, Unrecorded
 from backfill_assets.core.people import NotAPerson
@@ -12,12 +14,19 @@ from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
 from backfill_assets.core.spark_server import ForeignServer, NotOfThisMachine, OtherServer
 from backfill_assets.ledger.states import RunState
-from backfill_assets.report import errors
-from backfill_assets.report.requests import NAME, Act, Advice, Option, do, step
+from backfill_assets.report import errors as edge
+from backfill_assets.report.advice.filling import joined, loads
+from backfill_assets.report.requests import NAME, Act, Advice, Following, NextStep, Option, do, step
+from backfill_assets.upkeep import errors as upkeep
+from backfill_assets.upkeep.errors import Fault
+
+if TYPE_CHECKING:
+    from backfill_assets.upkeep.audit import AuditReport
+    from backfill_assets.upkeep.check import CheckedTable
 
 
 def of_core(error: BackfillError) -> Advice | None:
-    """The advice for an error of this room; None for others."""
+    """The advice for an error of core; None for others."""
     return _of_machine(error) or _of_edge(error)
 
 
@@ -57,48 +66,101 @@ def _of_machine(error: BackfillError) -> Advice | None:
 
 def _of_edge(error: BackfillError) -> Advice | None:
     match error:
-        case errors.NotGiven():
+        case edge.NotGiven():
             return f"add {error.add}"
-        case errors.WrongUsage():
+        case edge.WrongUsage():
             return error.instead
-        case errors.NotOfKey():
+        case edge.NotOfKey():
             near = get_close_matches(error.column, error.key, n=1)
             if near or not error.key:
                 return f"write {near[0]}=VALUE" if near else f"leave {error.column} out"
             return f"write {' '.join(f'{name}=VALUE' for name in error.key)}"
-        case errors.WordWithoutValue():
+        case edge.WordWithoutValue():
             example = " ".join(shlex.quote(f"{name}={value}") for name, value in error.example)
             return f"write it like {example}" if example else f"leave {error.word} out"
-        case errors.NotTogether():
+        case edge.NotTogether():
             return f"leave {error.leave} out, or {error.instead}"
-        case errors.NotDoneWith():
+        case edge.NotDoneWith():
             return step(do(Act.STATUS, error.name), " says what is done with it")
-        case errors.Malformed():
+        case edge.Malformed():
             return f"write it like {error.example}"
-        case errors.NotOneOf():
+        case edge.NotOneOf():
             return "choose one of these, or leave it out"
-        case errors.CannotUse():
+        case edge.CannotUse():
             return f"choose {error.instead}"
-        case errors.NothingThen(seen_last_at=datetime() as at):
+        case edge.NothingThen(seen_last_at=datetime() as at):
             words = (f"{name}={value}" for name, value in error.key.items())
             typed = f"{at.replace(tzinfo=None).isoformat()}Z"
             then = do(Act.TRACE, error.table, error.partition, *words, at=typed)
             return step("what readers saw last: ", then)
-        case errors.NothingThen():
+        case edge.NothingThen():
             return step(do(Act.HISTORY, error.table, partition=error.partition), " lists what readers saw")
-        case errors.NotYet():
+        case edge.NotYet():
             return "name a time that has passed, or leave it out for now"
         case PackageMissing():
             return f"pip install 'backfill-assets[{error.extra}]'"
-        case errors.NotAsPlanned():
+        case edge.NotAsPlanned():
             return step(f"launch {error.launch}; or ", do(Act.RUN, error.run_id))
-        case errors.NoRunYet():
+        case edge.NoRunYet():
             name = error.table.partition(".")[2]
             before = [f"candidate/{name}", *([] if error.state is RunState.STAGED else [f"validation/{name}"])]
             return f"materialize {' and '.join(before)} for these partitions first"
-        case errors.Undeclared():
+        case edge.Undeclared():
             return "declare it again, or set BACKFILL_DOMAIN to the module that does"
-        case errors.RunInterrupted():
+        case edge.RunInterrupted():
             return error.following
         case _:
             return None
+
+
+_FIX = {
+    Fault.NO_JAVA: "install Java 17 or newer, and let JAVA_HOME name it",
+    Fault.LITTLE_SPACE: "free some space, or move it: every run stages whole partitions beside the published ones",
+    Fault.NOT_WRITABLE: "let this user write there",
+    Fault.NOT_LISTED: "use a store whose listings show what was written at once",
+    Fault.NOT_REMOVED: "allow deletes below this place",
+    Fault.CLOCKS_APART: "set both by the same time server: leases are judged by the clock of who looks",
+    Fault.NO_JARS: "fetch them: mvn -f deploy/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; "
+    "then name them in BACKFILL_SPARK_CONF: spark.jars=DIR/one.jar,DIR/two.jar",
+    Fault.FILES_NOT_SHARED: "let Spark's executors and this process see the same files there",
+}
+
+
+def of_upkeep(error: BackfillError) -> Advice | None:
+    """The advice for an error of upkeep; None for others."""
+    match error:
+        case upkeep.NotAHead():
+            return "give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash"
+        case upkeep.EmptySample():
+            return step("leave ", Option("sample"), " out for all")
+        case upkeep.NothingToReproduce() | upkeep.ComputedNothing():
+            return do(Act.REPORT, error.run_id)
+        case upkeep.SparkStopped():
+            return "fix the cause; nothing was changed"
+        case upkeep.NotSound():
+            return _FIX.get(error.fault)
+        case upkeep.ReadableByOthers():
+            change = f"chmod -R {error.whom}= {shlex.quote(error.home)}"
+            return (
+                f"take it from them: {change}, and the same for landed files, the lake and the ledger where they "
+                "are elsewhere"
+            )
+        case upkeep.ReproducedOtherwise():
+            return step("check out the code with that digest, then again: ", do(Act.REPRODUCE, error.run_id))
+        case _:
+            return None
+
+
+def after_audit(audit: AuditReport, following: Following) -> Sequence[NextStep]:
+    """What to do about tables that cannot be opened, and about publications that are open."""
+    if audit.agrees:
+        return ()
+    steps = [found for problem in audit.unreadable if (found := following(problem.error))]
+    return (*steps, *([step(do(Act.RECOVER))] if audit.has_open_publications else []))
+
+
+def after_check(table: CheckedTable) -> NextStep:
+    """What builds the partitions again that do not hold what their table declares."""
+    if table.contract_version is not None:
+        return joined(loads(table.table, table.restate or ()))
+    return step(do(Act.STALE, table.table), " says whether its inputs and its release still are those of these rows")

@@ -1,0 +1,285 @@
+"""What to do about errors of declarations and references, of what comes in, and of what is sent out again."""
+
+from __future__ import annotations
+
+from backfill_assets.capture import errors as capture
+from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
+from backfill_assets.capture.landed_files import Family
+from backfill_assets.core.errors import BackfillError, InvalidDeclaration, InvalidReference
+from backfill_assets.core.wording import visible
+from backfill_assets.deliver import errors as deliver
+from backfill_assets.domain import errors as domain
+from backfill_assets.landing import errors as landing
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.planning.partitions import Grain, compress, count_of
+from backfill_assets.report.advice.filling import joined, land_or_declare_empty, loads, plan_again
+from backfill_assets.report.requests import (
+    ANOTHER_PERSON,
+    NAME,
+    WHY,
+    Act,
+    Advice,
+    Following,
+    Option,
+    close_replay,
+    do,
+    step,
+)
+from backfill_assets.transforms import errors as transforms
+
+_AGAIN = "give the same command again: it goes on where it stopped"
+
+
+def of_capture(error: BackfillError) -> Advice | None:
+    """The advice for an error of capture; None for others."""
+    match error:
+        case capture.NoSecret():
+            return f"set {error.name}, or {error.name}_FILE to the path of a file that holds it"
+        case capture.SecretInHome():
+            return "keep it in a file outside of the home"
+        case capture.NotCaptured():
+            return f"land its files instead, with `land {error.source.partition('.')[2]}` and their paths"
+        case capture.NoStream():
+            return "check the name and the servers that the source declares"
+        case capture.StreamAway() | capture.ReadFailed() | capture.AsksToWait():
+            return _AGAIN
+        case capture.StreamDenied():
+            return "check the user and the secrets that the source declares, and what the user may read"
+        case capture.RangeExpired() if error.expected_from is None:
+            return "begin on a later day, or land what is missing from another place first"
+        case capture.RangeExpired():
+            return "begin on a day that the stream still has, and land what is missing from another place"
+        case capture.CreatedAgain(declare=""):
+            return "declare another source for it: its versions begin anew"
+        case capture.CreatedAgain():
+            new = error.found.rpartition("/")[2]
+            return f"if it is meant to be captured as well, declare {error.declare}={new!r}"
+        case capture.OtherTopic():
+            return "declare the topic that is meant"
+        case capture.OtherBytes():
+            return "look whether the stream was compacted or replaced meanwhile; the file that is there stays"
+        case capture.NoGroup():
+            return "check the name of the group"
+        case capture.NoGroups():
+            return "hold the capture back by records or bytes per minute instead"
+        case capture.NothingCaptured():
+            return step("say where to begin: ", Option("first", "DAY"))
+        case capture.NothingWhole() | capture.NotByTime():
+            return step("to read what is new: ", Option("last", "now"))
+        case capture.NoSnapshot() | capture.ChangesGone() | capture.UnknownValue():
+            return step("read everything anew: ", Option("snapshot"))
+        case capture.NoPeriod():
+            return step("leave out the days: ", Option("last", "now"))
+        case capture.NotReconciled():
+            return "declare a window of the event time, or land a complete extract from another place"
+        case capture.BadAnswer() | capture.NextPageLoop():
+            return "compare what the source declares with what the API says; what was captured before stays"
+        case capture.PositionGone():
+            return step("read everything once more: ", Option("reconcile"))
+        case capture.VersionGone() | capture.ChangesUnreadable():
+            return step("read everything once more: ", Option("snapshot"))
+        case capture.AnswerHoldsSecret():
+            return "ask the API in a way in which it does not repeat what it was told"
+        case capture.NotAsCaptured() | capture.RecordsMissing():
+            return "bring the file back from a copy"
+        case _:
+            return None
+
+
+_REPLACES = Option("replaces", "DAY..DAY")
+
+_MOST_NAMED = 5
+"""So many files after a refused one are named in the command that lands them."""
+
+_ABOUT_A_FILE: dict[Fault, Advice] = {
+    Fault.PATH: "check the path",
+    Fault.NAME: "rename the file",
+    Fault.DEVICE: "write what it gives into a file, and land that",
+    Fault.FOLDER: "name the files in it",
+    Fault.SUFFIX: "rename the file with the suffix of its format",
+    Fault.DAMAGED: "get the file again from its source",
+    Fault.PADDED: "remove what follows: gunzip it, which ignores that, and gzip it again",
+    Fault.LONG_LINE: "write one record per line",
+    Fault.NOT_TEXT: "land JSON lines, CSV or Parquet",
+    Fault.ENCODING: "save it as UTF-8",
+    Fault.COLUMNS: "split its rows, or land it as Parquet",
+    Fault.LINE_ENDS: "end every row with the same line break",
+    Fault.OPEN_QUOTE: "look for a quote that is never closed",
+    Fault.QUOTES: "put a value with a quote into quotes, and double the quotes inside",
+    Fault.LANDED_BEFORE: step("land it with ", Option("on_duplicate", "ignore"), ", reprocess or correct"),
+    Fault.NO_KEY: step("state of which days it is all there is: ", _REPLACES),
+    Fault.ROWS_WITHOUT_KEY: step("leave out ", Option("where")),
+    Fault.SAME_NAME: step(
+        "if it takes the place of that one, state of which days it is all there is: ",
+        _REPLACES,
+        "; otherwise give it another name",
+    ),
+    Fault.NAMED_TWICE: "rename all but one",
+    Fault.OTHER_DAYS: step("name all its days with ", _REPLACES, ", or give it another name"),
+    Fault.REJECTED_KEYS: "correct the files, and land all of them again",
+}
+
+
+def of_landing(error: BackfillError, following: Following) -> Advice | None:
+    """The advice for an error of landing; None for others. That for its cause is `following`'s."""
+    match error:
+        case BadFile(column=str()):
+            return _of_a_column(error)
+        case BadFile() | NoFile() | FileRefused():
+            return _ABOUT_A_FILE.get(error.fault)
+        case landing.StoppedAmongFiles():
+            return _about_the_others(error, following)
+        case landing.TiedRecords():
+            further = f"declare in {error.source} a further column of its order, or ties='arrival'"
+            return f"correct the file, or {further}"
+        case landing.WithdrawsTooMuch(is_captured=True):
+            return step("if it is right, give the command again with ", Option("confirmed_by", ANOTHER_PERSON))
+        case landing.WithdrawsTooMuch():
+            look = step(Option("dry_run"), " shows the days and some of the keys; if it is right, ")
+            return step(look, Option("confirmed_by", ANOTHER_PERSON))
+        case landing.NotConfirmed():
+            return step("let another person confirm it: ", Option("confirmed_by", ANOTHER_PERSON))
+        case landing.NothingToRestore():
+            return do(Act.STATUS)
+        case landing.WrongKey(missing=str() as missing):
+            return step("add ", Option("key", f"{missing}=VALUE"))
+        case landing.WrongKey():
+            return step("name a column of the key: ", Option("key", f"{error.key[0]}=VALUE"))
+        case landing.UnknownColumn():
+            return step("name one of these: ", Option("where", f"{error.key[0]}=VALUE"))
+        case landing.WrongValue():
+            return f"give a {error.type_}, written as in the files of {error.table}"
+        case landing.NotCurrent() if error.unbuilt:
+            return joined(loads(error.table, error.unbuilt))
+        case landing.NotCurrent(withdrawn_by=str() as statement):
+            return step(do(Act.RESTORE, statement, reason=WHY, by=NAME), " undoes the withdrawal")
+        case landing.NotCurrent():
+            return step("look for its landed file: ", do(Act.STATUS))
+        case landing.NotEmpty():
+            return joined(loads(error.table, error.partitions))
+        case landing.NothingLanded():
+            return _land_or_declare_empty(error)
+        case landing.LandingUnfinished():
+            return do(Act.LAND, error.source, error.path, on_duplicate="reprocess", by=NAME)
+        case landing.LandedWithLaterContract():
+            return "declare the versions of the contract that files were landed with"
+        case landing.SparkStopped():
+            return "fix the cause, then give the same command again"
+        case _:
+            return None
+
+
+def _of_a_column(error: BadFile) -> Advice | None:
+    match error.fault:
+        case Fault.NO_COLUMN if error.near:
+            return f"if {error.near} is meant, rename it to {error.column} in the file; otherwise add the column"
+        case Fault.NO_COLUMN:
+            return f"add the column {error.column} to the file, or land it as another source"
+        case Fault.COLUMNS:
+            return f"leave one {error.column} in the header"
+        case Fault.DIGITS:
+            return f"write {error.column} in microseconds, or declare rounds=True"
+        case Fault.TYPE:
+            return f"write {error.column} as {error.type_}"
+        case Fault.ZONE:
+            zone = "with a zone, such as UTC, or declare the zone of its times: timezone='Europe/Amsterdam'"
+            return f"write {error.column} as {error.type_} {zone}"
+        case Fault.NO_VERSION:
+            return f"write the columns of one version, or name it in a column {error.column}"
+        case Fault.SEVERAL_VERSIONS:
+            return f"write every column of its version, or name it in a column {error.column}"
+        case _:
+            return None
+
+
+def _about_the_others(error: landing.StoppedAmongFiles, following: Following) -> Advice | None:
+    """What to do about the file, and the command that lands the files after it, if it can be typed."""
+    first, many = following(error.cause), len(error.not_tried)
+    if not many:
+        return first
+    if many > _MOST_NAMED:
+        then = step(f"land it and the {count_of(many, 'file')} after it again")
+    else:
+        how = None if error.on_duplicate == OnDuplicate.IGNORE else error.on_duplicate
+        then = step("those after it: ", do(Act.LAND, error.source, *error.not_tried, on_duplicate=how, by=NAME))
+    return step(first, "; ", then) if first else then
+
+
+def _land_or_declare_empty(error: landing.NothingLanded) -> Advice:
+    if len(compress(Grain.DAILY, error.missing)) == 1 or not error.are_gaps:
+        return land_or_declare_empty(error.table, error.asked)
+    every = do(Act.LOAD, error.table.partition(".")[2], missing=True, empty=True, reason=WHY, by=NAME)
+    return step("land the missing files; if nothing happened on any missing day, declare it with ", every)
+
+
+def of_deliver(error: BackfillError) -> Advice | None:
+    """The advice for an error of deliver; None for others."""
+    match error:
+        case deliver.NotReplayable():
+            return "declare replay=KafkaReplay(servers=...) or KinesisReplay(region=...) if its records may be sent"
+        case deliver.RunNotReplayable():
+            return do(Act.REPORT, error.run_id)
+        case deliver.LiveTarget() if error.family == Family.KAFKA:
+            return step(
+                "name a topic that is not there yet with ",
+                Option("into", "TOPIC"),
+                f"; if this one is meant, declare live_topics=({error.target!r},)",
+            )
+        case deliver.LiveTarget() | deliver.BadName():
+            return step("name one that is not there yet with ", Option("into", "events.backfill"))
+        case deliver.OtherSink():
+            return f"declare its replay to {error.expected} again until it is closed"
+        case deliver.TargetGone() | deliver.ProgressLost():
+            return step("end it, and replay again: ", close_replay(error.replay_id))
+        case deliver.TooLarge():
+            return "raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic"
+        case deliver.TooLargeForStream():
+            return "replay to a topic, or only days without such a record"
+        case deliver.WriteFailed():
+            return "give the same command again: it goes on where it stopped"
+        case _:
+            return None
+
+
+def of_domain(error: BackfillError) -> Advice | None:
+    """The advice for an error of domain; None for others."""
+    match error:
+        case domain.NoDomain():
+            begun, seen = do(Act.INIT, "my_shop"), do(Act.DEMO)
+            return step(
+                "set BACKFILL_DOMAIN to the module that declares DOMAIN; to begin one: ", begun, "; to see one: ", seen
+            )
+        case domain.DomainNotFound():
+            return "put the folder that holds it on the path: export PYTHONPATH=$PWD"
+        case domain.DomainNotLoaded():
+            return f"correct {visible(error.place) or 'the module that BACKFILL_DOMAIN names'}"
+        case domain.NotPlanned(table=table, days=days) if days:
+            return do(Act.LOAD, table.partition(".")[2], first=days.start, last=days.last, by=NAME)
+        case domain.CodeBroken():
+            return "correct it in the domain, and plan again"
+        case domain.PlannedOtherwise(manifest=manifest):
+            return step("run it with what it was planned with, or plan it again: ", plan_again(manifest))
+        case InvalidDeclaration():
+            place = visible(error.place) or "the module that BACKFILL_DOMAIN names"
+            return f"correct the declaration in {place}; then the command again"
+        case _:
+            return None
+
+
+def of_transforms(error: BackfillError) -> Advice | None:
+    """The advice for an error of transforms; None for others."""
+    match error:
+        case transforms.ReferenceNotRead(is_named=True):
+            return "name a YAML file that exists"
+        case transforms.ReferenceNotRead():
+            return f"put {error.reference}.yaml there, or set BACKFILL_REFERENCE to the place that has it"
+        case InvalidReference():
+            return "correct the file; nothing was changed"
+        case transforms.ReferenceNotArchived():
+            return "restore the file in the archive, or plan with the present references"
+        case transforms.NoSuchVersion():
+            return "name one of these, or the path of a YAML file that has it"
+        case transforms.SeveralDocuments(reference=reference, sha256=[first, *_]):
+            return step("name one by its sha256: ", Option("reference", f"{reference}={first}"))
+        case _:
+            return None
