@@ -133,18 +133,23 @@ def require_merged_with_present(tx: ReadTransaction, manifest: Manifest) -> None
     Raises:
         InputsMovedOn: The run has to be planned again.
     """
-    if manifest.base is None or not manifest.publish.reads_accepted:
-        return
-    present = tx.versions.claims(manifest.table, None if manifest.publish.keys_move else manifest.partitions)
-    now = {partition: claim.version for partition, claim in present.items()}
-    then = {pin.partition: pin.version for pin in manifest.base.partitions}
-    if moved := sorted(p for p in {*now, *then} if now.get(p) != then.get(p)):
+    if moved := replaced_since(tx, manifest):
         raise MergedWithEarlier(
             run_id=manifest.run_id,
             table=manifest.table,
             partitions=Partitions.of(manifest.grain, moved),
             manifest=manifest,
         )
+
+
+def replaced_since(tx: ReadTransaction, manifest: Manifest) -> Sequence[date]:
+    """Of a run that keeps accepted rows or merges with them, the partitions that have other rows than it has pinned."""
+    if manifest.base is None or not manifest.publish.reads_accepted:
+        return ()
+    present = tx.versions.claims(manifest.table, None if manifest.publish.keys_move else manifest.partitions)
+    now = {partition: claim.version for partition, claim in present.items()}
+    then = {pin.partition: pin.version for pin in manifest.base.partitions}
+    return sorted(partition for partition in {*now, *then} if now.get(partition) != then.get(partition))
 
 
 def files_read(read: Reads, files: PinnedFiles) -> tuple[FileSet, ...]:

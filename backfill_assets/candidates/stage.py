@@ -31,6 +31,7 @@ from backfill_assets.candidates.inputs import (
     digests_of,
     pinned_files,
     read_before,
+    require_merged_with_present,
     rows_read,
     window_digests,
 )
@@ -94,6 +95,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         IllegalTransition: The run is past staging, or the block did not compute all of its chunks.
         MissingInput: A pinned input version or reference does not exist any more.
         ContractBroken: The code is not that of the manifest, or the transform broke its contract.
+        InputsMovedOn: It keeps rows, or merges with rows, that are not accepted any more.
         AtWork: Another process holds its lease.
         TakenOver: Another process has taken over the run, or it was abandoned or cancelled.
         WrongSession: A setting of the Spark session, or of one that the transform opened, changes the meaning of rows.
@@ -102,6 +104,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         run = tx.runs.get(run_id)
         # Asked before Spark starts, which takes long; who takes the run is decided below.
         tx.leases.require_free(run_id, at=ws.clock())
+        require_merged_with_present(tx, run.manifest)
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
     # Verified before anything is recorded: a wrong session is refused, and the run does not fail.
@@ -471,13 +474,15 @@ def require_stageable(ws: Workspace, run: RunRecord) -> SparkSession | None:
     Raises:
         AtWork: Another process holds its lease.
         IllegalTransition: Its state does not lead to STAGING.
+        InputsMovedOn: It keeps rows, or merges with rows, that are not accepted any more.
         ContractBroken: The code is not that of the manifest.
         WrongSession: A setting of the Spark session changes the meaning of rows.
     """
     with ws.ledger.read() as tx:
         tx.leases.require_free(run.run_id, at=ws.clock())
-    if not may_follow(run.state, RunState.STAGING):
-        raise NotStageable(run_id=run.run_id, state=run.state)
+        if not may_follow(run.state, RunState.STAGING):
+            raise NotStageable(run_id=run.run_id, state=run.state)
+        require_merged_with_present(tx, run.manifest)
     return _session_for(ws, run.manifest)
 
 

@@ -26,7 +26,7 @@ from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, Partitions, days_of
 from backfill_assets.planning.publish_mode import Scope
-from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do, rows_of
 from backfill_assets.staleness.decide import ChangedReference
 from backfill_assets.workspace import Workspace
 
@@ -276,14 +276,8 @@ def _stretch(manifest: Manifest, grain: Grain, others: Releases, mixed: tuple[Ta
             transform_version=manifest.transform_version,
             reason=WHY,
             by=NAME,
-        ).also(*_rows_of(manifest.publish.scope)),
+        ).also(*rows_of(manifest.publish.scope)),
     )
-
-
-def _rows_of(scope: Scope | None) -> tuple[tuple[str, str], ...]:
-    """The options of a plan that name the rows of a pilot."""
-    named = scope.where if scope else ()
-    return tuple(("but" if scope and scope.is_rest else "where", f"{column}={value}") for column, value in named)
 
 
 def _restated_together(tx: ReadTransaction, run: RunRecord) -> frozenset[date]:

@@ -14,6 +14,7 @@ from enum import StrEnum
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.wording import WHY as WHY
 from backfill_assets.ledger.states import NOT_MEASURED, RunState, StoppedBy
+from backfill_assets.planning.publish_mode import Scope
 
 NAME = "NAME"
 """Stands for the name of the person who acts."""
@@ -133,6 +134,12 @@ def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
         if value is not None and value is not False
     )
     return Invocation(act=act, of=of, options=given)
+
+
+def rows_of(scope: Scope | None) -> tuple[tuple[str, str], ...]:
+    """The options of a plan that name the rows of a pilot."""
+    named = scope.where if scope else ()
+    return tuple(("but" if scope and scope.is_rest else "where", f"{column}={value}") for column, value in named)
 
 
 def step(*parts: Advice) -> NextStep:

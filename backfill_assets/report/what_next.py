@@ -25,7 +25,7 @@ from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import older_inputs, waits_for
-from backfill_assets.report.advice.filling import plan_anew
+from backfill_assets.report.advice.filling import plan_again, plan_anew
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import (
@@ -47,6 +47,8 @@ from backfill_assets.report.requests import (
 from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.workspace import Workspace
 
+_OPEN = frozenset({RunState.PLANNED, RunState.STAGED, RunState.PASSED, RunState.FAILED})
+
 _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
 """A rollback is done and needs no approval: what can be approved after it is a new publication."""
 
@@ -61,6 +63,9 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
     if not _is_held(ws, run) and run.state in NOT_MEASURED and not is_declared(ws, run):
         why = f"release {run.manifest.transform_version} is not declared any more, so that it cannot be computed: "
         return step(why, cancel(named))
+    if run.state in _OPEN and run.manifest.member_of is None and _keeps_earlier_rows(tx, run):
+        why = f"{run.manifest.table} changed since {run.run_id} was planned with its rows: "
+        return step(why, plan_again(run.manifest), "; then ", cancel(named))
     match run.state:
         case RunState.FAILED if by := tx.events.stopped_by(run):
             return fix_and_plan_again(run.run_id, run.manifest.member_of, by)
@@ -86,6 +91,16 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
             return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
         case RunState.VERIFIED | RunState.SUPERSEDED | RunState.CANCELLED:
             return None
+
+
+def _keeps_earlier_rows(tx: ReadTransaction, run: RunRecord) -> bool:
+    """Whether a run keeps rows, or merges with rows, that are not accepted any more."""
+    if not run.manifest.publish.reads_accepted:
+        return False
+    # As below: few runs do.
+    from backfill_assets.candidates.inputs import replaced_since
+
+    return bool(replaced_since(tx, run.manifest))
 
 
 def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:

@@ -7,7 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.planning.partitions import Grain, compress
-from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, NextStep, do, step
+from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, NextStep, do, rows_of, step
 
 if TYPE_CHECKING:
     # It imports the graph, which imports this module.
@@ -41,14 +41,16 @@ def plans(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invo
 
 
 def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -> NextStep:
-    """The next step that builds partitions of a run anew: source tables are loaded, derived ones are planned.
+    """The next step that builds partitions of a run anew: source tables are loaded, derived ones are planned, for a
+    pilot with its scope.
 
     Args:
         partitions: Some of its partitions; all by default.
     """
     chosen = manifest.partitions if partitions is None else partitions
     if not _is_source(manifest.table):
-        return joined(plans(manifest.table, manifest.grain, chosen))
+        rows = rows_of(manifest.publish.scope)
+        return joined([plan.also(*rows) for plan in plans(manifest.table, manifest.grain, chosen)])
     declared = set(manifest.declared_empty)
     landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))
     return joined([*loads(manifest.table, landed), *loads(manifest.table, empty, empty=True)])

@@ -40,12 +40,14 @@ from backfill_assets.report.screens.plan import plan_page, set_plan_page
 from backfill_assets.report.screens.review import review_of
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import trace_of
+from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.plans import publish_words
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.tenants import USAGE, usage
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import worded
 from backfill_assets_tests.support.shop import shop_environment, ticking_clock
 
 TABLE, READINGS = "silver.usage", "bronze.readings"
@@ -212,6 +214,23 @@ def printed(shown: Page) -> str:
     out = io.StringIO()
     show(Console(file=out, width=1000), shown)
     return out.getvalue()
+
+
+def test_a_pilot_whose_other_rows_were_published_since_computes_nothing_and_is_planned_again_with_its_scope(
+    meter: Meter,
+) -> None:
+    planned, passed = meter.planned(DAYS[:1], scope=REST), meter.planned(DAYS[:1], scope=ACME)
+    assert meter.gated(passed) is RunState.PASSED
+    meter.published(DAYS[:1])
+    with pytest.raises(MergedWithEarlier):
+        operations.stage(meter.ws, planned, actor="ana")
+    assert operations.run_named(meter.ws, planned).state is RunState.PLANNED
+    for run_id, scope in ((planned, "--but tenant=acme"), (passed, "--where tenant=acme")):
+        with meter.ws.ledger.read() as tx:
+            said = worded(next_step(meter.ws, tx, tx.runs.get(run_id)))
+        again = f"backfill plan usage --reason WHY --from 2026-01-01 --to 2026-01-01 --by NAME {scope}"
+        assert said.startswith(f"{TABLE} changed since {run_id} was planned with its rows: {again}; then ")
+        assert f"backfill cancel {run_id}" in said
 
 
 @pytest.mark.long

@@ -11,6 +11,7 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.errors import IncompleteWindows
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.report.advice.filling import _MOST, how_to_fill, plan_again
 from backfill_assets_tests.support.advice import advised, worded
 from backfill_assets_tests.support.ledger_examples import a_manifest
@@ -27,6 +28,21 @@ def test_a_derived_table_is_planned_again_without_the_days_between_its_partition
     )
     assert worded(plan_again(run, [FIFTH])) == (
         "backfill plan example --reason WHY --from 2026-01-05 --to 2026-01-05 --by NAME"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scope", "options"),
+    [
+        (Scope(where=(("tenant", "a b"), ("used", "2"))), "--where 'tenant=a b' --where used=2"),
+        (Scope(where=(("tenant", "acme"),), is_rest=True), "--but tenant=acme"),
+    ],
+)
+def test_a_pilot_is_planned_again_with_its_scope(scope: Scope, options: str) -> None:
+    pilot = PublishMode(kind=PublishKind.PILOT, scope=scope)
+    run = a_manifest("bf-1", days=[SECOND], inputs=READ, publish=pilot)
+    assert worded(plan_again(run)) == (
+        f"backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-02 --by NAME {options}"
     )
 
 
