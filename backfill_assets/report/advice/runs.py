@@ -473,7 +473,12 @@ def of_publication(error: BackfillError, following: Following) -> Advice | None:
             return step("build them first: ", do(Act.SHADOW, "start", error.table, by=NAME, reason=WHY))
         case publication.VersionIsStale():
             return step("build them again first: ", do(Act.PLAN, stale=error.table, by=NAME, reason=WHY))
-        case publication.NotCompared() | publication.NotCleanLongEnough():
+        case publication.NotCompared():
+            shown = do(Act.SHADOW, "status", error.table)
+            return step(
+                "launch the job backfill_live in Dagster, which compares them, or wait for its schedule; then ", shown
+            )
+        case publication.NotCleanLongEnough():
             return do(Act.SHADOW, "status", error.table)
         case publication.OfOtherTable():
             return do(Act.RESOLVE, error.other, as_of=error.run_id)
