@@ -225,10 +225,7 @@ def set_summary_page(found: SetDocument) -> Page:
     """What a command that acts on a set answers: how far it is, run by run."""
     return page(
         words("Set ", set_ref(found.record.set_id, found.record.manifest.name)),
-        *(
-            Note(text=as_sentence(changed_reference_words(each)), tone=Tone.ATTENTION)
-            for each in found.changed_references
-        ),
+        *changed_reference_notes(found.changed_references),
         set_facts(found, following=True),
         set_files(found),
         set_runs(found),
