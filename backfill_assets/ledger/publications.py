@@ -326,6 +326,16 @@ class PublicationReads(Queries):
         found = self._rows_with(standing, made.c.run_id, run_ids)
         return {row.run_id: _standing(row) for row in found}
 
+    def rollbacks(self, run_ids: Iterable[str]) -> dict[str, PublicationHeader]:
+        """The latest rollback of runs that landed, by run; runs without one are left out.
+
+        Cost: one index lookup per run.
+        """
+        made = publications
+        landed = select(made).where(made.c.state == PublicationState.PUBLISHED, made.c.action == Action.ROLLBACK)
+        found = map(rows.publication_header, self._rows_with(landed, made.c.run_id, run_ids))
+        return {each.run_id: each for each in sorted(found, key=lambda each: each.sequence)}
+
     def is_unknown(self, publication_id: str) -> bool:
         """Whether the process of a publication has ended without knowing whether the swap landed.
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from backfill_assets.core.errors import Interrupted
 from backfill_assets.ledger.publications import StandingPublication
-from backfill_assets.ledger.records import Action, PublicationHeader, RunRecord, SetRecord
+from backfill_assets.ledger.records import PublicationHeader, RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of, versions_of
-from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState
+from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
@@ -76,25 +76,20 @@ def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummar
 def run_summaries(ws: Workspace, tx: ReadTransaction, runs: Sequence[RunRecord]) -> tuple[RunSummary, ...]:
     """Where runs stand."""
     ran_by = tx.events.ran_by(run.run_id for run in runs)
+    undone = tx.publications.rollbacks(run.run_id for run in runs if run.approval is not ApprovalState.APPROVED)
     return tuple(
         RunSummary(
             record=run,
             next_step=next_step(ws, tx, run),
             ran_by=ran_by.get(run.run_id),
-            withdrawn=_withdrawn(tx, run),
+            withdrawn=_withdrawn(tx, undone[run.run_id]) if run.run_id in undone else None,
         )
         for run in runs
     )
 
 
-def _withdrawn(tx: ReadTransaction, run: RunRecord) -> WithdrawnApproval | None:
-    if run.approval is ApprovalState.APPROVED:
-        return None
-    made = tx.publications.headers(run_id=run.run_id, states=[PublicationState.PUBLISHED])
-    rollback = next((each for each in made if each.action is Action.ROLLBACK), None)
-    if rollback is None:
-        return None
-    events = tx.events.entries(entity_id=run.run_id, actions=["approved"])
+def _withdrawn(tx: ReadTransaction, rollback: PublicationHeader) -> WithdrawnApproval | None:
+    events = tx.events.entries(entity_id=rollback.run_id, actions=["approved"])
     approvers = [event.actor for event in events if event.sequence < rollback.sequence]
     if not approvers:  # removed from the database, which an audit finds
         return None
