@@ -231,7 +231,7 @@ class HttpStream:
 
     def _cursor(self, page: _Page, path: str, position: str) -> str:
         """The cursor of the next page; empty at the end, which an answer has to say in one of the ways that are known:
-        anything else that ended a capture would leave out what follows, and nobody would know."""
+        a capture that anything else ended would leave out what follows, without an error."""
         found = _at(page.document, path.split("."))
         if found not in (None, False) and not isinstance(found, str):
             raise self._bad(position, f"what is no cursor at {path!r}")

@@ -279,7 +279,7 @@ def _of_nanoseconds(since_1970: int | None, zone: str) -> str:
     if since_1970 is None:
         return "null"
     microseconds, below = divmod(since_1970, 1_000)
-    text = (datetime(1970, 1, 1) + timedelta(microseconds=microseconds)).isoformat()  # noqa: DTZ001 - the zone is told
+    text = (datetime(1970, 1, 1) + timedelta(microseconds=microseconds)).isoformat()  # noqa: DTZ001 - the text names the zone
     if below:
         text = f"{text if '.' in text else f'{text}.000000'}{below:03}"
     return f'"{text}{zone}"'

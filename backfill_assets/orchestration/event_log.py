@@ -132,7 +132,7 @@ class BatchedEventLog(SqlEventLogStorage):
     @contextmanager
     def one_commit(self) -> Iterator[None]:
         """Events that this thread stores inside are committed together, once per database, or none of them."""
-        if self._mine.batch is not None and not self._mine.batch.is_gathered:
+        if self._is_in_one_commit():
             yield
             return
         self._commit_gathered()
@@ -170,6 +170,9 @@ class BatchedEventLog(SqlEventLogStorage):
             with self._committed(self._mine.batch):
                 pass
 
+    def _is_in_one_commit(self) -> bool:
+        return self._mine.batch is not None and not self._mine.batch.is_gathered
+
     def is_in_batch(self) -> bool:
         """Whether this thread's events wait for a commit together."""
         return self._mine.batch is not None
@@ -192,7 +195,7 @@ class BatchedEventLog(SqlEventLogStorage):
                 self.store_event(event)
 
     def store_event(self, event: EventLogEntry) -> None:
-        if not self._mine.gathers or (self._mine.batch is not None and not self._mine.batch.is_gathered):
+        if not self._mine.gathers or self._is_in_one_commit():
             self._store(event)
             return
         batch = self._mine.batch = self._mine.batch or _Batch(is_gathered=True)

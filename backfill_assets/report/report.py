@@ -367,7 +367,7 @@ class SetReport:
     reports: tuple[RunReport, ...]
 
     def title_of(self, report: RunReport) -> str:
-        """What tells one of its runs from the others: its table, and of phases which one it is."""
+        """What distinguishes one of its runs from the others: its table, and of phases which one it is."""
         table, phases = report.run.record.table, self.set.record.manifest.phases
         return f"{table}, phase {self.reports.index(report) + 1} of {len(self.reports)}" if phases else table
 

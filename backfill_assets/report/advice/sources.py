@@ -79,7 +79,7 @@ def of_capture(error: BackfillError) -> Advice | None:
         case capture.VersionGone() | capture.ChangesUnreadable():
             return step("read everything once more: ", Option("snapshot"))
         case capture.AnswerHoldsSecret():
-            return "ask the API in a way in which it does not repeat what it was told"
+            return "ask the API in a way in which it does not repeat the request"
         case capture.NotAsCaptured() | capture.RecordsMissing():
             return "bring the file back from a copy"
         case _:

@@ -253,7 +253,7 @@ def _value(name: str, row: RowVersion) -> Value:
 
 def _behind(row: RowHistory) -> Table:
     """What is behind each version, a line for each kind of thing; the lineage of rows only where they have it."""
-    told: dict[str, Callable[[RowVersion], Value]] = {
+    values: dict[str, Callable[[RowVersion], Value]] = {
         "readers saw it": _seen,
         "run": lambda row: run_ref(row.version.claim.run_id),
         "kind": lambda row: row.version.manifest.kind,
@@ -275,7 +275,7 @@ def _behind(row: RowHistory) -> Table:
         ),
         "lineage of the row": _lineage,
     }
-    lines = [(name, *map(tell, row.versions)) for name, tell in told.items()]
+    lines = [(name, *map(value_of, row.versions)) for name, value_of in values.items()]
     return table(_heads(row), [line for line in lines if any(map(text_of, line[1:]))], headed=True)
 
 
