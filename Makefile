@@ -116,12 +116,12 @@ types: setup
 	$(RUN) .venv/bin/mypy
 
 tests: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka kinesis prometheus
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka prometheus
 	$(RUN) $(PYTEST) -m "not long"
 
 test-long: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 kafka registry kinesis prometheus readers
-	$(RUN) $(PYTEST) -m long --part $(PART) $(WITH) $(addprefix backfill_assets_tests/,integration faults acceptance)
+	$(RUN) $(PYTEST) -m long --part $(PART) $(WITH) $(addprefix backfill_assets_tests/,unit integration faults acceptance)
 
 test-sources: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata kafka registry debezium kinesis

@@ -98,6 +98,14 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "write-<lambda>",
         ),
         "test_an_event_dated_a_year_ahead_fills_no_year": ("True",),
+        "test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the_ledger_does_not_keep": (
+            "udf",
+            "arrow",
+        ),
+        "test_a_worker_that_is_lost_or_lacks_something_is_no_mistake_in_a_function": ("has_no_memory-MemoryError",),
+    },
+    "integration/testing/test_checks.py": {
+        "test_a_table_without_a_mistake_passes": ("check_staging_twice", "check_warm_up", "check_no_outside_effects"),
     },
     "integration/publication/test_same_command_again.py": {
         "test_a_publication_is_published_by_the_same_command": ("landed", "lost"),

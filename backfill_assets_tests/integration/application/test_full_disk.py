@@ -36,6 +36,7 @@ def _in_a_namespace() -> list[str] | None:
     return None
 
 
+@pytest.mark.long
 def test_a_home_on_a_full_disk_is_read_and_refuses_what_has_to_write(tmp_path: Path) -> None:
     only_with_sqlite("it is about that file")
     how = _in_a_namespace()

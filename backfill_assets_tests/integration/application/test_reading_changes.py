@@ -156,6 +156,7 @@ def ws(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Wo
         yield ws
 
 
+@pytest.mark.long
 def test_each_reader_is_given_what_it_declares_over_its_own_window(ws: Workspace) -> None:
     assert places(ws) == {day.day: 2 for day in OUTPUT}
     assert changes(ws) == {day.day: (1, 6, 0) for day in OUTPUT}

@@ -82,6 +82,7 @@ def office(tmp_path: Path, spark: SparkSession) -> Iterator[Office]:
     made.ws.close()
 
 
+@pytest.mark.long
 def test_a_late_event_between_two_snapshots_is_restated_from_the_one_before_it_and_stops_where_equal(
     office: Office,
 ) -> None:

@@ -128,7 +128,8 @@ def test_a_store_that_answers_503_for_half_a_minute_is_waited_for(far: Shop, pro
     waited_for(far, proxy, 30.0)
 
 
-@pytest.mark.parametrize("way", [Way.LOSES_ANSWER, pytest.param(Way.CUTS, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("way", [Way.LOSES_ANSWER, Way.CUTS])
 def test_a_commit_whose_answer_is_lost_is_looked_for(far: Shop, proxy: Proxy, way: Way) -> None:
     run_id = far.ready()
     with during(proxy, Outage(way=way, seconds=0.3, begins_at=A_COMMIT)):

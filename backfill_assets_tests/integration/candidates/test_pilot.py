@@ -132,6 +132,7 @@ def stale(meter: Meter) -> list[date]:
     return sorted(day for each in found for some in each.ranges for day in some.partitions)
 
 
+@pytest.mark.long
 def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_finds_all_of_it_equal(
     meter: Meter,
 ) -> None:
@@ -164,6 +165,7 @@ def test_a_pilot_then_the_rest_and_every_row_outside_stays_until_a_plain_run_fin
     assert audit(meter.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_row_that_a_pilot_kept_goes_on_naming_the_run_that_computed_it_wherever_a_person_asks(meter: Meter) -> None:
     built = made_by(meter, DAYS[0])["zeta"]
     pilot = meter.published(DAYS[:2], scope=ACME)
@@ -196,6 +198,7 @@ def test_a_row_that_a_pilot_kept_goes_on_naming_the_run_that_computed_it_whereve
     assert run_report(meter.ws, meter.planned(DAYS[:1])).from_versions == ("1.0.0",)
 
 
+@pytest.mark.long
 def test_a_pilot_that_has_measured_no_row_says_so_where_it_is_decided(meter: Meter) -> None:
     run_id = meter.planned(DAYS[:1], scope=Scope(where=(("tenant", "acmee"),)))
     assert meter.gated(run_id) is RunState.VERIFIED

@@ -75,6 +75,7 @@ def current(shop: ApiShop) -> dict[str, int]:
     return {row["sale_id"]: row["amount"] for row in shop.rows()}
 
 
+@pytest.mark.long
 def test_pages_are_landed_once_with_their_answers_and_corrections_and_deletes_are_found(
     shop_of: ShopOf, api: Api
 ) -> None:
@@ -200,6 +201,7 @@ CHANGES: dict[str, Any] = {
 }
 
 
+@pytest.mark.long
 def test_an_answer_that_says_again_what_an_earlier_one_said_holds_again(shop_of: ShopOf, api: Api) -> None:
     api.faults = {1: a_change(10, "1", False), 2: a_change(20, "2", False), 3: a_change(10, "3", False)}
     shop = shop_of(**CHANGES)

@@ -99,6 +99,7 @@ def held(table: Table, snapshot: int | None = None) -> dict[str, int]:
     return {row["sale_id"]: row["amount"] for row in found}
 
 
+@pytest.mark.long
 def test_a_snapshot_and_then_newer_ones_are_the_rows_of_the_table(shop_of: ShopOf, catalog: Catalog) -> None:
     shop, table = shop_of(), sold(catalog, 60, 190)
     planned = shop.plan(None)

@@ -339,6 +339,7 @@ def test_files_that_were_captured_land_although_the_topic_is_gone(shop_of: ShopO
     assert (report.captured, sum(each.record.counts.landed for each in report.landed.imports)) == (10, 210)
 
 
+@pytest.mark.long
 def test_a_capture_waits_while_a_consumer_group_is_behind_and_changes_nothing_of_it(
     shop_of: ShopOf, broker: Broker
 ) -> None:

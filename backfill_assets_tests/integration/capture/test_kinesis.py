@@ -84,6 +84,7 @@ def ids_of(shop: StreamShop) -> list[str]:
     return [line["sale_id"] for line in lines_of(shop.bytes())]
 
 
+@pytest.mark.long
 def test_what_was_written_is_landed_and_built_once_and_the_same_again(
     shop_of: ShopOf, server: KinesisServer, spark: SparkSession
 ) -> None:

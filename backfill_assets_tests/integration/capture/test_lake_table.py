@@ -112,6 +112,7 @@ def held(table: Path, version: int | None = None) -> dict[str, int]:
     return {row["sale_id"]: row["amount"] for row in found}
 
 
+@pytest.mark.long
 def test_a_snapshot_and_then_the_changes_of_every_version_are_the_rows_of_the_table(shop_of: ShopOf) -> None:
     shop = shop_of()
     write(shop.table, sold(*range(60)))

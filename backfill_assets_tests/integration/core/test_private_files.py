@@ -49,6 +49,7 @@ def surroundings(folder: Path) -> tuple[Path, Path, Mapping[str, str]]:
     return home, scratch, {**given, "TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch), "BACKFILL_USER": "ana"}
 
 
+@pytest.mark.long
 def test_nothing_that_commands_and_spark_write_is_open_to_others(tmp_path: Path) -> None:
     only_in_folders("a store has rights of its own")
     home, scratch, given = surroundings(tmp_path)
@@ -110,15 +111,22 @@ def test_only_a_home_that_is_opened_to_a_group_alone_is_shared_with_it(
         os.umask(before)
 
 
-def test_members_of_the_group_of_a_shared_home_can_use_what_is_new(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "of_a_file", "of_the_ledger"),
+    # SQLite gives its own files to one writer.
+    [(0o700, 0o600, 0o600), (0o2770, 0o660, 0o640)],
+    ids=["private", "of a group"],
+)
+def test_who_may_use_what_a_command_makes_is_who_may_use_the_home(
+    tmp_path: Path, mode: int, of_a_file: int, of_the_ledger: int
+) -> None:
     home, _, given = surroundings(tmp_path)
     home.mkdir()
-    home.chmod(0o2770)
+    home.chmod(mode)
     run("-c", "from backfill_assets.main import main; main()", "audit", environment=given)
     made = {path.name: oct(path.stat().st_mode & 0o777) for path in home.iterdir() if path.is_file()}
-    # SQLite gives its own files to one writer.
-    of_the_ledger = {} if in_postgresql() else {"ledger.db": oct(0o640)}
-    assert made == {**of_the_ledger, "last_audit.json": oct(0o660)}
+    ledger = {} if in_postgresql() else {"ledger.db": oct(of_the_ledger)}
+    assert made == {**ledger, "last_audit.json": oct(of_a_file)}
 
 
 def test_what_an_earlier_release_left_open_is_found(tmp_path: Path) -> None:

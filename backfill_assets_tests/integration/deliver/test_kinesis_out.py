@@ -124,6 +124,7 @@ def as_written(records: Sequence[tuple[str, bytes]]) -> Mapping[str, list[Any]]:
     return values
 
 
+@pytest.mark.long
 def test_what_was_captured_is_sent_again_in_the_order_of_each_key_while_records_are_refused_and_processes_die(
     shop_of: ShopOf, kinesis: KinesisServer
 ) -> None:

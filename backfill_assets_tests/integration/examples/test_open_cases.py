@@ -72,6 +72,7 @@ def by_hand(
     return by_key(found.astype(object).where(found.notna(), None).to_dict("records"))
 
 
+@pytest.mark.long
 def test_snapshots_are_what_pandas_finds_walking_day_by_day_from_whichever_one_they_are_computed(
     spark: SparkSession,
 ) -> None:

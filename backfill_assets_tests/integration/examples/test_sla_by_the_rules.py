@@ -259,6 +259,7 @@ def test_columns_and_types_are_the_declared_ones_in_order(spark: SparkSession) -
         assert [(f.name, f.dataType) for f in frame.schema] == [(f.name, f.dataType) for f in table.schema]
 
 
+@pytest.mark.long
 def test_every_gate_expression_holds_for_awkward_cases(spark: SparkSession, whole: list[SlaRow]) -> None:
     silver = spark.createDataFrame(whole, case_sla_daily.schema)  # which also refuses a null where none may be
     gold = sla_breach_monthly.release(None).function(silver, context(spark, EVERY_DAY))

@@ -60,10 +60,11 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("form", "columns"),
     [
-        pytest.param("plain", COLUMNS, marks=pytest.mark.long, id="plain"),
+        pytest.param("plain", COLUMNS, id="plain"),
         pytest.param("wrapped", ("order_id", "ordered_at", "amount", "placed", "weight", "note"), id="wrapped"),
     ],
 )

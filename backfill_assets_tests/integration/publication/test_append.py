@@ -115,6 +115,7 @@ def test_a_run_that_was_planned_to_replace_changes_nothing_once_the_table_only_a
     assert book.rows(JOURNAL, COLUMNS) == [(DAYS[0], f"a-{DAYS[0]}-1", 10)]
 
 
+@pytest.mark.long
 def test_followers_and_sets_leave_what_was_added_as_it_is_and_say_so(book: Book) -> None:
     ws = book.ws
     book.published(JOURNAL, [DAYS[0], DAYS[3]])

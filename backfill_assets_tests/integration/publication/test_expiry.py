@@ -199,6 +199,7 @@ def test_an_expiry_has_no_rows_that_could_be_of_older_inputs(office: Office, mon
     assert months(office) == STAYS
 
 
+@pytest.mark.long
 def test_who_lets_a_snapshot_expire_is_said_wherever_it_is_looked_for(office: Office) -> None:
     run_id = planned(office).manifest.run_id
     office.gated(run_id)
@@ -315,6 +316,7 @@ def test_a_set_leaves_out_what_reads_an_expired_snapshot_and_says_so(office: Off
     ]
 
 
+@pytest.mark.long
 def test_an_expiry_that_has_been_overtaken_or_whose_snapshots_are_read_changes_nothing(office: Office) -> None:
     rows = office.rows()
     run_id = planned(office).manifest.run_id
@@ -353,6 +355,7 @@ def test_an_expiry_that_has_been_overtaken_or_whose_snapshots_are_read_changes_n
     assert audit(office.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_newer_snapshot_overtakes_an_expiry_whose_snapshots_it_changes(office: Office) -> None:
     expiry = planned(office).manifest.run_id
     assert office.gated(expiry) is RunState.PASSED

@@ -54,6 +54,7 @@ def manifest(book: Book, run_id: str) -> Manifest:
     return operations.run_named(book.ws, run_id).manifest
 
 
+@pytest.mark.long
 def test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_first(book: Book) -> None:
     ws = book.ws
     first = book.published(ACCOUNTS, DAYS)

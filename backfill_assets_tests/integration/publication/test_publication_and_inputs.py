@@ -522,6 +522,7 @@ def line_in(function: Callable[..., object], line: int) -> str:
             "",
         ),
     ],
+    ids=["udf", "udf of a library", "pandas", "arrow", "too few values", "no frame"],
 )
 def test_an_error_of_python_in_a_worker_is_one_of_the_function_whose_message_the_ledger_does_not_keep(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, computed: Rows, kind: str, said: str, place: str

@@ -181,6 +181,7 @@ def test_a_person_who_names_days_gets_all_of_them_or_a_refusal_that_counts(data:
     assert refused.value.message.startswith(f"{planned:,} of {planned + len(missing):,} partition")
 
 
+@pytest.mark.long
 def test_the_property_meets_requests_that_are_whole_and_that_are_not() -> None:
     """Guards the strategies."""
     met: set[str] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+import pytest
 from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
@@ -120,6 +121,7 @@ def test_after_the_plan_has_run_nothing_is_stale_and_nothing_else_would_have_mov
                 assert world.digests[node.name][partition] == before[node.name][partition]
 
 
+@pytest.mark.long
 def test_the_properties_meet_every_cause_and_plans_that_change_something() -> None:
     """Guards the strategies: a world in which nothing happens would prove nothing."""
     met: set[Cause] = set()
