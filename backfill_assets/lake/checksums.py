@@ -16,7 +16,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
-FORM = "c2"
+from backfill_assets.core.identity import document_digest
+
+FORM = "c3"
 """The version of the canonical form and of its hashes, with which every checksum begins."""
 
 LOW_32_BITS = 0xFFFFFFFF
@@ -75,10 +77,13 @@ HASHES = ("_row_hash_0", "_row_hash_1")
 def hash_columns(schema: StructType) -> tuple[Column, Column]:
     """The two 64-bit hashes of a row's business columns that a checksum adds up, named `HASHES`.
 
-    The second begins with a part of its own, so that rows whose first hashes agree by chance differ in it.
+    Spark hashes neither names nor types: to it, columns that have changed places, and 12.50 and 0.1250 as decimals of
+    two and of four digits, are the same. So both hashes begin with the names and types of the columns. The second has
+    another part besides, so that rows whose first hashes agree by chance differ in it.
     """
     first, second = HASHES
-    parts = canonical(schema.fields)
+    named = document_digest([[field.name, field.dataType.simpleString()] for field in schema.fields])
+    parts = [F.lit(int(named[:15], 16)), *canonical(schema.fields)]
     return F.xxhash64(*parts).alias(first), F.xxhash64(F.lit(1), *parts).alias(second)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
+from decimal import Decimal
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,19 @@ def test_nulls_and_lengths_inside_nested_values_count(
     schema = t.StructType([t.StructField(DAY, t.DateType()), t.StructField("value", kind)])
     found = checksums(spark, schema, [[(value,)] for value in values])
     assert len(set(found)) == len(values)
+
+
+def test_values_of_columns_that_changed_places_or_digits_are_other_values(spark: SparkSession) -> None:
+    """Spark hashes the values alone, and of a decimal its digits without the point."""
+    low, high = (t.StructField(name, t.LongType()) for name in ("low", "high"))
+    two, four = (t.StructField("rate", t.DecimalType(*digits)) for digits in ((5, 2), (7, 4)))
+    day = t.StructField(DAY, t.DateType())
+    for fields, others, values, same in (
+        ((low, high), (high, low), (1, 2), (1, 2)),
+        ((two,), (four,), (Decimal("12.50"),), (Decimal("0.1250"),)),
+    ):
+        found = checksums(spark, t.StructType([day, *fields]), [[values]])
+        assert found != checksums(spark, t.StructType([day, *others]), [[same]])
 
 
 def test_a_checksum_names_its_form(spark: SparkSession) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -255,14 +255,14 @@ def _ranges(sales: DataFrame, ctx: TransformContext) -> DataFrame:
     return sales.select(of_day, wrong.alias("range"), sf.array().cast("array<bigint>").alias("amounts"))
 
 
-def ranges_of(version: str, function: object) -> DerivedTable:
+def ranges_of(version: str, function: object, schema: StructType = RANGES) -> DerivedTable:
     """The table of ranges, whose present release has this version and computes this."""
     declare = derived_table(
         name="silver.ranges",
         inputs={"sales": sales},
         key=("day",),
         partition=daily("day"),
-        schema=RANGES,
+        schema=schema,
         transform="ranges",
         version=version,
     )
@@ -277,25 +277,46 @@ def test_a_value_that_moves_inside_a_nested_column_is_published(shop: Shop) -> N
         amounts = sf.array(sf.lit(None).cast("long")).alias("amounts")
         return sales.select(sf.col("sold_on").alias("day"), right.alias("range"), amounts)
 
-    seen = []
-    for version, function in (("1.0.0", _ranges), ("1.1.0", corrected)):
-        domain = Domain(
-            name="example",
-            package="backfill_assets_tests.domains.example",
-            sources=(sales,),
-            derived=(ranges_of(version, function),),
-        )
-        changed = replace(shop, ws=replace(shop.ws, domain=domain))
-        run_id = changed.staged(changed.planned(table="silver.ranges", reason=version))
-        operations.approve(changed.ws, run_id, by="ben")
-        record = changed.publish(run_id)
-        assert tuple(change.partition for change in record.changes) == tuple(OUTPUT), version
-        rows = changed.ws.lake.open("silver.ranges").to_pyarrow_table(columns=["range", "amounts"]).to_pylist()
-        seen.append(rows[0])
-    assert seen == [
+    assert published_one_after_the_other(shop, ranges_of("1.0.0", _ranges), ranges_of("1.1.0", corrected)) == [
         {"range": {"low": None, "high": 10}, "amounts": []},
         {"range": {"low": 10, "high": None}, "amounts": [None]},
     ]
-    with shop.ws.ledger.read() as tx:
-        measured = tx.candidates.of_run(run_id)
-    assert all(each.checksum != each.compared_checksum for each in measured.values())
+
+
+def published_one_after_the_other(shop: Shop, *releases: DerivedTable) -> list[Mapping[str, object]]:
+    """A row of each release of a table, every partition of which has other rows than before."""
+    seen = []
+    for table in releases:
+        domain = Domain(
+            name="example", package="backfill_assets_tests.domains.example", sources=(sales,), derived=(table,)
+        )
+        changed = replace(shop, ws=replace(shop.ws, domain=domain))
+        run_id = changed.staged(changed.planned(table=table.name, reason=table.version))
+        operations.approve(changed.ws, run_id, by="ben")
+        record = changed.publish(run_id)
+        assert tuple(change.partition for change in record.changes) == tuple(OUTPUT), table.version
+        row = changed.ws.lake.open(table.name).to_pyarrow_table().to_pylist()[0]
+        seen.append({name: row[name] for name in table.schema.fieldNames() if name != "day"})
+        with shop.ws.ledger.read() as tx:
+            measured = tx.candidates.of_run(run_id)
+        assert all(each.checksum != each.compared_checksum for each in measured.values())
+    return seen
+
+
+def test_columns_that_were_taken_for_each_other_are_published(shop: Shop) -> None:
+    """Both are renamed in the declaration and in the function, so that the same values stand in the same places."""
+    day, *ends = (
+        StructField("day", DateType(), nullable=False),
+        *(StructField(n, LongType()) for n in ("low", "high")),
+    )
+
+    def release(version: str, *names: str) -> DerivedTable:
+        def ranges(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+            low, high = sf.col("amount").alias(names[0]), (2 * sf.col("amount")).cast("long").alias(names[1])
+            return sales.select(sf.col("sold_on").alias("day"), low, high)
+
+        named = {each.name: each for each in ends}
+        return ranges_of(version, ranges, StructType([day, *(named[name] for name in names)]))
+
+    wrong, right = release("1.0.0", "high", "low"), release("1.1.0", "low", "high")
+    assert published_one_after_the_other(shop, wrong, right) == [{"high": 10, "low": 20}, {"low": 10, "high": 20}]
