@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -31,7 +32,6 @@ from backfill_assets.lake.errors import DamagedTable, NoTable, OtherColumns
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
-    from pyspark.sql.types import StructType
 
 TABLE_CONFIGURATION = {
     # The log is evidence: `audit` compares every commit with the ledger, so none may be removed by age.
@@ -198,7 +198,7 @@ def live_files(handle: DeltaTable, partition_column: str) -> Mapping[str, tuple[
     names = ("path", "size_bytes", f"partition.{partition_column}")
     found: dict[str, list[tuple[str, int]]] = {}
     for path, size, value in zip(*(actions.column(name).to_pylist() for name in names), strict=True):
-        found.setdefault(str(value), []).append((path, size))
+        found.setdefault(str(value), []).append((unquote(path), size))
     return {value: tuple(sorted(files)) for value, files in found.items()}
 
 
@@ -214,7 +214,7 @@ def live_digests(lake: Lake, table: str) -> Mapping[str, str]:
 def live_paths(lake: Lake, table: str) -> frozenset[str]:
     """The files that readers of a table see, relative to it."""
     with lake.reading(table):
-        return frozenset(lake.open(table).get_add_actions(flatten=True).column("path").to_pylist())
+        return frozenset(map(unquote, lake.open(table).get_add_actions(flatten=True).column("path").to_pylist()))
 
 
 def changed_files(

@@ -8,6 +8,7 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, fence, is_landed, swap
-from backfill_assets.lake.tables import Lake
+from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets_tests.support.lakes import folder_of, overwrite, use_store
 from backfill_assets_tests.support.s3_server import NoStore, Store, running_store
 from backfill_assets_tests.support.seams import Seam
@@ -46,8 +47,8 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return made
 
 
-def staged(lake: Lake, run_id: str, day: str, number: int) -> FileSet:
-    path = f"_runs/{run_id}/day={day}/part-0.parquet"
+def staged(lake: Lake, run_id: str, day: str, number: int, column: str = "day") -> FileSet:
+    path = f"_runs/{run_id}/{column}={day}/part-0.parquet"
     written = io.BytesIO()
     pq.write_table(pa.table({"number": pa.array([number], pa.int64())}), written)
     overwrite(lake, TABLE, path, written.getvalue())
@@ -73,6 +74,20 @@ def seen(lake: Lake) -> dict[str, int]:
 
 def no_wait(seconds: float) -> None:
     """Races are lost at once in tests."""
+
+
+def test_a_partition_column_of_any_letters_is_exchanged_more_than_once(tmp_path: Path) -> None:
+    """A log has percents for letters that are not of ASCII, also where the folder of a partition is named by them."""
+    lake, column = Lake(root=tmp_path / "lake"), "día"
+    lake.ensure(TABLE, StructType([SCHEMA["number"], StructField(column, DateType())]), column)
+    expected = EMPTY_FILE_SET
+    for number in range(3):
+        new = staged(lake, f"run-{number}", DAYS[0], number, column)
+        exchange = Exchange(value=DAYS[0], expected=expected, new=new)
+        swap(lake, replace(order(f"publication-{number}", exchange), partition_column=column))
+        assert live_paths(lake, TABLE) == set(new.paths)
+        assert [row["number"] for row in lake.open(TABLE).to_pyarrow_table().to_pylist()] == [number]
+        expected = new
 
 
 def test_every_declared_partition_changes_and_no_other(lake: Lake) -> None:
