@@ -90,7 +90,7 @@ class Stretch(Mapping[date, str]):
         return self._part[partition]
 
     def __iter__(self) -> Iterator[date]:
-        return iter(self._part)
+        return islice(self._whole, self._start, self._end)
 
     def __len__(self) -> int:
         return self._end - self._start

@@ -20,7 +20,7 @@ from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress
 from backfill_assets.planning.publish_mode import PUBLISH, PublishMode
 from backfill_assets.planning.reasons import Cause, Reason, in_order
-from backfill_assets.planning.state import Basis
+from backfill_assets.planning.state import Basis, BasisInput
 from backfill_assets.planning.windows import Window, parse_window
 
 
@@ -204,12 +204,13 @@ def _marks_of(
     for read in basis.inputs:
         edge = read.edge
         now, staged = present.digests.get(edge.table, {}), present.staged.get(edge.table, {})
-        if not staged and read.within is now:
+        unread = _unread(node, graph, read, now, here)
+        if not staged and not unread and read.within is now:
             continue
         now = {**now, **expired} if (expired := present.expired.get(edge.table)) else now
-        if not staged and read.digests.items() <= now.items():
+        if not staged and not unread and read.digests.items() <= now.items():
             continue
-        changed: dict[str, set[date]] = {}
+        changed: dict[str, set[date]] = {"": unread} if unread else {}
         for day, digest in read.digests.items():
             if day in staged or now.get(day) != digest:
                 changed.setdefault(staged.get(day, ""), set()).add(day)
@@ -218,6 +219,16 @@ def _marks_of(
             reason = Reason(cause=Cause.INPUT_CHANGED, name=edge.table, run_id=run_id)
             yield _Mark(reason, reached, edge, frozenset(days))
     yield from _references(node, basis, present, here)
+
+
+def _unread(
+    node: TableNode, graph: Graph, read: BasisInput, now: Mapping[date, str], here: AbstractSet[date]
+) -> set[date]:
+    """The accepted days on which a state rests by now and that were not read: tables have earlier days since then."""
+    first = next(iter(read.digests), None)
+    if not node.keeps_state or first is None or first <= graph.begins(node):
+        return set()
+    return set(graph.needed(read.edge, node, here)).intersection(now).difference(read.digests)
 
 
 def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: AbstractSet[date]) -> Iterator[_Mark]:

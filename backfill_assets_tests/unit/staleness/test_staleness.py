@@ -14,7 +14,7 @@ from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.reasons import Cause, Reason, together
 from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
-from backfill_assets.planning.windows import Window
+from backfill_assets.planning.windows import SinceFirstDay, Window
 from backfill_assets.report.words.staleness import stale_words
 from backfill_assets.staleness.decide import Narrowed, Present, find_stale
 
@@ -104,6 +104,27 @@ def test_reasons_of_several_ranges_are_one_with_the_days_of_all_and_any_day_is_m
     assert together([*changed, code, code]) == (code, replace(changed[0], days=(kept, days[2])))
     some = Reason(cause=Cause.REFERENCE_CHANGED, name="calendar", days=(days[0],))
     assert together([some, replace(some, days=None)]) == (replace(some, days=None),)
+
+
+def test_what_a_state_has_not_read_is_a_changed_input_once_tables_have_earlier_days() -> None:
+    edge = replace(EDGE, window=SinceFirstDay())
+    state = replace(WEEKLY, inputs=(edge,))
+    read = {day: digest for day, digest in DIGESTS.items() if day < BUILT.end}
+    basis = replace(
+        BASIS, configuration=configuration_of(state), inputs=(BasisInput(edge=edge, digests=read, within=DIGESTS),)
+    )
+    earlier = {day(23, month=2): "built since", **DIGESTS}
+
+    def stale(first_day: date, digests: Mapping[date, str]) -> Mapping[date, tuple[Reason, ...]]:
+        graph = Graph(tables=topological([EVENTS, state]), first_day=first_day)
+        present = replace(PRESENT, configuration=basis.configuration, digests={"bronze.events": digests})
+        return find_stale(state, graph, [basis], present).reasons
+
+    assert stale(NEEDED.start, earlier) == stale(day(1, month=1), DIGESTS) == {}
+    reason = Reason(
+        cause=Cause.INPUT_CHANGED, name="bronze.events", days=(DayRange.inclusive(day(23, month=2), day(23, month=2)),)
+    )
+    assert stale(day(1, month=1), earlier) == dict.fromkeys(BUILT, (reason,))
 
 
 def test_two_changed_days_make_one_range_where_their_days_meet_and_two_where_they_do_not() -> None:
