@@ -347,7 +347,7 @@ def _record(work: Gating, *, actor: str) -> None:
         ws.lake,
         manifest.table,
         _validation_rows(manifest, evaluated.results),
-        app_id=f"validation:{manifest.run_id}:{_attempt(compared)}",
+        app_id=f"validation:{manifest.run_id}:{_attempt(compared, evaluated.results)}",
     )
     ws.reached(Point.GATE_APPENDED)
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
@@ -425,10 +425,11 @@ def _partition_cells(work: Gating) -> tuple[PartitionCells, ...]:
     )
 
 
-def _attempt(candidates: Iterable[CandidatePartition]) -> str:
-    """Identifies what was measured and compared, so that writing the same results twice adds nothing."""
+def _attempt(candidates: Iterable[CandidatePartition], results: Iterable[GateResult]) -> str:
+    """Identifies what was measured and compared and what was found, so that the same results are added once."""
     measured = [[c.partition.isoformat(), c.files.digest, c.compared_digest or ""] for c in candidates]
-    return document_digest(measured)[:16]
+    found = [[r.partition.isoformat(), r.gate, r.passed, r.finding, dict(r.observed)] for r in results]
+    return document_digest([measured, found])[:16]
 
 
 def _still_valid(

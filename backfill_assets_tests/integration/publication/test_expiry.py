@@ -22,6 +22,7 @@ from backfill_assets.application.report import report_markdown
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import TargetChanged
 from backfill_assets.domain import DerivedTable, Kept
+from backfill_assets.lake.append import validation_table
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.main import app
 from backfill_assets.orchestration.build import definitions_over
@@ -331,6 +332,9 @@ def test_an_expiry_that_has_been_overtaken_or_whose_snapshots_are_read_changes_n
     with office.ws.ledger.read() as tx:
         said = {each.partition: verdict_words(each) for each in tx.candidates.gate_results(run_id) if not each.passed}
     assert said == dict.fromkeys((JANUARY, FEBRUARY), f"open run {reader.run_id} reads it")
+    # Of the same files as when they passed.
+    kept = office.ws.lake.open(validation_table(CASES)).to_pyarrow_table(filters=[("run_id", "=", run_id)])
+    assert {row["partition"] for row in kept.to_pylist() if not row["passed"]} == {JANUARY, FEBRUARY}
     assert worded(run_document(office.ws, run_id).next_step).startswith(f"backfill report {run_id}; then fix the cause")
     operations.cancel(office.ws, reader.run_id, by="ana", reason="done")
     assert worded(run_document(office.ws, run_id).next_step) == f"what blocked it has ended: backfill run {run_id}"
