@@ -73,12 +73,13 @@ class Merge:
         """
         column, mode = self.table.partition.column, self.manifest.publish
         of_key = Window.partitionBy(*self._on)
-        decisive = [name for name in (*mode.on, mode.deletes, mode.version) if name]
+        decisive = [name for name in (column, *mode.on, mode.deletes, mode.version) if name]
         named = self.named()
         every = self._with_accepted_version(named) if mode.version else named
         counts = (
             every.withColumn(_TIMES, F.count(F.lit(1)).over(of_key))
-            .groupBy(column)
+            # What has no partition counts in the first one.
+            .groupBy(F.coalesce(column, F.lit(self.partitions[0])).alias(column))
             .agg(
                 F.count_if(~self._is_delete()).alias("changes"),
                 F.count_if(self._is_delete()).alias("deletes"),

@@ -46,7 +46,7 @@ from backfill_assets.core.tariff import Tariff
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import NO_ROWS, checksum_of, hash_columns, sums_of
-from backfill_assets.lake.staging import write_staged
+from backfill_assets.lake.staging import OF_NULL, write_staged
 from backfill_assets.lake.tables import missing_files, problem_of
 from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, SourceProvenance
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
@@ -368,18 +368,18 @@ def _staged_only(frame: DataFrame, table: Table, chunk: Chunk) -> DataFrame:
 
 
 def _is_once_more(table: Table, chunk: Chunk) -> Column:
-    return F.col(table.partition.column).isin(list(chunk.once_more))
+    return F.coalesce(F.col(table.partition.column).isin(list(chunk.once_more)), F.lit(False))
 
 
 def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, FileSet]) -> None:
     declared = {partition.isoformat() for partition in chunk.partitions}
     if strange := sorted(set(staged) - declared):
-        raise CodeBroken(
-            code=f"the transform {manifest.transform}",
-            problem=f"returned rows for {manifest.partition_column} = {strange[0]}, which is not a partition of "
-            + manifest.table
-            + (" (a month is named by its first day)" if manifest.grain is Grain.MONTHLY else ""),
-        )
+        what = f"rows for {manifest.partition_column} = {strange[0]}, which is not a partition of {manifest.table}"
+        if strange[0] == OF_NULL:
+            what = f"rows without {manifest.partition_column}, which belong to no partition of {manifest.table}"
+        elif manifest.grain is Grain.MONTHLY:
+            what += " (a month is named by its first day)"
+        raise CodeBroken(code=f"the transform {manifest.transform}", problem=f"returned {what}")
 
 
 def _source_rows(

@@ -171,7 +171,7 @@ class MergedPartition:
     Attributes:
         changes: How many add or replace a row.
         deletes: How many delete one.
-        undecided: How many lack a key, a version, or whether they delete.
+        undecided: How many lack a partition, a key, a version, or whether they delete.
         twice: How many share their key with another change.
         older: How many are older than the accepted row of their key.
         elsewhere: Partitions that the run does not compute, and in which accepted rows of these keys are.

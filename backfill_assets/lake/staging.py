@@ -33,6 +33,8 @@ from backfill_assets.files.port import Files, FileState
 from backfill_assets.lake.tables import Lake
 
 RUNS_FOLDER = "_runs"
+OF_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""What Spark names the folder of rows whose partition column is null."""
 
 
 def write_staged(

@@ -48,10 +48,13 @@ _OF_WHAT_WAS_RETURNED = re.compile(r"(?:pyspark\.errors\.[\w.]+: \[(?!PYTHON_VER
 def apply_transform(
     table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext
 ) -> DataFrame:
-    """What a release of a transform returns for the output partitions of its context: the declared columns in order."""
+    """What a release of a transform returns for the output partitions of its context: the declared columns in order.
+
+    A row without a partition stays, and is refused when it is staged: to drop it would be to lose it.
+    """
     frame = called_transform(table, release, inputs, ctx)
-    inside = _within(F.col(table.partition.column), table.partition.grain, ctx)
-    return frame.where(inside)
+    column = F.col(table.partition.column)
+    return frame.where(_within(column, table.partition.grain, ctx) | column.isNull())
 
 
 def with_lineage(rows: DataFrame, table: Table, manifest: Manifest) -> DataFrame:

@@ -122,7 +122,7 @@ def _merged_words(seen: Mapping[str, Any]) -> str:
     more = seen["elsewhere_partitions"] - len(seen["elsewhere"])
     days = ", ".join([*seen["elsewhere"], *([f"{more:,} more"] if more else [])])
     wrong = {
-        "undecided": f"{seen['undecided']:,} without a key, a version or whether it deletes",
+        "undecided": f"{seen['undecided']:,} without a partition, a key, a version or whether it deletes",
         "twice": f"{seen['twice']:,} share their key with another change",
         "older": f"{seen['older']:,} older than the accepted row of their key",
         "elsewhere": f"accepted rows of their keys are in partitions that the run lacks: {days}",

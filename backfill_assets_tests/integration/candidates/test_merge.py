@@ -151,3 +151,12 @@ def test_a_row_that_no_change_names_and_that_differs_is_found(spark: SparkSessio
         found = merge.measured(staged)
         assert [partition for partition, each in found.items() if each.others_differ] == [day]
         assert not found[day].holds
+
+
+def test_a_change_without_a_partition_is_undecided_and_never_left_out(spark: SparkSession) -> None:
+    world = replace(drawn(0, accounts, place=0), changes=[(FIRST, "account 0 of 0", 1, 9, True)])
+    merge = merging(spark, accounts, world)
+    merge = replace(merge, changes=merge.changes.withColumn("day", F.lit(None).cast("date")))
+    found = merge.measured(merge.rows())
+    assert [each.undecided for each in found.values()] == [1, *[0] * (len(world.run) - 1)]
+    assert not found[world.run[0]].holds

@@ -230,6 +230,19 @@ def test_a_transform_that_breaks_its_contract_fails_with_a_sentence_and_nothing_
     assert operations.state_of(shop.ws, run_id) is RunState.FAILED
 
 
+def test_rows_without_a_day_are_refused_and_not_left_out(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id = shop.planned(MIDDLE)
+    table = shop.ws.domain.derived_table(RECENT)
+
+    def forgetful(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        rows = table.releases[0].function(sales=sales, ctx=ctx)
+        return rows.withColumn("day", F.when(F.col("day") != F.lit(FIFTH), F.col("day")))
+
+    monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=forgetful))
+    with pytest.raises(ContractBroken, match=f"returned rows without day, which belong to no partition of {RECENT}"):
+        operations.stage(shop.ws, run_id, actor="ana")
+
+
 @pytest.mark.parametrize(
     ("name", "act"),
     [
