@@ -285,7 +285,7 @@ def test_a_value_that_moves_inside_a_nested_column_is_published(shop: Shop) -> N
 
 def published_one_after_the_other(shop: Shop, *releases: DerivedTable) -> list[Mapping[str, object]]:
     """A row of each release of a table, every partition of which has other rows than before."""
-    seen = []
+    seen: list[Mapping[str, object]] = []
     for table in releases:
         domain = Domain(
             name="example", package="backfill_assets_tests.domains.example", sources=(sales,), derived=(table,)
