@@ -220,15 +220,26 @@ def rows_of_arrow(found: pa.Table) -> Sequence[Mapping[str, Any]]:
 def _plain(values: pa.ChunkedArray | pa.Array) -> Sequence[Any]:
     import pyarrow as pa
 
+    return _values(values.cast(pa.timestamp("us")) if pa.types.is_timestamp(values.type) else values)
+
+
+def _values(values: pa.ChunkedArray | pa.Array) -> Sequence[Any]:
+    """Values of Arrow as those of Python, or as texts where there are years that Python does not have."""
+    import pyarrow as pa
+
     if pa.types.is_string(values.type):
         # Spark takes any bytes for a text.
         held = values.cast(pa.binary()).to_pylist()
         return [None if each is None else each.decode("utf-8", errors="replace") for each in held]
-    return list((values.cast(pa.timestamp("us")) if pa.types.is_timestamp(values.type) else values).to_pylist())
+    try:
+        return list(values.to_pylist())
+    except OverflowError:
+        return list(values.cast(pa.string()).to_pylist())
 
 
 def _texts_of(found: pa.Table) -> Sequence[Texts]:
-    return [texts(row, found.column_names) for row in found.to_pylist()]
+    columns = {name: _values(found.column(name)) for name in found.column_names}
+    return [texts(dict(zip(columns, row, strict=True)), columns) for row in zip(*columns.values(), strict=True)]
 
 
 def json_rows(lake: Lake, table: str, files: FileSet, columns: Sequence[str]) -> Iterator[Mapping[str, str]]:

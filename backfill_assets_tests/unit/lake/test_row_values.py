@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZT
 from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.core.settings import Settings
 from backfill_assets.lake.errors import NoValueOfKey
-from backfill_assets.lake.row_values import instants_in, rows_with_key, texts
+from backfill_assets.lake.row_values import instants_in, rows_of_arrow, rows_with_key, texts
 from backfill_assets.lake.tables import Lake
 
 SCHEMA = StructType(
@@ -55,3 +55,20 @@ def test_a_row_is_found_by_an_instant_as_it_is_shown_and_as_a_person_types_it(
     assert found == [{"at": "2026-01-03 12:00:00 UTC"}]
     with pytest.raises(NoValueOfKey):
         rows_with_key(lake, "silver.moves", files, {"at": "noon"}, most=1)
+
+
+def test_rows_with_years_that_python_does_not_have_and_bytes_that_are_no_text_can_be_shown(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """A function that takes milliseconds for seconds returns the first."""
+    lake = Lake(root=tmp_path, access=settings.access)
+    path = tmp_path / "silver" / "moves" / "part-0.parquet"
+    path.parent.mkdir(parents=True)
+    at = pa.array([253_402_300_800_000_000], pa.timestamp("us", "UTC"))
+    text = pa.Array.from_buffers(pa.string(), 1, pa.array([b"\xff"]).buffers())
+    rows = pa.table({"number": [1], "at": at, "day": pa.array([3_000_000], pa.date32()), "text": text})
+    pq.write_table(rows, path)
+    files = FileSet.of([DataFile(path="part-0.parquet", size_bytes=path.stat().st_size, rows=1)])
+    shown = {"number": "1", "at": "10000-01-01 00:00:00.000000Z", "day": "10183-09-21", "text": "\ufffd"}
+    assert rows_with_key(lake, "silver.moves", files, {"number": "1"}, most=1) == [shown]
+    assert rows_of_arrow(rows) == [{**shown, "number": 1, "at": "10000-01-01 00:00:00.000000"}]
