@@ -193,13 +193,27 @@ def _require_follows(
 
 
 def live_files(handle: DeltaTable, partition_column: str) -> Mapping[str, tuple[tuple[str, int], ...]]:
-    """The paths and sizes of the files that readers of this version see, by partition value, sorted."""
+    """The paths and sizes of the files that readers of this version see, by partition value, sorted.
+
+    A file in which another writer has only marked rows as deleted has a path that no other file has: readers see other
+    rows than were published, and to remove it takes more than its path.
+    """
     actions = handle.get_add_actions(flatten=True)
     names = ("path", "size_bytes", f"partition.{partition_column}")
     found: dict[str, list[tuple[str, int]]] = {}
+    marked = _with_deletion_vectors(handle)
     for path, size, value in zip(*(actions.column(name).to_pylist() for name in names), strict=True):
-        found.setdefault(str(value), []).append((unquote(path), size))
+        plain = unquote(path)
+        is_marked = any(place.endswith(f"/{plain}") for place in marked)
+        found.setdefault(str(value), []).append((f"{plain} without deleted rows" if is_marked else plain, size))
     return {value: tuple(sorted(files)) for value, files in found.items()}
+
+
+def _with_deletion_vectors(handle: DeltaTable) -> frozenset[str]:
+    """The files of which readers leave out some rows, with their whole paths."""
+    if "deletionVectors" not in (handle.protocol().reader_features or ()):
+        return frozenset()
+    return frozenset(unquote(path) for batch in handle.deletion_vectors() for path in batch["filepath"].to_pylist())
 
 
 def live_digests(lake: Lake, table: str) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import random
 import threading
 from collections.abc import Iterator
@@ -88,6 +89,40 @@ def test_a_partition_column_of_any_letters_is_exchanged_more_than_once(tmp_path:
         assert live_paths(lake, TABLE) == set(new.paths)
         assert [row["number"] for row in lake.open(TABLE).to_pyarrow_table().to_pylist()] == [number]
         expected = new
+
+
+FIRST_ROW = {
+    "storageType": "i",
+    "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg00000",
+    "sizeInBytes": 34,
+    "cardinality": 1,
+}
+"""A deletion vector of Delta."""
+
+
+def test_a_file_in_which_another_writer_marked_rows_as_deleted_is_not_what_was_published(tmp_path: Path) -> None:
+    """To remove it by its path would leave it in the table, beside the new file."""
+    lake, day = Lake(root=tmp_path / "lake"), DAYS[0]
+    lake.ensure(TABLE, SCHEMA, "day")
+    old, new = (staged(lake, run, day, 1) for run in ("old", "new"))
+    swap(lake, order("first", Exchange(value=day, new=old)))
+    (file,) = old.files
+    features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+    whole = {"path": file.path, "partitionValues": {"day": day}, "size": file.size_bytes, "dataChange": True}
+    marked = {**whole, "modificationTime": 1, "stats": json.dumps({"numRecords": 1}), "deletionVector": FIRST_ROW}
+    actions = [
+        {"protocol": {"minReaderVersion": 3, "minWriterVersion": 7, **features}},
+        {"remove": {**whole, "deletionTimestamp": 1, "extendedFileMetadata": True}},
+        {"add": marked},
+        {"commitInfo": {"operation": "DELETE"}},
+    ]
+    overwrite(lake, TABLE, f"_delta_log/{2:020}.json", "\n".join(map(json.dumps, actions)).encode())
+    exchange = Exchange(value=day, expected=old, new=new)
+    with pytest.raises(TargetChanged, match=day):
+        swap(lake, order("second", exchange))
+    lake.open(TABLE).restore(1)
+    swap(lake, order("third", exchange))
+    assert live_paths(lake, TABLE) == set(new.paths)
 
 
 def test_every_declared_partition_changes_and_no_other(lake: Lake) -> None:
