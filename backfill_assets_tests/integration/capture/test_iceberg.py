@@ -123,6 +123,7 @@ def test_a_snapshot_and_then_newer_ones_are_the_rows_of_the_table(shop_of: ShopO
     ws.close()
 
 
+@pytest.mark.long
 def test_a_snapshot_that_is_named_is_captured_and_no_other_in_equal_bytes_also_by_the_address_of_its_metadata(
     shop_of: ShopOf, catalog: Catalog
 ) -> None:
@@ -182,6 +183,7 @@ def test_what_is_wrong_with_a_table_is_one_sentence(shop_of: ShopOf, catalog: Ca
         shop_of("nowhere", table=f"{tmp_path}/nothing.metadata.json", catalog={}).capture(None)
 
 
+@pytest.mark.long
 def test_a_file_that_was_removed_is_one_sentence_and_a_begun_snapshot_is_read_anew(
     shop_of: ShopOf, catalog: Catalog
 ) -> None:

@@ -150,6 +150,7 @@ def test_a_snapshot_and_then_the_changes_of_every_version_are_the_rows_of_the_ta
     assert elsewhere.bytes("table-*/*.parquet") == shop.bytes("table-*/*.parquet")
 
 
+@pytest.mark.long
 def test_dagster_has_a_partition_for_each_capture_also_for_one_that_could_not_be_reported(shop_of: ShopOf) -> None:
     shop, key = shop_of(), AssetKey(["captured", "sales"])
     write(shop.table, sold(*range(60)))

@@ -126,6 +126,7 @@ def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_pub
     assert audit(moved.ws).problems == ()
 
 
+@pytest.mark.long
 def test_the_rollback_of_a_set_that_a_later_one_replaced_names_the_later_one(shop: Shop) -> None:
     made = []
     for amount in (5, 7):

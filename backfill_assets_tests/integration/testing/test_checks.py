@@ -58,6 +58,7 @@ def test_a_mistake_is_found_and_named(kit: DomainKit, check: Check, table: str, 
         check(kit, table, TRIED)
 
 
+@pytest.mark.long
 def test_a_row_that_depends_on_the_chunk_it_was_computed_in_is_found(kit: DomainKit) -> None:
     """In eight days: of four, both chunks would be computed with all of the others as their neighbours."""
     with pytest.raises(AssertionError, match="staged by a run that died and went on has other rows on 2026-01-03"):
@@ -83,6 +84,7 @@ def test_given_rows_have_expected_rows_in_the_window_of_the_days(kit: DomainKit)
     ]
 
 
+@pytest.mark.long
 def test_totals_are_those_that_readers_see(kit: DomainKit) -> None:
     kit.published(SOUND, TRIED)
     check_totals(kit, SOUND, rows=4, totals={"amount": 36})

@@ -165,6 +165,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
+@pytest.mark.long
 def test_a_component_declares_a_domain_in_yaml(project: Path) -> None:
     with relied_upon():
         loaded = load_from_defs_folder(path_within_project=project)
