@@ -13,6 +13,7 @@ import ast
 import importlib.util
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 import backfill_assets
@@ -194,7 +195,7 @@ class Reaching:
     def _module(self, name: str, path: Path) -> Module:
         if name not in self.parsed:
             package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-            self.parsed[name] = _parsed(path, package)
+            self.parsed[name] = _parsed(path.read_bytes(), package)
         return self.parsed[name]
 
     def _first(self, name: str, module: Module) -> Iterator[Named]:
@@ -281,10 +282,11 @@ class Reaching:
 # ------------------------------------------------------------------------------------------------ one module
 
 
-def _parsed(path: Path, package: str) -> Module:
-    source = path.read_bytes()
+@lru_cache(maxsize=512)
+def _parsed(source: bytes, package: str) -> Module:
+    """A module by its bytes: a process that stays opens many workspaces, and parses what has not changed once."""
     try:
-        tree = ast.parse(source, filename=str(path))
+        tree = ast.parse(source)
     except SyntaxError:
         return Module(source, (), (), frozenset(), frozenset(), has_star=False, by_name=True)
     statements: list[_Statement] = []
