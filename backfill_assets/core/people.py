@@ -133,7 +133,6 @@ class NotAPerson(Refused):
 
     whose: str
     why: str
-    is_placeholder: bool = False
     is_mixed: bool = False
 
 
@@ -155,7 +154,7 @@ def require_person(what: str, name: str, refuse: type[NotAPerson] = NotAPerson) 
         raise refuse(whose=what, why="has no name")
     if any(same_name(name, word) for word in PLACEHOLDERS):
         why = f"cannot be {name!r}: that word is a placeholder for a name in printed commands"
-        raise refuse(whose=what, why=why, is_placeholder=True)
+        raise refuse(whose=what, why=why)
     if is_policy(name) or any(same_name(name, reserved) for reserved in SYSTEM_NAMES):
         raise refuse(whose=what, why=f"cannot be {name!r}: that name is reserved for the system")
     if scripts := mixed_scripts(name):

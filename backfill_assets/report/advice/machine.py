@@ -16,7 +16,7 @@ from backfill_assets.core.spark_server import ForeignServer, NotOfThisMachine, O
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report import errors as edge
 from backfill_assets.report.advice.filling import joined, loads
-from backfill_assets.report.requests import NAME, Act, Advice, Following, NextStep, Option, do, step
+from backfill_assets.report.requests import Act, Advice, Following, NextStep, Option, do, step
 from backfill_assets.upkeep import errors as upkeep
 from backfill_assets.upkeep.errors import Fault
 
@@ -50,12 +50,11 @@ def _of_machine(error: BackfillError) -> Advice | None:
             return step(do(Act.DOWN), "; then the command again")
         case NotOfThisMachine():
             return f"leave {error.setting} out, or start what it names"
-        case NotAPerson(is_placeholder=True):
-            return step("give the name of a person instead: ", Option("by", "ana"))
         case NotAPerson(is_mixed=True):
-            return step("write the name in one script: ", Option("by", NAME))
+            return "write the name in one script"
         case NotAPerson():
-            return step("give the name of a person: ", Option("by", NAME))
+            # In Dagster a name is typed as well, and there are no options.
+            return "give the name of a person, such as ana"
         case ChangedSession(transform=str()):
             return "take the setting out of the transform and plan again"
         case ChangedSession():

@@ -54,7 +54,7 @@ MEANING: Mapping[State, str] = {
     RunState.STAGING: "Spark is writing candidate files, not visible to readers",
     RunState.STAGED: "the candidate is written; its gates have not been measured yet",
     RunState.GATING: "the candidate is written and its gates are being measured",
-    RunState.PASSED: "every blocking gate passed; it can be published once it is approved",
+    RunState.PASSED: "every blocking gate passed; it can be published once a person, or its policy, approves it",
     RunState.BLOCKED: "a blocking gate failed; the published table is as it was",
     RunState.FAILED: "staging or gating stopped: with an error, at its limit, or because its process was gone",
     RunState.PUBLISHING: "the swap is under way; if its process is gone, recovery finishes or undoes it",
