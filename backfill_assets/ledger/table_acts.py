@@ -71,6 +71,21 @@ class ActRecord:
 _act = read_as(ActRecord)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownPeriod:
+    """A time during which the readers of a name were shown one table.
+
+    Attributes:
+        since: When it began; null from the beginning.
+        until: When it ended; null while it lasts.
+        by: The cut-over that holds during it; null where none does, and readers are shown the table of that name.
+    """
+
+    since: datetime | None
+    until: datetime | None
+    by: ActRecord | None
+
+
 class TableActReads(Queries):
     """Acts on versions of tables."""
 
@@ -118,6 +133,22 @@ class TableActReads(Queries):
         """
         found = [each for each in self._done(TableAct.CUT_OVER, name) if _holds(each, at)]
         return max(found, key=lambda each: each.done_sequence or 0) if found else None
+
+    def periods_shown(self, name: str, table: str) -> tuple[ShownPeriod, ...]:
+        """When the readers of a name were shown a table, in order.
+
+        Cost: as `shown`.
+        """
+        acts = self._done(TableAct.CUT_OVER, name)
+        moments = sorted({moment for each in acts for moment in (each.done_at, each.undone_at) if moment is not None})
+        last = {moment: self.last_cut_over(name, moment) for moment in moments}
+        begun: list[tuple[datetime | None, ActRecord | None]] = [(None, None), *last.items()]
+        ends = [*moments, None]
+        return tuple(
+            ShownPeriod(since=since, until=until, by=act)
+            for (since, act), until in zip(begun, ends, strict=True)
+            if (act.table if act else name) == table
+        )
 
     def were_shown(self, name: str) -> frozenset[str]:
         """Every table that readers of a name were ever shown.

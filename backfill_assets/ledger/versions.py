@@ -103,6 +103,17 @@ class VersionReads(_VersionQueries):
             if row.state is VersionState.EXPIRED
         }
 
+    def expired_below(self, table: str, partitions: Iterable[date]) -> set[date]:
+        """Those of these partitions whose snapshot has expired, whether or not it was computed again since.
+
+        Where that computation is undone, the snapshot is expired as before.
+
+        Cost: one index range: one short row per version of these partitions.
+        """
+        held = partition_versions
+        chosen = select(held.c.partition_date).where(held.c.table_name == table, held.c.state == VersionState.EXPIRED)
+        return {row.partition_date for row in self._rows_with(chosen, held.c.partition_date, partitions)}
+
     def partitions_ever(self) -> tuple[date, date] | None:
         """The first and the last partition of any table that was ever accepted; None when none was.
 

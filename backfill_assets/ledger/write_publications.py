@@ -136,7 +136,9 @@ class PublicationWrites(PublicationReads, Writes):
             elif record.state is SetState.PARTLY_PUBLISHED:
                 is_turn = open_one is not None and open_one.run_id == intent.run_id
         if not is_turn:
-            why = f"belongs to set {record.set_id}, which is {record.state}; {why}"
+            # The transaction that undoes one phase of a published set has moved the set already.
+            state = "" if phases and intent.action is Action.ROLLBACK else f", which is {record.state}"
+            why = f"belongs to set {record.set_id}{state}; {why}"
             raise errors.PartOfSet(run_id=intent.run_id, set_id=record.set_id, act=intent.action.lower(), why=why)
 
     def _must_follow_its_set(self, found: RunRecord) -> None:

@@ -2,7 +2,8 @@
 
 A partition whose input has an earlier version again follows automatically (`backfill follow`). One whose input would
 have no accepted version at all cannot be recomputed, and readers would see rows without a basis: it is undone as well,
-before its input, or the rollback is refused.
+before its input, or the rollback is refused. Where the input is a snapshot that had expired before it was computed
+again, it is expired as before, and what was computed from it stays as it stayed then.
 """
 
 from __future__ import annotations
@@ -115,6 +116,7 @@ class _After:
         """Removes the versions of a publication; those that it replaced are accepted again."""
         table, made = self.table(name), self._made_by(publication_id)
         replaced = self._tx.versions.pinned(name, [(v.partition, v.replaces) for v in made if v.replaces])
+        expired = self._tx.versions.expired_below(name, [v.partition for v in made if not v.replaces])
         for version in made:
             present = table.standing.get(version.partition)
             if present is None or present.version != version.version:
@@ -122,7 +124,8 @@ class _After:
             before = replaced.get(version.partition)
             if before is None:
                 del table.standing[version.partition]
-                self.gone.setdefault(name, set()).add(version.partition)
+                if version.partition not in expired:
+                    self.gone.setdefault(name, set()).add(version.partition)
             else:
                 table.standing[version.partition] = before
                 table.restored.add(version.partition)

@@ -104,7 +104,7 @@ _REACHED = {
     RunState.BLOCKED: "blocked by a gate",
     RunState.FAILED: "failed",
     RunState.CANCELLED: "cancelled",
-    RunState.VERIFIED: "verified: every row is the one that readers see",
+    RunState.VERIFIED: "verified: every row was the one that readers saw",
     RunState.SUPERSEDED: "superseded by a later publication",
 }
 _ACTS = {Action.PUBLISH: "publication", Action.ROLLBACK: "rollback"}

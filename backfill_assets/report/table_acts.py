@@ -10,7 +10,7 @@ from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.report.documents import INLINE
-from backfill_assets.report.requests import NextStep, approve, publish, step, undo
+from backfill_assets.report.requests import NextStep, approve, cancel, publish, step, undo
 from backfill_assets.workspace import Workspace
 
 
@@ -37,7 +37,8 @@ def described_act(ws: Workspace, record: ActRecord) -> ActDocument:
 
 def act_document(tx: ReadTransaction, record: ActRecord) -> ActDocument:
     """The same, inside an open transaction."""
-    return ActDocument(act=record, columns=tx.acts.columns(record.act_id), next_step=next_step_of_act(record))
+    shown = tx.acts.shown(record.name)
+    return ActDocument(act=record, columns=tx.acts.columns(record.act_id), next_step=next_step_of_act(record, shown))
 
 
 def open_acts(tx: ReadTransaction) -> tuple[ActDocument, ...]:
@@ -45,9 +46,16 @@ def open_acts(tx: ReadTransaction) -> tuple[ActDocument, ...]:
     return tuple(act_document(tx, each) for each in tx.acts.records() if each.state is ActState.ASKED)
 
 
-def next_step_of_act(record: ActRecord) -> NextStep | None:
-    """What can be done about an act; None when there is nothing."""
+def next_step_of_act(record: ActRecord, shown: str) -> NextStep | None:
+    """What can be done about an act; None when there is nothing.
+
+    Args:
+        shown: The table that its readers are shown now.
+    """
     match record.state:
+        case ActState.ASKED if _is_overtaken(record, shown):
+            why = f"readers of {record.name} are shown {shown}, so that it cannot be done: "
+            return step(why, cancel(record.act_id))
         case ActState.ASKED if record.waits and record.approved_by is None:
             return step(approve(record.act_id))
         case ActState.ASKED:
@@ -56,3 +64,14 @@ def next_step_of_act(record: ActRecord) -> NextStep | None:
             return step("to show readers the earlier table again: ", undo(record.act_id))
         case _:
             return None
+
+
+def _is_overtaken(record: ActRecord, shown: str) -> bool:
+    """Whether what was asked for would be refused because readers are shown another table than they were then."""
+    match record.act:
+        case TableAct.CUT_OVER:
+            return shown != record.from_table
+        case TableAct.RETIRE:
+            return shown == record.table
+        case _:
+            return False

@@ -11,10 +11,11 @@ from itertools import islice
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.lake.row_values import FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import Action, PartitionVersion, Period
+from backfill_assets.ledger.table_acts import ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
@@ -131,7 +132,9 @@ class Trace:
         partition: Its partition, as a person reads it.
         key: By column, the value that was asked for.
         at: The time for which it was asked; null for now.
-        seen: During which time readers saw the version.
+        seen: During which time readers of the table saw the version.
+        name: Of a version of a table, or of a table that has versions, the table whose readers are cut over; else null.
+        shown: When the readers of `name` were shown this table, in order; empty without `name`.
         stale: Why it does not follow from the present any more; empty where it does, or of an earlier time.
         values: The values of the row by column, as text or null; empty when they cannot be read.
         problem: Why they cannot be read, or null.
@@ -147,6 +150,8 @@ class Trace:
     key: Mapping[str, str]
     at: datetime | None
     seen: Period
+    name: str | None
+    shown: tuple[ShownPeriod, ...]
     stale: tuple[Reason, ...]
     values: Mapping[str, str | None]
     problem: str | None
@@ -225,12 +230,15 @@ def trace_of(
             )
         computed_by = rows[0].run_id if rows else version.run_id
         inputs, sources = _inputs(ws, tx, declared.name, rows, most)
+        name = _name_with_versions(ws.domain, declared)
         return Trace(
             table=declared.name,
             partition=described,
             key=given,
             at=at,
             seen=seen,
+            name=name,
+            shown=tx.acts.periods_shown(name, declared.name) if name else (),
             stale=reasons_of(ws, tx, declared.name, partition) if at is None else (),
             values=business_values(rows[0].values) if rows else {},
             problem=problem,
@@ -239,6 +247,12 @@ def trace_of(
             inputs=inputs,
             records=tuple(_records(tx, sources)),
         )
+
+
+def _name_with_versions(domain: Domain, declared: Table) -> str | None:
+    """The table whose readers can be shown this one or another; None for a table without versions."""
+    name = (declared.version_of if isinstance(declared, DerivedTable) else None) or declared.name
+    return name if name in domain.names_with_versions else None
 
 
 _MOST_SEARCHED = 10

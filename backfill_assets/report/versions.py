@@ -119,7 +119,7 @@ def shadow_status(ws: Workspace, name: str) -> ShadowStatus:
         since=last.done_at if last else None,
         versions=versions,
         acts=acts,
-        next_step=next_step_of_act(waiting)
+        next_step=next_step_of_act(waiting, shown)
         if waiting
         else _next([each for each in versions if each.table not in were_shown]),
     )

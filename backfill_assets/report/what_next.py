@@ -149,7 +149,7 @@ def next_step_of_set(
     if at_work:
         return wait_or_take_over(at_work[0].run_id)
     phases = record.manifest.phases
-    if phases:
+    if phases and (phases.each or record.state is not SetState.PENDING or all(is_agreed(ws, tx, m) for m in members)):
         due = next_phase(members)
         members = [due] if due else []
     for member in members:

@@ -54,6 +54,7 @@ from backfill_assets.report.words.plans import (
     references_described,
 )
 from backfill_assets.report.words.stages import policy_words, proof_words, stage_words
+from backfill_assets.report.words.states import NOTHING_FOLLOWS
 from backfill_assets.restatements.errors import why_left_out
 
 _MOST_STAGES = 24
@@ -98,7 +99,7 @@ def plan_page(plan: PlanDocument) -> Page:
         facts(
             ("gates", ", ".join(gate.name + ("" if gate.blocking else " (informs)") for gate in manifest.gates)),
             ("proof of the window", next((proof_words(each) for each in plan.stages if isinstance(each, Prove)), None)),
-            ("dependents", _some(run.dependents) or "none"),
+            ("dependents", _some(run.dependents) or (NOTHING_FOLLOWS if manifest.expires else "none")),
             ("open runs here", ", ".join(run.conflicts)),
         ),
         section("Alternatives", Items(items=tuple(map(alternative_words, plan.alternatives)))),

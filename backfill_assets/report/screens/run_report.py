@@ -77,6 +77,7 @@ from backfill_assets.report.screens.runs import partitions_of, run_facts, set_fa
 from backfill_assets.report.values import cost_words, key_text, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words
+from backfill_assets.report.words.states import NOTHING_FOLLOWS
 
 _TONES = {Level.PENDING: Tone.STRONG, Level.GOOD: Tone.GOOD, Level.ATTENTION: Tone.ATTENTION, Level.BAD: Tone.BAD}
 _MOST_PARTITIONS = 400
@@ -406,6 +407,8 @@ def _reach(report: RunReport) -> Section | None:
     heads = ["table", "partitions that depend on what changes"]
     waiting = "; ".join(map(str, report.unpublished))
     nothing = f"Nothing published yet; without rows so far: {waiting}." if waiting else "No other table."
+    if report.run.manifest.expires:
+        nothing = f"{NOTHING_FOLLOWS[0].upper()}{NOTHING_FOLLOWS[1:]}."
     none = None if dependents else Note(text=nothing)
     figures = (
         section(

@@ -204,6 +204,11 @@ def set_facts(found: SetDocument, *, following: bool = False) -> Facts:
 def _approval_of_set(found: SetDocument) -> str:
     if found.record.state is SetState.VERIFIED:
         return _NOT_NEEDED
+    phases = found.record.manifest.phases
+    if phases and phases.each and found.record.state is not SetState.ROLLED_BACK:
+        agreed = sum(each.run.record.approval is ApprovalState.APPROVED for each in found.runs)
+        are = "is" if agreed == 1 else "are"
+        return f"{agreed} of {count_of(len(found.runs), 'phase')} {are} approved" if agreed else _NOT_AGREED
     if not found.approved_by:
         is_undone = found.record.state is SetState.ROLLED_BACK
         return "DRAFT: its rollback withdrew the approval" if is_undone else _NOT_AGREED

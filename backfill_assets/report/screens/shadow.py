@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.ledger.records import TableAct
+from backfill_assets.ledger.states import ActState
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import (
@@ -123,7 +124,10 @@ def _version(found: VersionStatus, shown: str) -> Section | None:
 
 
 def _clean(day: ComparedDay) -> Value:
-    return Toned(value="yes", tone=Tone.GOOD) if day.is_clean else Toned(value="no", tone=Tone.BAD)
+    if day.is_clean:
+        return Toned(value="yes", tone=Tone.GOOD)
+    agrees_now = day.partition_count and day.differing == day.explained
+    return Toned(value="no: not in every comparison of the day" if agrees_now else "no", tone=Tone.BAD)
 
 
 def act_page(document: ActDocument) -> Page:
@@ -152,7 +156,9 @@ def words_of(act: ActRecord) -> str:
     named = {"name": act.name, "table": act.table, "from_table": act.from_table}
     if act.undone_at is not None:
         return _UNDONE.format(**named)
-    return _DONE[act.act].format(**named) if act.done_at is not None else "nothing is changed yet"
+    if act.done_at is not None:
+        return _DONE[act.act].format(**named)
+    return "nothing was changed" if act.state is ActState.CANCELLED else "nothing is changed yet"
 
 
 def acts_table(acts: Sequence[ActRecord]) -> Table:

@@ -47,16 +47,34 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
         facts(
             ("at", found.at),
             ("version", seen.version),
-            ("readers saw it from", seen.since),
+            (f"published in {found.table} from" if found.name else "readers saw it from", seen.since),
             ("until", seen.until or "now"),
             *found.values.items(),
         ),
         Note(text=f"Its values cannot be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None,
+        section(f"When readers of {found.name} were shown {found.table}", _shown(found)) if found.name else None,
         section("Publications, back to the request", _publications(found)),
-        section("Every version that readers saw", table(["version", "from", "until", "by"], periods)),
+        section(
+            f"Every version in {found.table}" if found.name else "Every version that readers saw",
+            table(["version", "from", "until", "by"], periods),
+        ),
         *(_rows(each, more) for each in found.inputs),
         section("Landed records", _records(found)),
     )
+
+
+def _shown(found: Trace) -> Table | Note:
+    if not found.shown:
+        return Note(text="Never: only who names the version sees it.")
+    rows = [
+        (
+            each.since or "the beginning",
+            each.until or "now",
+            *((each.by.act_id, each.by.by, each.by.approved_by, each.by.reason) if each.by else ("", "", "", "")),
+        )
+        for each in found.shown
+    ]
+    return table(["from", "until", "cut-over", "asked by", "approved by", "reason"], rows, whole=["cut-over"])
 
 
 def _publications(found: Trace) -> Table:

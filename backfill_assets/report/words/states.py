@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 _IN_PART = "those of its phases that were published are what readers see; the others were cancelled"
 
 
+NOTHING_FOLLOWS = (
+    "what was computed from these snapshots stays as it is, and cannot be computed again while they have expired"
+)
+
+
 def expired_words(run_id: str) -> str:
     """By which run a snapshot is not there any more."""
     return f"The snapshot expired by run {run_id}: its table does not keep it, and no version is accepted."
@@ -59,7 +64,7 @@ MEANING: Mapping[State, str] = {
     RunState.FAILED: "staging or gating stopped: with an error, at its limit, or because its process was gone",
     RunState.PUBLISHING: "the swap is under way; if its process is gone, recovery finishes or undoes it",
     RunState.PUBLISHED: "readers see its rows",
-    RunState.VERIFIED: "its rows are those that readers see: nothing was published, and nobody has to approve it",
+    RunState.VERIFIED: "every row was the one that readers saw then: nothing was published, and no approval is needed",
     RunState.SUPERSEDED: "a later publication replaced all of its rows",
     RunState.ROLLED_BACK: "its publication was undone; the rows before it are back",
     RunState.CANCELLED: "it was decided against: readers do not see it and will not, and its files may be removed",
@@ -83,7 +88,7 @@ MEANING: Mapping[State, str] = {
     SetState.PUBLISHING: "its tables, or its next phase, are being published; recovery completes or reverses it",
     SetState.PARTLY_PUBLISHED: "some of its phases are what readers see; those after them wait",
     SetState.PUBLISHED: "every table of it is what readers see",
-    SetState.VERIFIED: "the rows of all its runs are those that readers see: nothing was published or has to be",
+    SetState.VERIFIED: "the rows of all its runs were those that readers saw then: nothing was published or has to be",
     SetState.ROLLING_BACK: "its tables are being brought back one after the other; recovery goes on with it",
     SetState.ROLLED_BACK: "every table of it is as it was before",
     SetState.CANCELLED: "it was decided against, and so was each of its runs: readers see nothing of it and will not",

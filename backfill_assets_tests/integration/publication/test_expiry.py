@@ -206,6 +206,10 @@ def test_who_lets_a_snapshot_expire_is_said_wherever_it_is_looked_for(office: Of
     office.gated(run_id)
     said = report_markdown(office.ws, run_id)
     assert "Its table keeps" in said
+    # What is due at the end of a month was computed from it, so that it is not true that no table depends on it.
+    assert (
+        "No other table" not in said and "What was computed from these snapshots stays as it is, and cannot be" in said
+    )
     # January has no rows: its snapshot is equal to none, and goes as well.
     assert "equal partitions are swapped too" in said and "stay as they are" not in said
     operations.approve(office.ws, run_id, by="ben")
@@ -301,6 +305,24 @@ def test_a_snapshot_that_is_asked_for_by_name_is_computed_again(office: Office) 
         assert set(tx.versions.expired(CASES)) == set(GONE)
     with pytest.raises(TargetChanged, match="2026-04-01 was changed by run"):
         operations.rollback(office.ws, expiry, by="ben", reason="no")
+    assert audit(office.ws).problems == ()
+
+
+def test_a_snapshot_that_was_computed_again_is_undone_and_expired_as_before_under_what_reads_it(office: Office) -> None:
+    """What reads it stood while it was expired, so that it is no reason to refuse, and nothing of it is undone."""
+    due, rows = office.rows(DUE), office.rows()
+    expiry = planned(office).manifest.run_id
+    office.gated(expiry)
+    operations.approve(office.ws, expiry, by="ben")
+    operations.publish(office.ws, expiry, by="ben")
+    named = office.planned(APRIL, date(2026, 4, 30))
+    office.through(named)
+    operations.rollback(office.ws, named.manifest.run_id, by="ben", reason="not needed")
+    with office.ws.ledger.read() as tx:
+        assert set(tx.versions.expired(CASES)) == set(GONE)
+    assert stale(office) == {"bronze.moves": (), CASES: (), DUE: ()}
+    operations.rollback(office.ws, expiry, by="ben", reason="no")
+    assert (office.rows(DUE), office.rows()) == (due, rows)
     assert audit(office.ws).problems == ()
 
 

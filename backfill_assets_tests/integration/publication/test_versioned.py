@@ -39,8 +39,10 @@ from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.publication import table_acts
 from backfill_assets.publication.authority import approve_asked
 from backfill_assets.publication.errors import Frozen
-from backfill_assets.report.command_line import explained
+from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.errors import NotDoneWith
+from backfill_assets.report.markdown import markdown_page
+from backfill_assets.report.screens import page_of
 from backfill_assets.report.table_acts import ActDocument
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
@@ -93,8 +95,35 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
     assert set(shop.read(shop_run(shop)).values()) == {80}
     with pytest.raises(IllegalTransition, match="cannot become DONE"):
         table_acts.carry_out(shop.ws, act_id, by="ana")
+    # The version was published before readers of the table were shown it, and a trace names both times.
+    traced = look.trace(shop.ws, V2, FIFTH, {"shop": "only"}, None)
+    (cut_over,) = traced.shown
+    assert cut_over.since is not None and cut_over.since > traced.seen.since
+    assert (traced.name, cut_over.until, cut_over.by and (cut_over.by.act_id, cut_over.by.approved_by)) == (
+        RECENT,
+        None,
+        (act_id, "ben"),
+    )
+    said = markdown_page(page_of(traced)).replace("\\", "")
+    assert "readers saw it from" not in said
+    assert f"When readers of {RECENT} were shown {V2}" in said
+    assert act_id in said
+    stopping = shadow.stop(shop.ws, RECENT, by="ana", reason="the new one is here to stay").act.act_id
+    approve_asked(shop.ws, stopping, by="ben", note="agreed")
     table_acts.undo(shop.ws, act_id, by="cara", reason="second thoughts")
     assert shop.read() == before
+    # What was asked for while readers were shown the version cannot be done any more, and nothing advises it.
+    following = shadow.status(shop.ws, RECENT).next_step
+    assert following is not None and f"backfill cancel {stopping}" in words_of(following)
+    with pytest.raises(IllegalTransition, match=r"readers of silver\.recent_sales are shown it"):
+        table_acts.carry_out(shop.ws, stopping, by="ana")
+    Asked(shop.ws, stopping).cancel(by="ana", reason="not needed")
+    assert [
+        (each.since is None, each.by) for each in look.trace(shop.ws, RECENT, FIFTH, {"shop": "only"}, None).shown
+    ] == [
+        (True, None),
+        (False, None),
+    ]
     assert shop.files().keys() - files.keys() == set()
     with pytest.raises(IllegalTransition):
         table_acts.undo(shop.ws, act_id, by="cara", reason="again")

@@ -111,7 +111,7 @@ def test_the_last_phase_is_undone_alone_and_no_other_one(hand: Hand) -> None:
     for _ in PARTS:
         publish(hand, set_id)
     runs = runs_of(hand, set_id)
-    with pytest.raises(IllegalTransition, match="the last one is brought back first"):
+    with pytest.raises(IllegalTransition, match=f"belongs to set {set_id}; .*the last one is brought back first"):
         operations.rollback(hand.ws, runs[1], by="cara", reason="wrong")
     assert state(hand, set_id) is SetState.PUBLISHED
     operations.rollback(hand.ws, runs[2], by="cara", reason="wrong")
@@ -160,6 +160,22 @@ def test_the_advice_for_a_blocked_phase_of_a_partly_published_set_can_be_followe
     assert cancels in worded(set_document(hand.ws, set_id).next_step)
     operations.cancel(hand.ws, set_id, by="ana", reason="fixed, and planned again")
     assert (state(hand, set_id), rows(hand)) == (SetState.PUBLISHED, [11, 10, 10])
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_an_approval_is_not_advised_while_a_blocked_phase_refuses_it(hand: Hand, each: bool) -> None:
+    """One of the whole set is refused for any blocked phase; one of the first phase alone is not."""
+    set_id = hand.phased(*PARTS, phases=Phases(each=each))
+    first, blocked, _ = runs_of(hand, set_id)
+    with hand.ws.ledger.write() as tx:
+        tx.runs.take(blocked, RunState.GATING, actor="ana", attempt="a1")
+        tx.runs.move(blocked, RunState.BLOCKED, actor="ana", attempt="a1")
+    following = worded(set_document(hand.ws, set_id).next_step)
+    if each:
+        assert following == f"backfill approve {first} --by ANOTHER_PERSON"
+        operations.approve(hand.ws, first, by="ben")
+    else:
+        assert f"backfill report {blocked}" in following and f"backfill cancel {set_id}" in following
 
 
 def test_what_is_left_of_a_set_can_be_cancelled_and_what_readers_see_of_it_stays_and_can_be_undone(hand: Hand) -> None:
@@ -217,6 +233,9 @@ def test_phases_that_are_approved_one_by_one_are_not_approved_as_a_whole_or_befo
     with pytest.raises(NotApproved, match="ana"):
         operations.approve(hand.ws, runs[0], by="ana")
     operations.approve(hand.ws, runs[0], by="ben")
+    out = StringIO()
+    show(Console(file=out, width=160), set_summary_page(set_document(hand.ws, set_id)))
+    assert "1 of 3 phases is approved" in out.getvalue() and "no other person" not in out.getvalue()
     assert publish(hand, set_id) is SetState.PARTLY_PUBLISHED
     with pytest.raises(NotApproved):
         publish(hand, set_id)

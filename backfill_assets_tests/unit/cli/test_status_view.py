@@ -153,9 +153,8 @@ def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_it
         "backfill publish set.20261122-1a2b3c4d --by NAME",
         words_of(step(do(Act.APPROVE, STATUS.runs[0].record.run_id, by=ANOTHER_PERSON))),
     ]
-    waiting = lines(
-        replace(STATUS, acts=(ActDocument(act=A_CUT_OVER, columns=(), next_step=next_step_of_act(A_CUT_OVER)),)), 120
-    )
+    following = next_step_of_act(A_CUT_OVER, A_CUT_OVER.from_table)
+    waiting = lines(replace(STATUS, acts=(ActDocument(act=A_CUT_OVER, columns=(), next_step=following),)), 120)
     assert waiting[waiting.index("Next") + 3] == "backfill approve act-000001 --by ANOTHER_PERSON"
     assert any(line.startswith("act-000001") and "CUT_OVER" in line for line in waiting)
     done = replace(STATUS, runs=STATUS.runs[1:], sets=(restatement(SetState.PUBLISHED),))
