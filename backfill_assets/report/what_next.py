@@ -29,7 +29,9 @@ from backfill_assets.report.advice.filling import plan_again, plan_anew
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import (
+    NAME,
     WAIT_OR_RECOVER,
+    WHY,
     Act,
     NextStep,
     approve,
@@ -243,8 +245,12 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
             why = f"{run.run_id} was computed from older inputs than what readers see; "
             return step(why, plan_anew(run.manifest, older))
     if overtaken:
-        why = f"{overtaken.manifest.table} changed since {overtaken.run_id} was compared with it: "
-        return step(why, compare_again(overtaken.run_id))
+        table, since = overtaken.manifest.table, f"changed since {overtaken.run_id} was"
+        if overtaken.manifest.expires:
+            return step(f"{table} {since} planned: ", do(Act.PLAN, table, expire=True, by=NAME, reason=WHY))
+        if _keeps_earlier_rows(tx, overtaken):
+            return step(f"{table} {since} planned with its rows: ", plan_again(overtaken.manifest))
+        return step(f"{table} {since} compared with it: ", compare_again(overtaken.run_id))
     if not lacking:
         changed = [each for run in runs for each in references_moved_on(ws, run)]
         why = f"{changed_reference_words(changed[0])}; to publish them all the same: " if changed else ""

@@ -173,7 +173,8 @@ def test_what_a_table_does_not_keep_goes_and_comes_back_and_goes_again(office: O
     again = planned(office)
     office.through(again)
     assert months(office) == STAYS
-    # Only the expiry that stands is undone.
+    # Only the expiry that stands is undone, and the other one is no more than a reason to plan again.
+    assert f"backfill plan {CASES} --expire" in worded(run_document(office.ws, manifest.run_id).next_step)
     with pytest.raises(Exception, match="has no standing publication"):
         operations.rollback(office.ws, manifest.run_id, by="ben", reason="once more")
 

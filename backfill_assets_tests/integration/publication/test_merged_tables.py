@@ -18,10 +18,12 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.publish_mode import REPLACE, PublishMode, merge
 from backfill_assets.publication.errors import AnotherUnderWay, MergedSince
 from backfill_assets.report.command_line import explained
+from backfill_assets.report.runs import run_document
 from backfill_assets.report.words.verdicts import verdict_words
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import worded
 from backfill_assets_tests.support.ledger_book import FIRST, JOURNAL, Book, declared_as, entry, open_book
 from backfill_assets_tests.support.merge_model import COLUMNS
 from backfill_assets_tests.support.shop import ticking_clock
@@ -92,6 +94,9 @@ def test_a_key_that_moves_takes_both_days_along_and_a_later_merge_is_undone_firs
     assert f"backfill rollback {again}" in explained(refused.value)
     for run_id in (again, deleted, both, first):
         operations.rollback(ws, run_id, by="ben", reason="all back")
+    # The rows that the second one had merged with are gone, so that it can only be planned again.
+    following = worded(run_document(ws, both).next_step)
+    assert f"{ACCOUNTS} changed since {both} was planned with its rows: backfill plan accounts" in following
     assert seen(book) == []
     assert audit(ws).problems == ()
 
