@@ -281,10 +281,8 @@ def _references(node: TableNode, basis: Basis, present: Present, here: AbstractS
             run_id=basis.run_id if is_chosen else "",
         )
         narrowed = present.narrow(name, basis.references) if before and after else None
-        if narrowed is None or (narrowed.days and narrowed.window is None):
-            yield _Mark(reason, here)
-        elif narrowed.window is not None:
-            yield _Mark(reason, reached_by(node, narrowed, here), narrowed=narrowed)
+        is_known = narrowed is not None and narrowed.window is not None
+        yield _Mark(reason, reached_by(node, narrowed, here), narrowed=narrowed if is_known else None)
 
 
 def reached_by(node: TableNode, narrowed: Narrowed | None, here: AbstractSet[date]) -> AbstractSet[date]:
