@@ -319,7 +319,8 @@ def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, 
 def _order_of(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> SwapOrder:
     order = swap_order_of(intent, run.manifest.partition_column, at=ws.clock())
     declared = ws.domain.tables.get(intent.table)
-    if declared is None or run.manifest.expires:
+    # The table has had the columns of what a rollback brings back; what was declared since is for a publication.
+    if declared is None or run.manifest.expires or intent.action is Action.ROLLBACK:
         return order
     return replace(order, schema=stored_schema(declared))
 

@@ -141,9 +141,13 @@ def test_a_run_that_changes_nothing_and_was_given_up_meanwhile_can_be_published_
 def test_a_rollback_brings_back_only_what_was_swapped(shop: Shop) -> None:
     before, amounts = shop.live_paths(), shop.amounts()
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
-    run_id = shop.published()
-    operations.rollback(shop.ws, run_id, by="ben", reason="was right before")
+    run_id, columns = shop.published(), shop.ws.lake.columns(RECENT)
+    table = shop.ws.domain.derived_table(RECENT)
+    wider = replace(table, schema=StructType([*table.schema.fields, StructField("since", LongType())]))
+    domain = replace(shop.ws.domain, derived=(wider,))
+    operations.rollback(replace(shop.ws, domain=domain), run_id, by="ben", reason="was right before")
     assert (shop.live_paths(), shop.amounts()) == (before, amounts)
+    assert shop.ws.lake.columns(RECENT) == columns, "what is declared since is not published"
     assert audit(shop.ws).problems == ()
 
 
