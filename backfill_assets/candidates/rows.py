@@ -17,7 +17,7 @@ from backfill_assets.core.identity import FileSet, contract_of
 from backfill_assets.core.spark import require_meaning
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.lifting import lifted
-from backfill_assets.lake.checksums import partition_checksums
+from backfill_assets.lake.checksums import is_of_this_form, partition_checksums
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.tables import changed_files, missing_files
 from backfill_assets.ledger.records import PartitionVersion
@@ -104,7 +104,11 @@ def accepted_checksums(ws: Workspace, table: Table, accepted: Mapping[date, Part
     with_rows = {partition: version for partition, version in accepted.items() if version.files.files}
     # Files of an earlier contract are lifted as they are read, which gives their rows other values.
     present = table.contract_version if isinstance(table, SourceTable) else 1
-    known = {p: version.checksum for p, version in with_rows.items() if contract_of(version.files) == present}
+    known = {
+        p: version.checksum
+        for p, version in with_rows.items()
+        if contract_of(version.files) == present and is_of_this_form(version.checksum)
+    }
     if _altered(ws, table, [with_rows[p] for p in known]):
         known = {p: checksum for p, checksum in known.items() if not _altered(ws, table, [with_rows[p]])}
     unknown = [version.files for partition, version in with_rows.items() if partition not in known]

@@ -32,6 +32,11 @@ def checksum_text(rows: int, *sums: int) -> str:
     return ":".join((FORM, str(rows), *(f"{each:x}" for each in sums)))
 
 
+def is_of_this_form(checksum: str) -> bool:
+    """Whether a recorded checksum can be compared with those of this release; one of another form says nothing."""
+    return checksum.startswith(f"{FORM}:")
+
+
 NO_ROWS = checksum_text(0, 0, 0, 0, 0)
 """The checksum of a partition without rows."""
 

@@ -119,11 +119,13 @@ def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVe
     """Whether the accepted files hold exactly the candidate's rows. The checksum begins with their number.
 
     The present content of the files counts, not only that at their acceptance: a damaged file is replaced. Where the
-    latter was recorded of the columns of an earlier contract, the present content decides alone.
+    latter was recorded of the columns of an earlier contract, or in the form of another release, the present content
+    decides alone.
     """
     if kind in ALWAYS_SWAPPED or not candidate.checksum:
         return False
-    is_comparable = contract_of(accepted.files) == contract_of(candidate.files)
+    forms = {text.partition(":")[0] for text in (accepted.checksum, candidate.checksum)}
+    is_comparable = contract_of(accepted.files) == contract_of(candidate.files) and len(forms) == 1
     at_acceptance = accepted.checksum if is_comparable else candidate.compared_checksum
     return candidate.checksum == candidate.compared_checksum == at_acceptance
 

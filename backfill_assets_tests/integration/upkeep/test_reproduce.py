@@ -19,6 +19,7 @@ from backfill_assets.core.errors import ContractBroken, IllegalTransition, Missi
 from backfill_assets.core.progress import Progress
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Release, TransformContext
+from backfill_assets.lake import checksums
 from backfill_assets.lake.staging import RUNS_FOLDER
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.upkeep.audit import audit
@@ -82,7 +83,9 @@ def opened_copy(tmp_path: Path, spark: SparkSession) -> Shop:
 
 
 @pytest.mark.long
-def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains(shop: Shop) -> None:
+def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small = in_chunks_of(shop, 3)
     run_id = small.published()
     before, live = small.files(), small.live_paths()
@@ -95,6 +98,9 @@ def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains
     event = last_event(small, run_id)
     assert (event.action, event.actor, event.payload["identical"]) == ("reproduced", "rita", True)
     assert audit(small.ws).problems == ()
+    # A later release that writes checksums in another form compares the rows by their values.
+    monkeypatch.setattr(checksums, "FORM", "c0")
+    assert reproduced(small, run_id).identical
 
 
 @pytest.mark.long
