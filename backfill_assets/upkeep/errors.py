@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from backfill_assets.core.errors import ContractBroken, IllegalTransition, Refused, sentence
+from backfill_assets.core.errors import ContractBroken, IllegalTransition, MissingInput, Refused, sentence
 from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.partitions import Partitions
 
 
 @sentence
@@ -36,6 +37,15 @@ class ComputedNothing(IllegalTransition):
 
     run_id: str
     table: str
+
+
+@sentence
+class NothingToCompare(MissingInput):
+    """the published files of {table} {partitions} are gone, and their checksums have the form of another release."""
+
+    run_id: str
+    table: str
+    partitions: Partitions
 
 
 @sentence

@@ -32,10 +32,11 @@ from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest, node_of
-from backfill_assets.planning.partitions import count_of, describe
+from backfill_assets.planning.partitions import Partitions, count_of, describe
 from backfill_assets.planning.proof import windows_touch
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.transforms.schemas import business_schema, contract_version
+from backfill_assets.upkeep.errors import NothingToCompare
 from backfill_assets.workspace import Workspace
 
 MOST_SAMPLED = 12
@@ -186,6 +187,9 @@ def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date,
     suspects = [p for p in partitions if _of(rebuilt, p).checksum != candidates[p].checksum]
     rows = sum(found.rows for found in rebuilt.values())
     kept = [p for p in suspects if not missing_files(work.ws.lake, table.name, [candidates[p].files])]
+    if lost := [p for p in suspects if p not in kept and _may_be_equal(candidates[p], _of(rebuilt, p))]:
+        grain = work.manifest.grain
+        raise NothingToCompare(run_id=work.manifest.run_id, table=table.name, partitions=Partitions.of(grain, lost))
     keys: Mapping[date, ByKey] = {}
     sample: tuple[SampledRow, ...] = ()
     if kept:
@@ -216,6 +220,11 @@ def _difference(expected: CandidatePartition, found: Measured, keys: ByKey | Non
         unchanged=keys.unchanged if keys else None,
         changed_columns=keys.changed_columns if keys else None,
     )
+
+
+def _may_be_equal(expected: CandidatePartition, found: Measured) -> bool:
+    """Whether the recorded checksum, which is of the form of another release, says nothing about these rows."""
+    return not is_of_this_form(expected.checksum) and expected.rows == found.rows
 
 
 def _is_equal(found: Difference) -> bool:

@@ -100,7 +100,8 @@ def reproduce_run(
         UnknownName: There is no such run.
         IllegalTransition: It was never published, or computed nothing.
         ContractBroken: The code is not the one it was computed with, or the transform failed.
-        MissingInput: An input version has been removed by retention, or a file or reference is gone.
+        MissingInput: An input version has been removed by retention, or a file or reference is gone; or the published
+            files are, and their checksums have the form of another release.
     """
     if sample is not None and sample < 1:
         raise EmptySample(sample=sample)

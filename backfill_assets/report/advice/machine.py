@@ -132,7 +132,7 @@ def of_upkeep(error: BackfillError) -> Advice | None:
             return "give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash"
         case upkeep.EmptySample():
             return step("leave ", Option("sample"), " out for all")
-        case upkeep.NothingToReproduce() | upkeep.ComputedNothing():
+        case upkeep.NothingToReproduce() | upkeep.ComputedNothing() | upkeep.NothingToCompare():
             return do(Act.REPORT, error.run_id)
         case upkeep.SparkStopped():
             return "fix the cause; nothing was changed"

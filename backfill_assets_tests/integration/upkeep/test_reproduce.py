@@ -156,7 +156,9 @@ def test_rows_that_no_longer_follow_are_shown_by_partition_column_and_example(sh
 
 
 @pytest.mark.long
-def test_what_differs_is_said_even_when_the_published_files_are_gone(shop: Shop) -> None:
+def test_what_differs_is_said_even_when_the_published_files_are_gone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run_id = shop.published()
     with shop.ws.ledger.read() as reader:
         victim = reader.candidates.of_run(run_id)[SIXTH].files.files[0]
@@ -169,6 +171,10 @@ def test_what_differs_is_said_even_when_the_published_files_are_gone(shop: Shop)
     sixth = next(d for d in outcome.differences if d.partition == SIXTH)
     assert (sixth.changed, sixth.changed_columns, sixth.rows) == (None, None, 1)
     assert len(outcome.differences) == len(OUTPUT)
+    # A checksum of another form says nothing: neither that the rows differ, nor that they are equal.
+    monkeypatch.setattr(checksums, "FORM", "c0")
+    with pytest.raises(MissingInput, match=r"2026-01-06, 1 day are gone, and their checksums have the form of another"):
+        reproduced(shop, run_id)
 
 
 def test_a_failed_reproduction_leaves_no_scratch_behind(shop: Shop) -> None:
