@@ -238,7 +238,7 @@ class NoSamples(errors.Refused):
 
 @sentence
 class CannotBecome(errors.IllegalTransition):
-    """{name} is {is_now}, and cannot become {wanted}: that follows {before}."""
+    """{name} is {is_now}{why_not}."""
 
     name: str
     found: State | None
@@ -250,8 +250,9 @@ class CannotBecome(errors.IllegalTransition):
         return "not in the ledger" if self.found is None else str(self.found)
 
     @property
-    def before(self) -> str:
-        return " or ".join(map(str, states_before(self.wanted))) or "nothing"
+    def why_not(self) -> str:
+        before = " or ".join(map(str, states_before(self.wanted))) or "nothing"
+        return " already" if self.found == self.wanted else f", and cannot become {self.wanted}: that follows {before}"
 
 
 @sentence

@@ -40,6 +40,14 @@ class TablePartitions:
         return f"{self.table} {describe(self.grain, self.partitions)}"
 
 
+def each_once(some: Iterable[TablePartitions]) -> str:
+    """Partitions, which may be named more than once, as messages name them."""
+    found: dict[tuple[str, Grain], set[date]] = {}
+    for each in some:
+        found.setdefault((each.table, each.grain), set()).update(each.partitions)
+    return "; ".join(f"{table} {describe(grain, sorted(days))}" for (table, grain), days in found.items())
+
+
 def lacks(missing: Iterable[TablePartitions]) -> str:
     """Input partitions that do not exist, as messages name them."""
     return "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in missing)

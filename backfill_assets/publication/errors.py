@@ -10,7 +10,7 @@ from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.errors import Named
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, StoppedBy
-from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.impact import TablePartitions, each_once
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 
@@ -341,7 +341,7 @@ class WouldLeaveOrphans(errors.LeavesOrphans):
 
     @property
     def of_tables(self) -> str:
-        return "; ".join(map(str, self.left))
+        return each_once(self.left)
 
 
 @sentence

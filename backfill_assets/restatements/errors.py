@@ -8,7 +8,7 @@ from datetime import datetime
 from backfill_assets.core import errors
 from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.impact import TablePartitions, lacks
+from backfill_assets.planning.impact import TablePartitions, each_once, lacks
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions, count_of
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
@@ -96,7 +96,7 @@ class SetWouldBeOrphaned(errors.LeavesOrphans):
 
     @property
     def of_tables(self) -> str:
-        return "; ".join(map(str, self.left))
+        return each_once(self.left)
 
 
 @sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.impact import Rebuild, TablePartitions, complete_partitions, impact, never_built, unbuilt
+from backfill_assets.planning.impact import (
+    Rebuild,
+    TablePartitions,
+    complete_partitions,
+    each_once,
+    impact,
+    never_built,
+    unbuilt,
+)
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
 from backfill_assets.planning.windows import Window
 from backfill_assets_tests.support.graph_examples import (
@@ -225,3 +233,10 @@ def test_what_reads_an_expired_snapshot_is_not_built_and_neither_is_what_depends
     assert built == {"gold.monthly": (date(2024, 4, 1),)}
     again = impact(GRAPH, changed, held, rebuild={"silver.weekly": [date(2024, 5, 20)]}, expired=gone)
     assert {each.table: each.partitions for each in again}["gold.monthly"] == (date(2024, 4, 1), date(2024, 5, 1))
+
+
+def test_partitions_that_are_named_twice_are_said_once() -> None:
+    first = TablePartitions(table="silver.a", grain=Grain.DAILY, partitions=(MARCH_28, MARCH_28 + timedelta(days=2)))
+    again = TablePartitions(table="silver.a", grain=Grain.DAILY, partitions=(MARCH_28, MARCH_28 + timedelta(days=1)))
+    month = TablePartitions(table="gold.b", grain=Grain.MONTHLY, partitions=(date(2024, 3, 1),))
+    assert each_once([first, month, again]) == "silver.a 2024-03-28..2024-03-30, 3 days; gold.b 2024-03, 1 month"
