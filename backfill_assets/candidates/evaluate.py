@@ -6,7 +6,6 @@ decides about publication, and in the table behind `validation/<name>`, which pe
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -46,7 +45,7 @@ from backfill_assets.gates.measured import Measured, MergedPartition, PilotedPar
 from backfill_assets.gates.sample import MOST_KEYS, failing_keys, most_moved
 from backfill_assets.lake.append import ValidationRow, append_validation
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
-from backfill_assets.lake.staging import footer_columns
+from backfill_assets.lake.staging import columns_declared, footer_columns
 from backfill_assets.lake.tables import follows_in_swap
 from backfill_assets.ledger.events import ALL_GATES
 from backfill_assets.ledger.findings import (
@@ -461,11 +460,7 @@ def _sample(work: Gating) -> tuple[SampledRow, ...]:
 
 def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, Verdict]:
     """Partitions with a file whose footer declares other columns than the table."""
-    declared = tuple(
-        (field.name, json.dumps(field.dataType.jsonValue()))
-        for field in stored_schema(table).fields
-        if field.name != table.partition.column
-    )
+    declared = columns_declared(stored_schema(table), table.partition.column)
     wrong: dict[date, Verdict] = {}
     for partition, file_set in staged.items():
         for columns, path in footer_columns(ws.lake, table.name, [file_set]).items():

@@ -24,6 +24,7 @@ from urllib.parse import unquote
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import DataFile, FileSet
@@ -77,6 +78,11 @@ def write_staged(
         read = readers.map(lambda state: _data_file(files, state), (state for _, state in listed))
     found = grouped((unquote(value), file) for (value, _), file in zip(listed, read, strict=True))
     return {value: FileSet.of(files) for value, files in found.items()}
+
+
+def columns_declared(schema: StructType, partition_column: str) -> tuple[tuple[str, str], ...]:
+    """What footers of files with these columns declare, as `footer_columns` has it; the partition's is in none."""
+    return tuple((f.name, json.dumps(f.dataType.jsonValue())) for f in schema.fields if f.name != partition_column)
 
 
 def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapping[tuple[tuple[str, str], ...], str]:

@@ -12,7 +12,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -104,8 +104,9 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
                 raise errors.Abandoned(table=order.table, publication_id=order.publication_id, run_id=order.run_id)
         with lake.reading(order.table):
             _compare(handle, order)
+            of_files = _with_columns_of_files(lake, handle, order)
         try:
-            _commit(handle, order)
+            _commit(handle, of_files)
         except CommitFailedError:
             if _has_landed(lake, order):
                 return _landed(lake, order)
@@ -279,6 +280,19 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
             expected=len(first.expected.files),
             found=len(present.get(first.value, ())),
         )
+
+
+def _with_columns_of_files(lake: Lake, handle: DeltaTable, order: SwapOrder) -> SwapOrder:
+    """The order without a change of the table's columns that the new files do not have: what was staged before a
+    declaration changed brings nothing that no gate has measured."""
+    if order.schema is None or schema_after(handle, order.schema) is None:
+        return order
+    # Imported where a publication changes columns: others read no file.
+    from backfill_assets.lake.staging import columns_declared, footer_columns
+
+    first = [each.new for each in order.exchanges if each.new.files and each.new.paths != each.expected.paths][:1]
+    found, declared = footer_columns(lake, order.table, first), columns_declared(order.schema, order.partition_column)
+    return order if found.keys() <= {declared} else replace(order, schema=None)
 
 
 def _commit(handle: DeltaTable, order: SwapOrder) -> None:

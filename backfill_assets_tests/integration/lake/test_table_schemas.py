@@ -33,20 +33,23 @@ def lake(tmp_path: Path) -> Lake:
     return made
 
 
-def staged(lake: Lake, run_id: str, day: str, columns: Mapping[str, pa.Array]) -> FileSet:
+def staged(lake: Lake, run_id: str, day: str, schema: StructType, columns: Mapping[str, pa.Array]) -> FileSet:
+    """A file as Spark writes it, with its columns in the footer."""
+    in_files = StructType([field for field in schema.fields if field.name != "day"])
     path = folder_of(lake, TABLE) / "_runs" / run_id / "0001-ab" / f"day={day}" / "part-0.parquet"
     path.parent.mkdir(parents=True)
-    pq.write_table(pa.table(dict(columns)), path)
+    said = {"org.apache.spark.sql.parquet.row.metadata": in_files.json()}
+    pq.write_table(pa.table(dict(columns)).replace_schema_metadata(said), path)
     relative = path.relative_to(folder_of(lake, TABLE)).as_posix()
     return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
 
 
 def first(lake: Lake, day: str) -> FileSet:
-    return staged(lake, "first", day, {"number": pa.array([1], pa.int32()), "place": pa.array(["a"])})
+    return staged(lake, "first", day, FIRST, {"number": pa.array([1], pa.int32()), "place": pa.array(["a"])})
 
 
 def second(lake: Lake, day: str) -> FileSet:
-    return staged(lake, "second", day, {"number": pa.array([2**40], pa.int64()), "where": pa.array(["b"])})
+    return staged(lake, "second", day, SECOND, {"number": pa.array([2**40], pa.int64()), "where": pa.array(["b"])})
 
 
 def order(publication_id: str, *exchanges: Exchange, schema: StructType | None) -> SwapOrder:

@@ -27,6 +27,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.recover import RecoveryEnd, end_publication
 from backfill_assets.report.report import run_report
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains.example import sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -144,16 +145,28 @@ def test_a_run_that_changes_nothing_and_was_given_up_meanwhile_can_be_published_
     assert audit(shop.ws).problems == ()
 
 
+def declared_wider(shop: Shop) -> Workspace:
+    """The workspace of a shop whose author has declared another column since."""
+    table = shop.ws.domain.derived_table(RECENT)
+    wider = replace(table, schema=StructType([*table.schema.fields, StructField("since", LongType())]))
+    return replace(shop.ws, domain=replace(shop.ws.domain, derived=(wider,)))
+
+
 def test_a_rollback_brings_back_only_what_was_swapped(shop: Shop) -> None:
     before, amounts = shop.live_paths(), shop.amounts()
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
     run_id, columns = shop.published(), shop.ws.lake.columns(RECENT)
-    table = shop.ws.domain.derived_table(RECENT)
-    wider = replace(table, schema=StructType([*table.schema.fields, StructField("since", LongType())]))
-    domain = replace(shop.ws.domain, derived=(wider,))
-    operations.rollback(replace(shop.ws, domain=domain), run_id, by="ben", reason="was right before")
+    operations.rollback(declared_wider(shop), run_id, by="ben", reason="was right before")
     assert (shop.live_paths(), shop.amounts()) == (before, amounts)
     assert shop.ws.lake.columns(RECENT) == columns, "what is declared since is not published"
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_run_that_was_measured_before_a_column_was_declared_does_not_bring_it(shop: Shop) -> None:
+    shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
+    run_id, columns = shop.ready(), shop.ws.lake.columns(RECENT)
+    operations.publish(declared_wider(shop), run_id, by="ben")
+    assert shop.ws.lake.columns(RECENT) == columns
     assert audit(shop.ws).problems == ()
 
 
