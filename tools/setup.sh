@@ -370,8 +370,10 @@ fetch_registry() {
     command -v mvn >/dev/null || return 1
     say "Fetching a schema registry for the tests of captures (142 MB, once)."
     rm -rf "$CACHE/registry.new"
-    quietly mvn -q -B dependency:unpack -Dartifact="io.apicurio:apicurio-registry-app:$APICURIO:tar.gz:all" \
-        -DoutputDirectory="$CACHE/registry.new" -DmarkersDirectory="$CACHE/registry.new/markers" || return 1
+    mkdir -p "$CACHE/registry.new"
+    # There, because Maven leaves a folder with its marks where it is started without a project.
+    (cd "$CACHE/registry.new" && quietly mvn -q -B dependency:unpack -DoutputDirectory="$CACHE/registry.new" \
+        -Dartifact="io.apicurio:apicurio-registry-app:$APICURIO:tar.gz:all") || return 1
     rm -rf "$CACHE/registry"
     mv "$CACHE/registry.new" "$CACHE/registry"
 }
