@@ -283,8 +283,8 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
 
 
 def _with_columns_of_files(lake: Lake, handle: DeltaTable, order: SwapOrder) -> SwapOrder:
-    """The order without a change of the table's columns that the new files do not have: what was staged before a
-    declaration changed brings nothing that no gate has measured."""
+    """The order without a change of the table's columns that the new files do not have: a rollback, an expiry, and what
+    was staged before a declaration changed bring nothing that no gate has measured."""
     if order.schema is None or schema_after(handle, order.schema) is None:
         return order
     # Imported where a publication changes columns: others read no file.
@@ -292,7 +292,7 @@ def _with_columns_of_files(lake: Lake, handle: DeltaTable, order: SwapOrder) -> 
 
     first = [each.new for each in order.exchanges if each.new.files and each.new.paths != each.expected.paths][:1]
     found, declared = footer_columns(lake, order.table, first), columns_declared(order.schema, order.partition_column)
-    return order if found.keys() <= {declared} else replace(order, schema=None)
+    return order if found.keys() == {declared} else replace(order, schema=None)
 
 
 def _commit(handle: DeltaTable, order: SwapOrder) -> None:

@@ -319,10 +319,7 @@ def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, 
 def _order_of(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> SwapOrder:
     order = swap_order_of(intent, run.manifest.partition_column, at=ws.clock())
     declared = ws.domain.tables.get(intent.table)
-    # The table has had the columns of what a rollback brings back; what was declared since is for a publication.
-    if declared is None or run.manifest.expires or intent.action is Action.ROLLBACK:
-        return order
-    return replace(order, schema=stored_schema(declared))
+    return order if declared is None else replace(order, schema=stored_schema(declared))
 
 
 def swap_order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) -> SwapOrder:
