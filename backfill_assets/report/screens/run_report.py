@@ -74,7 +74,7 @@ from backfill_assets.report.screens.review import (
     review_of_set,
 )
 from backfill_assets.report.screens.runs import partitions_of, run_facts, set_facts, set_files, state_of
-from backfill_assets.report.values import cost_words, key_text, mebibytes, number_text, text_of
+from backfill_assets.report.values import as_sentence, cost_words, key_text, mebibytes, number_text, text_of
 from backfill_assets.report.words.plans import alternative_words, publish_words, references_described
 from backfill_assets.report.words.stages import policy_words, stage_words
 from backfill_assets.report.words.states import NOTHING_FOLLOWS
@@ -408,7 +408,7 @@ def _reach(report: RunReport) -> Section | None:
     waiting = "; ".join(map(str, report.unpublished))
     nothing = f"Nothing published yet; without rows so far: {waiting}." if waiting else "No other table."
     if report.run.manifest.expires:
-        nothing = f"{NOTHING_FOLLOWS[0].upper()}{NOTHING_FOLLOWS[1:]}."
+        nothing = as_sentence(NOTHING_FOLLOWS)
     none = None if dependents else Note(text=nothing)
     figures = (
         section(
