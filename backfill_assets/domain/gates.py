@@ -26,31 +26,35 @@ def columns_in(expression: str, what: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaMatches:
-    """The staged files have the declared columns, types and order. Every table has this gate."""
+class _Gate:
+    """What all gates have.
+
+    Attributes:
+        blocking: Whether a run that does not pass it cannot be published.
+    """
 
     blocking: bool = True
-    name: str = "schema"
-
-    @property
-    def demands(self) -> str:
-        return "the staged files have exactly the declared columns and types"
 
     @property
     def columns(self) -> tuple[str, ...]:
+        """The columns that it is about, which the table has to have."""
         return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UniqueKey:
+class SchemaMatches(_Gate):
+    """The staged files have the declared columns, types and order. Every table has this gate."""
+
+    name: str = "schema"
+    demands: str = "the staged files have exactly the declared columns and types"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueKey(_Gate):
     """No two rows of a partition share a key. Without columns: the table's own key."""
 
     columns: tuple[str, ...] = ()
-    blocking: bool = True
-
-    @property
-    def name(self) -> str:
-        return "unique_key"
+    name: str = "unique_key"
 
     @property
     def demands(self) -> str:
@@ -58,11 +62,10 @@ class UniqueKey:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotNull:
+class NotNull(_Gate):
     """A column has a value in every row."""
 
     column: str
-    blocking: bool = True
 
     @property
     def name(self) -> str:
@@ -78,12 +81,11 @@ class NotNull:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedValues:
+class AcceptedValues(_Gate):
     """A column holds one of the listed values, or null."""
 
     column: str
     values: tuple[str, ...]
-    blocking: bool = True
 
     @property
     def name(self) -> str:
@@ -99,12 +101,11 @@ class AcceptedValues:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowExpression:
+class RowExpression(_Gate):
     """A Spark SQL condition that is true for every row; null counts as a violation."""
 
     name: str
     condition: str
-    blocking: bool = True
 
     @property
     def demands(self) -> str:
@@ -117,29 +118,21 @@ class RowExpression:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowCount:
+class RowCount(_Gate):
     """The rows of each partition lie within bounds, both inclusive."""
 
     at_least: int = 0
     at_most: int | None = None
-    blocking: bool = True
-
-    @property
-    def name(self) -> str:
-        return "row_count"
+    name: str = "row_count"
 
     @property
     def demands(self) -> str:
         most = "" if self.at_most is None else f" and at most {self.at_most:,}"
         return f"a partition has at least {self.at_least:,}{most} rows"
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparedWithAccepted:
+class ComparedWithAccepted(_Gate):
     """How the candidate differs from the accepted rows, per partition; with a limit, also a gate.
 
     Every table has this gate. Without a limit it always passes and only informs.
@@ -151,11 +144,7 @@ class ComparedWithAccepted:
 
     max_removed_percent: int | None = None
     max_changed_percent: int | None = None
-    blocking: bool = True
-
-    @property
-    def name(self) -> str:
-        return "compared_with_accepted"
+    name: str = "compared_with_accepted"
 
     @property
     def demands(self) -> str:
@@ -166,93 +155,51 @@ class ComparedWithAccepted:
             limits.append(f"at most {self.max_changed_percent} % of a partition's accepted rows move")
         return " and ".join(limits) or "the difference from the accepted rows is measured"
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AddsOnly:
+class AddsOnly(_Gate):
     """Nothing that is accepted changes. Tables that are published with `append()` have this gate, and no others."""
 
-    blocking: bool = True
     name: str = "adds_only"
-
-    @property
-    def demands(self) -> str:
-        return "a partition has no accepted version, or exactly the accepted rows"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
+    demands: str = "a partition has no accepted version, or exactly the accepted rows"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Merged:
+class Merged(_Gate):
     """The staged rows are the accepted ones with exactly the changes. Tables that are published with `merge()` have
     this gate, and no others."""
 
-    blocking: bool = True
     name: str = "merged"
-
-    @property
-    def demands(self) -> str:
-        return (
-            "rows of keys that no change names are exactly the accepted ones; a key is changed once, by no older "
-            "version than is accepted, and its accepted row is in the partitions of the run"
-        )
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
+    demands: str = (
+        "rows of keys that no change names are exactly the accepted ones; a key is changed once, by no older "
+        "version than is accepted, and its accepted row is in the partitions of the run"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OutsideScope:
+class OutsideScope(_Gate):
     """Rows outside of the scope of a pilot are exactly the accepted ones. Pilots have this gate, and no table."""
 
-    blocking: bool = True
     name: str = "outside_scope"
-
-    @property
-    def demands(self) -> str:
-        return "rows outside of the scope of the pilot are exactly the accepted ones"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
+    demands: str = "rows outside of the scope of the pilot are exactly the accepted ones"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SameState:
+class SameState(_Gate):
     """The first snapshot of a run is the same from one snapshot earlier. Tables that keep state have this gate."""
 
-    blocking: bool = True
     name: str = "same_state"
-
-    @property
-    def demands(self) -> str:
-        return "the first snapshot of a run is the same when it is computed from one snapshot earlier"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
+    demands: str = "the first snapshot of a run is the same when it is computed from one snapshot earlier"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OnlyExpired:
+class OnlyExpired(_Gate):
     """Exactly the snapshots go that the table no longer keeps. Runs that let snapshots expire have this gate."""
 
-    blocking: bool = True
     name: str = "only_expired"
-
-    @property
-    def demands(self) -> str:
-        return "they are exactly the snapshots that the table no longer keeps, as planned, and no open run reads one"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
+    demands: str = (
+        "they are exactly the snapshots that the table no longer keeps, as planned, and no open run reads one"
+    )
 
 
 WARM_UP = "warm_up"
@@ -260,7 +207,7 @@ WARM_UP = "warm_up"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WarmUpProof:
+class WarmUpProof(_Gate):
     """Partitions where rows are published with the least input are the same with more of it. Every derived table has
     this gate.
 
@@ -272,11 +219,7 @@ class WarmUpProof:
 
     partitions: int | None = None
     extra_days: int | None = None
-    blocking: bool = True
-
-    @property
-    def name(self) -> str:
-        return WARM_UP
+    name: str = WARM_UP
 
     @property
     def demands(self) -> str:
@@ -288,13 +231,9 @@ class WarmUpProof:
         """How many partitions at each end of a run are computed again."""
         return self.partitions or 0
 
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moved:
+class Moved(_Gate):
     """A measure of the breakdown stays close to what the accepted rows say, month by month. A larger move blocks
     nothing: it demands a written comment of the approver. So does a sum that is not a finite number.
 
