@@ -83,17 +83,6 @@ def start(ws: Workspace, table: str, *, by: str, reason: str) -> Plan | None:
     return plan(ws, PlanRequest(table=pair.version.name, days=days, partitions=missing, reason=reason, by=by))
 
 
-def compare(ws: Workspace, table: str, *, by: str) -> ComparedDay:
-    """Compares a version with what readers are shown, in the partitions that have changed since the last comparison.
-
-    Raises:
-        UnknownName: It is no version of a table, and has none.
-    """
-    with ws.ledger.read() as tx:
-        pair = pair_of(ws, tx, table)
-    return compare_with_shown(ws, pair.version, pair.shown, by=by)
-
-
 def compared(ws: Workspace, *, by: str) -> Iterator[tuple[Pair, ComparedDay | BackfillError]]:
     """Compares every version that is kept up to date and has rows; an error of one leaves the others alone."""
     with ws.ledger.read() as tx:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from functools import reduce
 
-from backfill_assets.gates.moves import StateMove, added_up
+from backfill_assets.gates.moves import StateMove
 from backfill_assets.ledger.findings import PartitionCell, SampledRow
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.windows import AnyWindow
@@ -87,31 +86,6 @@ class Proven:
 def equal_partitions(found: Mapping[date, Measured], before: Mapping[date, str]) -> frozenset[date]:
     """The partitions whose staged rows have the checksum of the accepted ones."""
     return frozenset(partition for partition, each in found.items() if before.get(partition) == each.checksum)
-
-
-def total(measured: Mapping[date, Measured]) -> Measured:
-    """The sums over all partitions; its partition and checksum have no meaning."""
-    return reduce(_plus, measured.values(), Measured(partition=date.min))
-
-
-def _plus(left: Measured, right: Measured) -> Measured:
-    return Measured(
-        partition=left.partition,
-        rows=left.rows + right.rows,
-        accepted_rows=left.accepted_rows + right.accepted_rows,
-        surplus=left.surplus + right.surplus,
-        violations=_add(left.violations, right.violations),
-        added=left.added + right.added,
-        removed=left.removed + right.removed,
-        changed=left.changed + right.changed,
-        unchanged=left.unchanged + right.unchanged,
-        changed_columns=_add(left.changed_columns, right.changed_columns),
-        state_moves=added_up((*left.state_moves, *right.state_moves)),
-    )
-
-
-def _add(left: Mapping[str, int], right: Mapping[str, int]) -> Mapping[str, int]:
-    return {name: left.get(name, 0) + right.get(name, 0) for name in {**left, **right}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

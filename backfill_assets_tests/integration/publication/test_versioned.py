@@ -29,6 +29,7 @@ from backfill_assets.core.errors import (
     UnknownName,
 )
 from backfill_assets.domain import Policy
+from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
@@ -45,6 +46,7 @@ from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.table_acts import ActDocument
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.support import operations
@@ -289,6 +291,12 @@ def test_declarations_that_readers_could_not_be_cut_over_to_are_refused(shop: Ve
         recent.beside("silver.other", version="7.7.7")
 
 
+def compared(ws: Workspace) -> ComparedDay:
+    ((_, day),) = shadow.compared(ws, by="ops")
+    assert isinstance(day, ComparedDay)
+    return day
+
+
 @pytest.mark.long
 def test_the_comparison_by_key_counts_what_was_expected_apart_and_days_count_only_in_a_row(
     tmp_path: Path, published_home: Path, spark: SparkSession
@@ -300,7 +308,7 @@ def test_the_comparison_by_key_counts_what_was_expected_apart_and_days_count_onl
     strict.computed(V2, OUTPUT)
     with pytest.raises(GateFailed, match=r"were not compared with silver\.recent_sales as both are now"):
         strict.asked()
-    day = shadow.compare(strict.ws, V2, by="ops")
+    day = compared(strict.ws)
     assert (day.partition_count, day.agreed, day.differing, day.explained, day.is_clean) == (7, 0, 7, 0, False)
     with pytest.raises(
         GateFailed, match=r"has agreed with silver\.recent_sales on 0 days in a row, and 1 are declared"
@@ -308,10 +316,10 @@ def test_the_comparison_by_key_counts_what_was_expected_apart_and_days_count_onl
         strict.asked()
     # What is expected is part of what is compared: all is compared again, and the day stays one that was not clean.
     expecting = with_versions(opened, with_version(opened.ws.domain, differs=("amount",), clean_days=1))
-    day = shadow.compare(expecting.ws, V2, by="ops")
+    day = compared(expecting.ws)
     assert (day.agreed, day.differing, day.explained, day.is_clean) == (0, 7, 7, False)
     half = with_versions(opened, with_version(opened.ws.domain, explained="day < date'2026-01-06'", clean_days=1))
-    day = shadow.compare(half.ws, V2, by="ops")
+    day = compared(half.ws)
     assert (day.agreed, day.differing, day.explained) == (0, 7, 3)
     (found,) = [each for each in shadow.status(half.ws, RECENT).versions if each.table == V2]
     assert [(each.partition.day, each.explained) for each in found.differing][2:4] == [(5, 1), (6, 0)]
