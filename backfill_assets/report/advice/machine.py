@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 def of_core(error: BackfillError) -> Advice | None:
     """The advice for an error of core; None for others."""
-    return _of_machine(error) or _of_edge(error)
-
-
-def _of_machine(error: BackfillError) -> Advice | None:
     match error:
         case Unrecorded():
             return step("repair what is named; then ", do(Act.RECOVER), ", which shows in Dagster what is accepted")
@@ -59,12 +55,6 @@ def _of_machine(error: BackfillError) -> Advice | None:
             return "take the setting out of the transform and plan again"
         case ChangedSession():
             return "open a new session (start the command or the server again) without this setting"
-        case _:
-            return None
-
-
-def _of_edge(error: BackfillError) -> Advice | None:
-    match error:
         case edge.NotGiven():
             return f"add {error.add}"
         case edge.WrongUsage():

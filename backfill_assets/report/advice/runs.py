@@ -154,10 +154,6 @@ def _plans(table: str, groups: Iterable[Partitions], references: str | None = No
 
 def of_ledger(error: BackfillError) -> Advice | None:
     """The advice for an error of ledger; None for others."""
-    return _of_database(error) or _of_request(error) or _of_state(error) or _of_publication(error)
-
-
-def _of_database(error: BackfillError) -> Advice | None:
     match error:
         case ledger.LedgerUrl():
             return (
@@ -185,12 +181,6 @@ def _of_database(error: BackfillError) -> Advice | None:
             return step("use the release that wrote it; or ", do(Act.AUDIT))
         case ledger.Damaged():
             return do(Act.AUDIT)
-        case _:
-            return None
-
-
-def _of_request(error: BackfillError) -> Advice | None:
-    match error:
         case ledger.BadText(is_missing=True):
             return f"say {error.what}"
         case ledger.BadText():
@@ -223,12 +213,6 @@ def _of_request(error: BackfillError) -> Advice | None:
             return step("let another person approve it: ", approve(error.name))
         case ledger.NeedsComment():
             return step("read the report, and write why it is right: ", comment(error.whole))
-        case _:
-            return None
-
-
-def _of_state(error: BackfillError) -> Advice | None:
-    match error:
         case ledger.CannotBecome(wanted=ChunkState()):
             return do(Act.RUN, str(error.of["run_id"]))
         case ledger.CannotBecome(wanted=ImportState()):
@@ -272,12 +256,6 @@ def _of_state(error: BackfillError) -> Advice | None:
             return do(Act.STATUS)
         case ledger.UnderWay():
             return wait_or_take_over(error.work_id)
-        case _:
-            return None
-
-
-def _of_publication(error: BackfillError) -> Advice | None:
-    match error:
         case ledger.TableBusy():
             return WAIT_OR_RECOVER
         case ledger.NoLongerAsked():
