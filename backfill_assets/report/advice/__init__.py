@@ -11,12 +11,8 @@ def next_step_of(error: BackfillError) -> NextStep | None:
     # Imported when an error is explained: most commands end without one.
     from backfill_assets.report.advice import machine, runs, sources
 
-    of_sources = (sources.of_capture, sources.of_deliver, sources.of_domain, sources.of_transforms)
-    of_runs = (runs.of_lake, runs.of_ledger, runs.of_planning)
-    for advice_of in (*of_sources, machine.of_core, machine.of_upkeep, *of_runs):
-        if found := advice_of(error):
-            return step(found)
-    for advice_on in (sources.of_landing, runs.of_candidates, runs.of_publication, runs.of_restatements):
-        if found := advice_on(error, next_step_of):
-            return step(found)
-    return None
+    rooms = (sources, machine, runs)
+    kinds = type(error).__mro__
+    fixed = next((room.FIXED[kind] for kind in kinds for room in rooms if kind in room.FIXED), None)
+    found = fixed or next(filter(None, (room.advice_on(error, next_step_of) for room in rooms)), None)
+    return step(found) if found else None

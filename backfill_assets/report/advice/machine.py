@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -24,26 +24,31 @@ if TYPE_CHECKING:
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.check import CheckedTable
 
+FIXED: Mapping[type[BackfillError], Advice] = {
+    Unrecorded: step("repair what is named; then ", do(Act.RECOVER), ", which shows in Dagster what is accepted"),
+    Unexpected: step(do(Act.RECOVER), ", which ends unfinished work; then the command again"),
+    DiskFull: "free some, then give the same command again",
+    OtherServer: step(do(Act.DOWN), ", then ", do(Act.UP)),
+    ForeignServer: step(do(Act.DOWN), "; then the command again"),
+    edge.NotOneOf: "choose one of these, or leave it out",
+    edge.NotYet: "name a time that has passed, or leave it out for now",
+    edge.Undeclared: "declare it again, or set BACKFILL_DOMAIN to the module that does",
+    upkeep.NotAHead: "give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash",
+    upkeep.EmptySample: step("leave ", Option("sample"), " out for all"),
+    upkeep.SparkStopped: "fix the cause; nothing was changed",
+}
+"""The advice for errors for which it is always the same."""
 
-def of_core(error: BackfillError) -> Advice | None:
-    """The advice for an error of core; None for others."""
+
+def advice_on(error: BackfillError, _following: Following) -> Advice | None:
+    """The advice for an error by its fields; None for others."""
     match error:
-        case Unrecorded():
-            return step("repair what is named; then ", do(Act.RECOVER), ", which shows in Dagster what is accepted")
-        case Unexpected():
-            return step(do(Act.RECOVER), ", which ends unfinished work; then the command again")
-        case DiskFull():
-            return "free some, then give the same command again"
         case InvalidSetting() if error.without:
             return f"leave {error.without} out of {error.setting}"
         case InvalidSetting() if error.wanted:
             return f"set {error.setting} to {error.wanted}"
         case InvalidSetting():
             return f"correct {error.setting}, or leave it out"
-        case OtherServer():
-            return step(do(Act.DOWN), ", then ", do(Act.UP))
-        case ForeignServer():
-            return step(do(Act.DOWN), "; then the command again")
         case NotOfThisMachine():
             return f"leave {error.setting} out, or start what it names"
         case NotAPerson(is_mixed=True):
@@ -73,8 +78,6 @@ def of_core(error: BackfillError) -> Advice | None:
             return step(do(Act.STATUS, error.name), " says what is done with it")
         case edge.Malformed():
             return f"write it like {error.example}"
-        case edge.NotOneOf():
-            return "choose one of these, or leave it out"
         case edge.CannotUse():
             return f"choose {error.instead}"
         case edge.NothingThen(seen_last_at=datetime() as at):
@@ -84,8 +87,6 @@ def of_core(error: BackfillError) -> Advice | None:
             return step("what readers saw last: ", then)
         case edge.NothingThen():
             return step(do(Act.HISTORY, error.table, partition=error.partition), " lists what readers saw")
-        case edge.NotYet():
-            return "name a time that has passed, or leave it out for now"
         case PackageMissing():
             return f"pip install 'backfill-assets[{error.extra}]'"
         case edge.NotAsPlanned():
@@ -94,10 +95,20 @@ def of_core(error: BackfillError) -> Advice | None:
             name = error.table.partition(".")[2]
             before = [f"candidate/{name}", *([] if error.state is RunState.STAGED else [f"validation/{name}"])]
             return f"materialize {' and '.join(before)} for these partitions first"
-        case edge.Undeclared():
-            return "declare it again, or set BACKFILL_DOMAIN to the module that does"
         case edge.RunInterrupted():
             return error.following
+        case upkeep.NothingToReproduce() | upkeep.ComputedNothing() | upkeep.NothingToCompare():
+            return do(Act.REPORT, error.run_id)
+        case upkeep.NotSound():
+            return _FIX.get(error.fault)
+        case upkeep.ReadableByOthers():
+            change = f"chmod -R {error.whom}= {shlex.quote(error.home)}"
+            return (
+                f"take it from them: {change}, and the same for landed files, the lake and the ledger where they "
+                "are elsewhere"
+            )
+        case upkeep.ReproducedOtherwise():
+            return step("check out the code with that digest, then again: ", do(Act.REPRODUCE, error.run_id))
         case _:
             return None
 
@@ -113,31 +124,6 @@ _FIX = {
     "then name them in BACKFILL_SPARK_CONF: spark.jars=DIR/one.jar,DIR/two.jar",
     Fault.FILES_NOT_SHARED: "let Spark's executors and this process see the same files there",
 }
-
-
-def of_upkeep(error: BackfillError) -> Advice | None:
-    """The advice for an error of upkeep; None for others."""
-    match error:
-        case upkeep.NotAHead():
-            return "give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash"
-        case upkeep.EmptySample():
-            return step("leave ", Option("sample"), " out for all")
-        case upkeep.NothingToReproduce() | upkeep.ComputedNothing() | upkeep.NothingToCompare():
-            return do(Act.REPORT, error.run_id)
-        case upkeep.SparkStopped():
-            return "fix the cause; nothing was changed"
-        case upkeep.NotSound():
-            return _FIX.get(error.fault)
-        case upkeep.ReadableByOthers():
-            change = f"chmod -R {error.whom}= {shlex.quote(error.home)}"
-            return (
-                f"take it from them: {change}, and the same for landed files, the lake and the ledger where they "
-                "are elsewhere"
-            )
-        case upkeep.ReproducedOtherwise():
-            return step("check out the code with that digest, then again: ", do(Act.REPRODUCE, error.run_id))
-        case _:
-            return None
 
 
 def after_audit(audit: AuditReport, following: Following) -> Sequence[NextStep]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 
 from backfill_assets.candidates import errors as candidates
@@ -53,10 +53,184 @@ EARLIER_FIRST_DAY = "choose later days, or set BACKFILL_FIRST_DAY to an earlier 
 
 _ONE_VERSION = Option("reference", "NAME=VERSION")
 
+FIXED: Mapping[type[BackfillError], Advice] = {
+    SeveralWinners: step("use a store that honours conditional puts (If-None-Match), and ask it by ", do(Act.DOCTOR)),
+    NoAnswer: "the same command goes on where this one stopped once the store is there again",
+    lake.RowsUnreadable: do(Act.AUDIT),
+    lake.NoCommitOfPublication: do(Act.AUDIT),
+    lake.NoValueOfKey: "write it as the page shows the values of other keys",
+    lake.NotFencedOff: step("make the table writable again, then ", do(Act.RECOVER)),
+    lake.LakeAway: step("mount or restore it there, or let BACKFILL_LAKE name where it is now; then ", do(Act.DOCTOR)),
+    ledger.LedgerUrl: (
+        "set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db or postgresql://user@host/database"
+    ),
+    ledger.ReadOnly: (
+        "let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL database that "
+        "is no standby"
+    ),
+    ledger.Unavailable: "check that its database is up and not locked by another program, then try again",
+    ledger.LostWhileCommitting: do(Act.RECOVER),
+    ledger.NewerLedger: "upgrade backfill-assets to the version that wrote this ledger",
+    ledger.DanglingReferences: "restore the ledger from its backup",
+    ledger.Unreadable: step("use the release that wrote it; or ", do(Act.AUDIT)),
+    ledger.Damaged: do(Act.AUDIT),
+    ledger.OtherManifest: "plan the set again",
+    ledger.NotAFollowUp: do(Act.FOLLOW),
+    ledger.EndedBefore: step("name a later instant with ", Option("until", "TIME")),
+    ledger.NotForThis: step("name a run or a set that is to be published meanwhile, or leave ", Option("for"), " out"),
+    ledger.TableBusy: WAIT_OR_RECOVER,
+    planning.NothingExpires: "nothing has to be done",
+    planning.CostUnknown: step("leave ", Option("max-cost"), " out for its first run"),
+    planning.TooCostly: step("plan fewer days, or allow more with ", Option("max-cost")),
+    planning.UnclearReferences: step(
+        "with ", Option("references", "corrected"), " give ", _ONE_VERSION, " once for each reference"
+    ),
+    planning.NoPhases: "plan it without phases, or other days or phases",
+    candidates.InputChanged: do(Act.AUDIT),
+    candidates.LaterContract: "plan the run again, with the contract as it is now",
+    candidates.CostsMore: step(
+        "find out why it takes longer than expected, then plan again and allow more with ", Option("max-cost")
+    ),
+    candidates.TooManyRows: step(
+        "find out why there are more rows than expected, then plan again and allow more with ",
+        Option("max-rows"),
+    ),
+    publication.AnotherUnderWay: WAIT_OR_RECOVER,
+    publication.BeingPublished: WAIT_OR_RECOVER,
+    publication.LandedButNotRecorded: do(Act.RECOVER),
+    publication.RefusedButNotRecorded: do(Act.RECOVER),
+    publication.NoVersions: "declare a version of it first, or name a table that has one",
+    restatements.NoChangeNamed: step("add ", Option("because", "TABLE:DAY..DAY"), ", or ", Option("stale")),
+    restatements.StaleNeedsPresent: step(
+        *("leave ", Option("references"), " out; or name what changed, instead of ", Option("stale"), ": "),
+        Option("because", "TABLE:DAY..DAY"),
+    ),
+    restatements.OpenKeepsChanging: "try again when the other processes are done",
+    restatements.OnlyCodeChanged: NEW_VERSION,
+}
+"""The advice for errors for which it is always the same."""
 
-def of_planning(error: BackfillError) -> Advice | None:
-    """The advice for an error of planning; None for others."""
+
+def advice_on(error: BackfillError, following: Following) -> Advice | None:
+    """The advice for an error by its fields; None for others. That for its cause is `following`'s."""
     match error:
+        case StoreUnusable():
+            setting = _STORES.get(error.code, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
+            return step(f"{setting}; ", do(Act.DOCTOR), " shows whether it works; then give the command again")
+        case lake.DamagedTable():
+            restore = f"restore what is damaged below {error.place} from a backup, or make it readable; then "
+            return step(restore, do(Act.AUDIT))
+        case lake.NoTable():
+            return step(f"if it was published, restore {error.place} from a backup; then ", do(Act.AUDIT))
+        case lake.OtherColumns(has_no_versions=True):
+            return WAY_OUT_OF_SOURCE
+        case lake.OtherColumns():
+            allowed = "only columns that can be null may be added and types widened"
+            return f"{allowed}; declare the table under a new name, or move the old table away and rebuild it"
+        case lake.PartitionUnreadable():
+            restore = f"restore the file below {error.place} from a backup; without one, "
+            history = do(Act.HISTORY, error.table, partition=error.partition)
+            return step(restore, history, f" shows what undoes it; then plan {error.partition} again")
+        case lake.StagedFilesChanged():
+            return do(Act.RUN, error.run_id)
+        case lake.ChangedByAnotherWriter():
+            restored = " names the commit; undo it (Delta's RESTORE to the version before), publish again"
+            return step(do(Act.AUDIT), restored)
+        case lake.OthersCommittedFirst(is_recovery=False):
+            return "publish again when fewer writers commit to the table"
+        case lake.OthersCommittedFirst():
+            return do(Act.RECOVER)
+        case lake.Abandoned():
+            return publish(error.run_id)
+        case lake.CommitUnknown():
+            again = "when the table can be reached, give the same command again, which finds it out; or: "
+            return step(again, do(Act.RECOVER))
+        case lake.LineageNotWritten():
+            return step("make the lake writable again, then ", publish(error.run_id))
+        case ledger.DriverMissing():
+            return f"pip install 'backfill-assets[postgres]', or let {error.setting} name SQLite"
+        case ledger.Unusable():
+            return f"check {error.setting}, and that the database is up and may be written"
+        case ledger.BadText(is_missing=True):
+            return f"say {error.what}"
+        case ledger.BadText():
+            return "type it again, as one line of text"
+        case ledger.ActNotApproved():
+            return approve(error.act_id)
+        case ledger.AlreadyShown() | ledger.OtherTableShown() | ledger.NotTheLast():
+            return do(Act.SHADOW, "status", error.name)
+        case ledger.Retired():
+            return do(Act.SHADOW, "status", error.table)
+        case ledger.NotInLedger(near=str() as near) if near:
+            return step(f"did you mean {near}? ", do(Act.STATUS, near))
+        case ledger.NotInLedger() | ledger.NotGivenUp():
+            return do(Act.STATUS)
+        case ledger.UnknownVersion():
+            return do(Act.HISTORY, error.table, partition=error.partition)
+        case ledger.AlreadyRecorded(kind="publication"):
+            return do(Act.RECOVER)
+        case ledger.AlreadyRecorded():
+            return "plan it again: the new one gets an id of its own"
+        case ledger.NoSamples():
+            return do(Act.REPORT, error.run_ids[0])
+        case ledger.NeedsApproval():
+            return approve(error.run_id)
+        case ledger.NeedsAnother():
+            return step("let another person approve it: ", approve(error.name))
+        case ledger.NeedsComment():
+            return step("read the report, and write why it is right: ", comment(error.whole))
+        case ledger.CannotBecome(wanted=ChunkState()):
+            return do(Act.RUN, str(error.of["run_id"]))
+        case ledger.CannotBecome(wanted=ImportState()):
+            return step(do(Act.STATUS), ", then land the file again")
+        case ledger.CannotBecome(wanted=RunState(), found=RunState() as found):
+            return go_on_with(str(error.of["run_id"]), found)
+        case ledger.CannotBecome():
+            named = error.of.get("run_id") or error.of.get("set_id")
+            return do(Act.STATUS, *([str(named)] if named else []))
+        case ledger.NotCancellable():
+            return _of_cancellation(error)
+        case ledger.UnfitState(state=RunState() as state):
+            return go_on_with(error.name, state)
+        case ledger.UnfitState() | ledger.Ended(kind="run" | "set"):
+            return do(Act.STATUS, error.name)
+        case ledger.Ended():
+            return do(Act.STATUS)
+        case ledger.FrozenForAnother():
+            return step("end that one first: ", do(Act.UNFREEZE, error.freeze_id, by=NAME, reason=WHY))
+        case ledger.NeverPublished():
+            return do(Act.REPORT, error.run_id)
+        case ledger.PartOfSet(act=Act.ROLLBACK):
+            return undo(error.set_id)
+        case ledger.PartOfSet(act=Act.CANCEL):
+            return cancel(error.set_id)
+        case ledger.PartOfSet(act=Act.APPROVE):
+            return approve(error.set_id)
+        case ledger.ApprovedByPhase():
+            return approve(error.run_id)
+        case ledger.PartOfSet():
+            return step("publish the whole set: ", publish(error.set_id))
+        case ledger.NotStaged() | ledger.NotWhatWasStaged():
+            return do(Act.RUN, error.run_id)
+        case ledger.LostWork(of={"run_id": str() as run_id}):
+            return do(Act.STATUS, run_id)
+        case ledger.LostWork():
+            return do(Act.STATUS)
+        case ledger.UnderWay():
+            return wait_or_take_over(error.work_id)
+        case ledger.NoLongerAsked():
+            now = ", which plans what is asked for now; or ask for a run of your own: "
+            return step(do(Act.FOLLOW), now, plan_again(error.manifest))
+        case ledger.LandedSince():
+            return joined(loads(error.table, error.days))
+        case ledger.OtherVersions(is_rollback=True):
+            return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
+        case ledger.OtherVersions():
+            return step(do(Act.RUN, error.run_id), ", which compares it with what is published now")
+        case ledger.StagedFilesRemoved():
+            return step("stage it again: ", do(Act.RUN, error.run_id))
+        case ledger.ReplacedFilesRemoved():
+            return step("restate the days instead: ", plan_again(error.manifest))
         case ReversedRange(first=first, last=last):
             return step("give the earlier day first: ", Option("first", f"{last}"), " ", Option("last", f"{first}"))
         case MalformedDays(example=example, option=option):
@@ -87,36 +261,149 @@ def of_planning(error: BackfillError) -> Advice | None:
         case planning.IncompleteWindows():
             return _of_windows(error)
         case planning.InputsExpired():
-            again = joined(plans(error.input, error.partitions.grain, error.partitions))
-            return step("plan other days, or compute these snapshots again first: ", again)
+            snapshots = joined(plans(error.input, error.partitions.grain, error.partitions))
+            return step("plan other days, or compute these snapshots again first: ", snapshots)
         case planning.KeepsEverySnapshot(keeps_state=False):
             return "name a table that keeps state: only its partitions are snapshots"
         case planning.KeepsEverySnapshot():
             return f"declare it in {error.table}: reads_self(keep=Kept(days=90, then='month'))"
-        case planning.NothingExpires():
-            return "nothing has to be done"
-        case planning.CostUnknown():
-            return step("leave ", Option("max-cost"), " out for its first run")
-        case planning.TooCostly():
-            return step("plan fewer days, or allow more with ", Option("max-cost"))
-        case planning.UnclearReferences():
-            return step("with ", Option("references", "corrected"), " give ", _ONE_VERSION, " once for each reference")
         case planning.ReferencesNotUsed(known=[first, *_]):
             return step("name one of these: ", Option("reference", f"{first}=VERSION"))
         case planning.ReferencesNotUsed():
             return step("leave ", Option("references"), " out")
         case planning.NoPilot(columns=[first, *_]):
-            near = get_close_matches(error.unknown, error.columns, n=1) or [first]
-            return f"name rows by one of these columns, such as {near[0]}=VALUE"
+            alike, *_ = [*get_close_matches(error.unknown, error.columns, n=1), first]
+            return f"name rows by one of these columns, such as {alike}=VALUE"
         case planning.NoPilot():
             return "plan whole partitions, or name rows by other columns"
-        case planning.NoPhases():
-            return "plan it without phases, or other days or phases"
         case planning.NeverComputed() | planning.VersionsNotRecorded():
             return step("plan these with the present references: ", joined(_plans(error.table, [error.partitions])))
         case planning.SeveralVersions():
             each = _plans(error.table, [some for some, _ in error.groups], "as-recorded")
             return step("plan them one by one: ", joined(each))
+        case candidates.InputRemoved():
+            versions = do(Act.HISTORY, error.table, partition=error.partition)
+            return step("plan it again, from what is accepted now; the retained versions: ", versions)
+        case candidates.InputNotStaged():
+            return do(Act.RUN, error.other)
+        case candidates.StagedAgain():
+            return step("stage it again: ", do(Act.RUN, error.set_id or error.run_id))
+        case candidates.MergedWithEarlier():
+            return step("plan it again, so that it is merged with them: ", plan_again(error.manifest))
+        case candidates.SparkStopped():
+            return step("fix the cause, then ", do(Act.RUN, error.run_id))
+        case candidates.LostWhenStopped():
+            return following(error.cause)
+        case candidates.NotStageable():
+            return do(Act.REPORT, error.run_id)
+        case publication.NeverPublished():
+            return step("plan a run that is published: ", plan_again(error.manifest))
+        case publication.NotPublishable(state=RunState.SUPERSEDED):
+            return do(Act.HISTORY, error.manifest.table)
+        case publication.NotPublishable(state=RunState.CANCELLED):
+            return step("plan it again: ", plan_again(error.manifest))
+        case publication.NotPublishable():
+            return go_on_with(error.run_id, error.state, is_leased=error.is_leased)
+        case publication.StoppedForGood():
+            return fix_and_plan_again(error.run_id, error.manifest.member_of, error.by)
+        case publication.Frozen():
+            return end_freeze(error.freeze.freeze_id)
+        case publication.ComesAfter():
+            return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
+        case publication.NoCandidate():
+            return do(Act.RUN, error.run_id)
+        case publication.GatesNotPassed():
+            return do(Act.REPORT, error.run_id)
+        case publication.TableChanged():
+            return compare_again(error.run_id)
+        case publication.MergedSince():
+            return step("undo that first: ", undo(error.undone_with))
+        case publication.OnlyAdds():
+            return added_again(error.table)
+        case publication.ChangedAfterPublication(undone_with=str() as whole):
+            return step("undo that first: ", undo(whole))
+        case publication.ChangedAfterPublication():
+            return do(Act.HISTORY, error.table, partition=error.partition)
+        case publication.ExpiresOthers():
+            return step("plan it again: ", do(Act.PLAN, error.table, expire=True, by=NAME, reason=WHY))
+        case publication.ReadByOpenRun():
+            return step("publish or cancel that one first: ", do(Act.STATUS, error.reader))
+        case publication.OlderInputs():
+            return plan_anew(error.manifest, error.partitions)
+        case publication.InputsRolledBack():
+            return step("build that again first: ", do(Act.HISTORY, error.table, partition=error.partitions.days[0]))
+        case publication.NothingToUndo():
+            return do(Act.HISTORY, error.table)
+        case publication.MayNotRollBack():
+            return step("let one of them roll it back: ", undo(error.name))
+        case publication.NotAmongApprovers():
+            return step("let one of them approve it: ", approve(error.name))
+        case publication.NoListOfApprovers():
+            return f'write {error.file}: version: "1", and below groups: the line {error.groups[0][0]}: [NAME, NAME]'
+        case publication.NotAgreed(comment_on=()):
+            return approve(error.name)
+        case publication.NotAgreed() | publication.CommentMissing():
+            return comment(error.name)
+        case publication.ApprovalNotValid():
+            return following(error.cause)
+        case publication.NotEnded() | publication.StillUnknown():
+            return following(error.cause) or do(Act.RECOVER)
+        case publication.WouldLeaveOrphans():
+            together = do(Act.ROLLBACK, error.of, with_dependents=True, by=NAME, reason=WHY)
+            return step("roll them back with it: ", together)
+        case publication.SeveralVersions():
+            return f"name one of them: {', '.join(error.versions)}"
+        case publication.VersionLacks():
+            return step("build them first: ", do(Act.SHADOW, "start", error.table, by=NAME, reason=WHY))
+        case publication.VersionIsStale():
+            return step("build them again first: ", do(Act.PLAN, stale=error.table, by=NAME, reason=WHY))
+        case publication.NotCompared():
+            shown = do(Act.SHADOW, "status", error.table)
+            return step(
+                "launch the job backfill_live in Dagster, which compares them, or wait for its schedule; then ", shown
+            )
+        case publication.NotCleanLongEnough():
+            return do(Act.SHADOW, "status", error.table)
+        case publication.OfOtherTable():
+            return do(Act.RESOLVE, error.other, as_of=error.run_id)
+        case publication.NothingReadersSee():
+            return do(Act.HISTORY, error.of)
+        case restatements.SetIs() | restatements.ReproducedOneByOne(published=()):
+            return do(Act.STATUS, error.set_id)
+        case restatements.SetIsNeverPublished():
+            return f"plan the set again without the mode {error.mode}"
+        case restatements.MemberNotPublishable():
+            return go_on_with(error.run_id, error.state, error.set_id, is_leased=error.is_leased)
+        case restatements.AnotherPhaseFirst():
+            return step("publish that first: ", publish(error.set_id))
+        case restatements.PhaseHeld():
+            return step("publish it then: ", publish(error.set_id))
+        case restatements.MemberSuperseded(undone_with=str() as whole):
+            return step("undo the later publication first: ", undo(whole))
+        case restatements.MemberSuperseded():
+            return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
+        case restatements.OnlyUndoneWithSet():
+            return do(Act.ROLLBACK, error.set_id, with_dependents=True, by=NAME, reason=WHY)
+        case restatements.SetWouldBeOrphaned():
+            return step("a set is undone as a whole, so undo it first: ", undo(error.set_id))
+        case restatements.HalfPublished():
+            why = following(error.cause)
+            completes = step(do(Act.RECOVER), ", which completes the set or reverses it")
+            return step(completes, "; or first ", why) if why else completes
+        case restatements.HalfRolledBack():
+            return step(
+                *(do(Act.RECOVER), ", which goes on with it; or, to give the rollback up: "),
+                *(approve(error.set_id), ", then "),
+                publish(error.set_id),
+            )
+        case restatements.OnlyDependentsRolledBack():
+            return following(error.cause)
+        case restatements.ReproducedOneByOne(published=[_, *_]):
+            return joined([do(Act.REPRODUCE, run_id) for run_id in error.published])
+        case restatements.NotLoaded():
+            return joined(loads(error.table, error.partitions))
+        case restatements.OnlyPart(left_out=[first, *_]):
+            return step(how_to_include(first), "; or, to plan less than was asked for, add ", Option("partial"))
         case _:
             return None
 
@@ -152,129 +439,6 @@ def _plans(table: str, groups: Iterable[Partitions], references: str | None = No
     ]
 
 
-def of_ledger(error: BackfillError) -> Advice | None:
-    """The advice for an error of ledger; None for others."""
-    match error:
-        case ledger.LedgerUrl():
-            return (
-                "set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db "
-                "or postgresql://user@host/database"
-            )
-        case ledger.DriverMissing():
-            return f"pip install 'backfill-assets[postgres]', or let {error.setting} name SQLite"
-        case ledger.Unusable():
-            return f"check {error.setting}, and that the database is up and may be written"
-        case ledger.ReadOnly():
-            return (
-                "let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL database that "
-                "is no standby"
-            )
-        case ledger.Unavailable():
-            return "check that its database is up and not locked by another program, then try again"
-        case ledger.LostWhileCommitting():
-            return do(Act.RECOVER)
-        case ledger.NewerLedger():
-            return "upgrade backfill-assets to the version that wrote this ledger"
-        case ledger.DanglingReferences():
-            return "restore the ledger from its backup"
-        case ledger.Unreadable():
-            return step("use the release that wrote it; or ", do(Act.AUDIT))
-        case ledger.Damaged():
-            return do(Act.AUDIT)
-        case ledger.BadText(is_missing=True):
-            return f"say {error.what}"
-        case ledger.BadText():
-            return "type it again, as one line of text"
-        case ledger.ActNotApproved():
-            return approve(error.act_id)
-        case ledger.AlreadyShown() | ledger.OtherTableShown() | ledger.NotTheLast():
-            return do(Act.SHADOW, "status", error.name)
-        case ledger.Retired():
-            return do(Act.SHADOW, "status", error.table)
-        case ledger.NotInLedger(near=str() as near) if near:
-            return step(f"did you mean {near}? ", do(Act.STATUS, near))
-        case ledger.NotInLedger() | ledger.NotGivenUp():
-            return do(Act.STATUS)
-        case ledger.UnknownVersion():
-            return do(Act.HISTORY, error.table, partition=error.partition)
-        case ledger.AlreadyRecorded(kind="publication"):
-            return do(Act.RECOVER)
-        case ledger.AlreadyRecorded():
-            return "plan it again: the new one gets an id of its own"
-        case ledger.OtherManifest():
-            return "plan the set again"
-        case ledger.NotAFollowUp():
-            return do(Act.FOLLOW)
-        case ledger.NoSamples():
-            return do(Act.REPORT, error.run_ids[0])
-        case ledger.NeedsApproval():
-            return approve(error.run_id)
-        case ledger.NeedsAnother():
-            return step("let another person approve it: ", approve(error.name))
-        case ledger.NeedsComment():
-            return step("read the report, and write why it is right: ", comment(error.whole))
-        case ledger.CannotBecome(wanted=ChunkState()):
-            return do(Act.RUN, str(error.of["run_id"]))
-        case ledger.CannotBecome(wanted=ImportState()):
-            return step(do(Act.STATUS), ", then land the file again")
-        case ledger.CannotBecome(wanted=RunState(), found=RunState() as found):
-            return go_on_with(str(error.of["run_id"]), found)
-        case ledger.CannotBecome():
-            named = error.of.get("run_id") or error.of.get("set_id")
-            return do(Act.STATUS, *([str(named)] if named else []))
-        case ledger.NotCancellable():
-            return _of_cancellation(error)
-        case ledger.UnfitState(state=RunState() as state):
-            return go_on_with(error.name, state)
-        case ledger.UnfitState() | ledger.Ended(kind="run" | "set"):
-            return do(Act.STATUS, error.name)
-        case ledger.Ended():
-            return do(Act.STATUS)
-        case ledger.EndedBefore():
-            return step("name a later instant with ", Option("until", "TIME"))
-        case ledger.NotForThis():
-            return step("name a run or a set that is to be published meanwhile, or leave ", Option("for"), " out")
-        case ledger.FrozenForAnother():
-            return step("end that one first: ", do(Act.UNFREEZE, error.freeze_id, by=NAME, reason=WHY))
-        case ledger.NeverPublished():
-            return do(Act.REPORT, error.run_id)
-        case ledger.PartOfSet(act=Act.ROLLBACK):
-            return undo(error.set_id)
-        case ledger.PartOfSet(act=Act.CANCEL):
-            return cancel(error.set_id)
-        case ledger.PartOfSet(act=Act.APPROVE):
-            return approve(error.set_id)
-        case ledger.ApprovedByPhase():
-            return approve(error.run_id)
-        case ledger.PartOfSet():
-            return step("publish the whole set: ", publish(error.set_id))
-        case ledger.NotStaged() | ledger.NotWhatWasStaged():
-            return do(Act.RUN, error.run_id)
-        case ledger.LostWork(of={"run_id": str() as run_id}):
-            return do(Act.STATUS, run_id)
-        case ledger.LostWork():
-            return do(Act.STATUS)
-        case ledger.UnderWay():
-            return wait_or_take_over(error.work_id)
-        case ledger.TableBusy():
-            return WAIT_OR_RECOVER
-        case ledger.NoLongerAsked():
-            now = ", which plans what is asked for now; or ask for a run of your own: "
-            return step(do(Act.FOLLOW), now, plan_again(error.manifest))
-        case ledger.LandedSince():
-            return joined(loads(error.table, error.days))
-        case ledger.OtherVersions(is_rollback=True):
-            return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
-        case ledger.OtherVersions():
-            return step(do(Act.RUN, error.run_id), ", which compares it with what is published now")
-        case ledger.StagedFilesRemoved():
-            return step("stage it again: ", do(Act.RUN, error.run_id))
-        case ledger.ReplacedFilesRemoved():
-            return step("restate the days instead: ", plan_again(error.manifest))
-        case _:
-            return None
-
-
 def _of_cancellation(error: ledger.NotCancellable) -> Advice:
     match error.state:
         case SetState.PUBLISHING | SetState.ROLLING_BACK:
@@ -292,229 +456,3 @@ _STORES = {
     "AccessDenied": "let them list, read, put and delete below it",
     "ExpiredToken": "set new ones",
 }
-
-
-def of_lake(error: BackfillError) -> Advice | None:
-    """The advice for an error of lake; None for others."""
-    match error:
-        case StoreUnusable():
-            first = _STORES.get(error.code, "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-            return step(f"{first}; ", do(Act.DOCTOR), " shows whether it works; then give the command again")
-        case SeveralWinners():
-            return step("use a store that honours conditional puts (If-None-Match), and ask it by ", do(Act.DOCTOR))
-        case NoAnswer():
-            return "the same command goes on where this one stopped once the store is there again"
-        case lake.DamagedTable():
-            restore = f"restore what is damaged below {error.place} from a backup, or make it readable; then "
-            return step(restore, do(Act.AUDIT))
-        case lake.NoTable():
-            return step(f"if it was published, restore {error.place} from a backup; then ", do(Act.AUDIT))
-        case lake.OtherColumns(has_no_versions=True):
-            return WAY_OUT_OF_SOURCE
-        case lake.OtherColumns():
-            allowed = "only columns that can be null may be added and types widened"
-            return f"{allowed}; declare the table under a new name, or move the old table away and rebuild it"
-        case lake.PartitionUnreadable():
-            restore = f"restore the file below {error.place} from a backup; without one, "
-            history = do(Act.HISTORY, error.table, partition=error.partition)
-            return step(restore, history, f" shows what undoes it; then plan {error.partition} again")
-        case lake.RowsUnreadable() | lake.NoCommitOfPublication():
-            return do(Act.AUDIT)
-        case lake.NoValueOfKey():
-            return "write it as the page shows the values of other keys"
-        case lake.StagedFilesChanged():
-            return do(Act.RUN, error.run_id)
-        case lake.ChangedByAnotherWriter():
-            undo = " names the commit; undo it (Delta's RESTORE to the version before), publish again"
-            return step(do(Act.AUDIT), undo)
-        case lake.OthersCommittedFirst(is_recovery=False):
-            return "publish again when fewer writers commit to the table"
-        case lake.OthersCommittedFirst():
-            return do(Act.RECOVER)
-        case lake.Abandoned():
-            return publish(error.run_id)
-        case lake.CommitUnknown():
-            again = "when the table can be reached, give the same command again, which finds it out; or: "
-            return step(again, do(Act.RECOVER))
-        case lake.LineageNotWritten():
-            return step("make the lake writable again, then ", publish(error.run_id))
-        case lake.NotFencedOff():
-            return step("make the table writable again, then ", do(Act.RECOVER))
-        case lake.LakeAway():
-            return step("mount or restore it there, or let BACKFILL_LAKE name where it is now; then ", do(Act.DOCTOR))
-        case _:
-            return None
-
-
-def of_candidates(error: BackfillError, following: Following) -> Advice | None:
-    """The advice for an error of candidates; None for others. That for its cause is `following`'s."""
-    match error:
-        case candidates.InputChanged():
-            return do(Act.AUDIT)
-        case candidates.InputRemoved():
-            kept = do(Act.HISTORY, error.table, partition=error.partition)
-            return step("plan it again, from what is accepted now; the retained versions: ", kept)
-        case candidates.InputNotStaged():
-            return do(Act.RUN, error.other)
-        case candidates.StagedAgain():
-            return step("stage it again: ", do(Act.RUN, error.set_id or error.run_id))
-        case candidates.MergedWithEarlier():
-            return step("plan it again, so that it is merged with them: ", plan_again(error.manifest))
-        case candidates.LaterContract():
-            return "plan the run again, with the contract as it is now"
-        case candidates.SparkStopped():
-            return step("fix the cause, then ", do(Act.RUN, error.run_id))
-        case candidates.LostWhenStopped():
-            return following(error.cause)
-        case candidates.NotStageable():
-            return do(Act.REPORT, error.run_id)
-        case candidates.CostsMore():
-            return step(
-                "find out why it takes longer than expected, then plan again and allow more with ", Option("max-cost")
-            )
-        case candidates.TooManyRows():
-            return step(
-                "find out why there are more rows than expected, then plan again and allow more with ",
-                Option("max-rows"),
-            )
-        case _:
-            return None
-
-
-def of_publication(error: BackfillError, following: Following) -> Advice | None:
-    """The advice for an error of publication; None for others. That for its cause is `following`'s."""
-    match error:
-        case publication.NeverPublished():
-            return step("plan a run that is published: ", plan_again(error.manifest))
-        case publication.NotPublishable(state=RunState.SUPERSEDED):
-            return do(Act.HISTORY, error.manifest.table)
-        case publication.NotPublishable(state=RunState.CANCELLED):
-            return step("plan it again: ", plan_again(error.manifest))
-        case publication.NotPublishable():
-            return go_on_with(error.run_id, error.state, is_leased=error.is_leased)
-        case publication.StoppedForGood():
-            return fix_and_plan_again(error.run_id, error.manifest.member_of, error.by)
-        case publication.Frozen():
-            return end_freeze(error.freeze.freeze_id)
-        case publication.ComesAfter():
-            return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
-        case publication.NoCandidate():
-            return do(Act.RUN, error.run_id)
-        case publication.GatesNotPassed():
-            return do(Act.REPORT, error.run_id)
-        case publication.TableChanged():
-            return compare_again(error.run_id)
-        case publication.AnotherUnderWay() | publication.BeingPublished():
-            return WAIT_OR_RECOVER
-        case publication.MergedSince():
-            return step("undo that first: ", undo(error.undone_with))
-        case publication.OnlyAdds():
-            return added_again(error.table)
-        case publication.ChangedAfterPublication(undone_with=str() as whole):
-            return step("undo that first: ", undo(whole))
-        case publication.ChangedAfterPublication():
-            return do(Act.HISTORY, error.table, partition=error.partition)
-        case publication.ExpiresOthers():
-            return step("plan it again: ", do(Act.PLAN, error.table, expire=True, by=NAME, reason=WHY))
-        case publication.ReadByOpenRun():
-            return step("publish or cancel that one first: ", do(Act.STATUS, error.reader))
-        case publication.OlderInputs():
-            return plan_anew(error.manifest, error.partitions)
-        case publication.InputsRolledBack():
-            return step("build that again first: ", do(Act.HISTORY, error.table, partition=error.partitions.days[0]))
-        case publication.NothingToUndo():
-            return do(Act.HISTORY, error.table)
-        case publication.LandedButNotRecorded() | publication.RefusedButNotRecorded():
-            return do(Act.RECOVER)
-        case publication.MayNotRollBack():
-            return step("let one of them roll it back: ", undo(error.name))
-        case publication.NotAmongApprovers():
-            return step("let one of them approve it: ", approve(error.name))
-        case publication.NoListOfApprovers():
-            return f'write {error.file}: version: "1", and below groups: the line {error.groups[0][0]}: [NAME, NAME]'
-        case publication.NotAgreed(comment_on=()):
-            return approve(error.name)
-        case publication.NotAgreed() | publication.CommentMissing():
-            return comment(error.name)
-        case publication.ApprovalNotValid():
-            return following(error.cause)
-        case publication.NotEnded() | publication.StillUnknown():
-            return following(error.cause) or do(Act.RECOVER)
-        case publication.WouldLeaveOrphans():
-            together = do(Act.ROLLBACK, error.of, with_dependents=True, by=NAME, reason=WHY)
-            return step("roll them back with it: ", together)
-        case publication.NoVersions():
-            return "declare a version of it first, or name a table that has one"
-        case publication.SeveralVersions():
-            return f"name one of them: {', '.join(error.versions)}"
-        case publication.VersionLacks():
-            return step("build them first: ", do(Act.SHADOW, "start", error.table, by=NAME, reason=WHY))
-        case publication.VersionIsStale():
-            return step("build them again first: ", do(Act.PLAN, stale=error.table, by=NAME, reason=WHY))
-        case publication.NotCompared():
-            shown = do(Act.SHADOW, "status", error.table)
-            return step(
-                "launch the job backfill_live in Dagster, which compares them, or wait for its schedule; then ", shown
-            )
-        case publication.NotCleanLongEnough():
-            return do(Act.SHADOW, "status", error.table)
-        case publication.OfOtherTable():
-            return do(Act.RESOLVE, error.other, as_of=error.run_id)
-        case publication.NothingReadersSee():
-            return do(Act.HISTORY, error.of)
-        case _:
-            return None
-
-
-def of_restatements(error: BackfillError, following: Following) -> Advice | None:
-    """The advice for an error of restatements; None for others. That for its cause is `following`'s."""
-    match error:
-        case restatements.SetIs() | restatements.ReproducedOneByOne(published=()):
-            return do(Act.STATUS, error.set_id)
-        case restatements.SetIsNeverPublished():
-            return f"plan the set again without the mode {error.mode}"
-        case restatements.MemberNotPublishable():
-            return go_on_with(error.run_id, error.state, error.set_id, is_leased=error.is_leased)
-        case restatements.AnotherPhaseFirst():
-            return step("publish that first: ", publish(error.set_id))
-        case restatements.PhaseHeld():
-            return step("publish it then: ", publish(error.set_id))
-        case restatements.MemberSuperseded(undone_with=str() as whole):
-            return step("undo the later publication first: ", undo(whole))
-        case restatements.MemberSuperseded():
-            return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
-        case restatements.OnlyUndoneWithSet():
-            return do(Act.ROLLBACK, error.set_id, with_dependents=True, by=NAME, reason=WHY)
-        case restatements.SetWouldBeOrphaned():
-            return step("a set is undone as a whole, so undo it first: ", undo(error.set_id))
-        case restatements.HalfPublished():
-            first = following(error.cause)
-            completes = step(do(Act.RECOVER), ", which completes the set or reverses it")
-            return step(completes, "; or first ", first) if first else completes
-        case restatements.HalfRolledBack():
-            return step(
-                *(do(Act.RECOVER), ", which goes on with it; or, to give the rollback up: "),
-                *(approve(error.set_id), ", then "),
-                publish(error.set_id),
-            )
-        case restatements.OnlyDependentsRolledBack():
-            return following(error.cause)
-        case restatements.NoChangeNamed():
-            return step("add ", Option("because", "TABLE:DAY..DAY"), ", or ", Option("stale"))
-        case restatements.StaleNeedsPresent():
-            return step(
-                *("leave ", Option("references"), " out; or name what changed, instead of ", Option("stale"), ": "),
-                Option("because", "TABLE:DAY..DAY"),
-            )
-        case restatements.ReproducedOneByOne(published=[_, *_]):
-            return joined([do(Act.REPRODUCE, run_id) for run_id in error.published])
-        case restatements.OpenKeepsChanging():
-            return "try again when the other processes are done"
-        case restatements.OnlyCodeChanged():
-            return NEW_VERSION
-        case restatements.NotLoaded():
-            return joined(loads(error.table, error.partitions))
-        case restatements.OnlyPart(left_out=[first, *_]):
-            return step(how_to_include(first), "; or, to plan less than was asked for, add ", Option("partial"))
-        case _:
-            return None

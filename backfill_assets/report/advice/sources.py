@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from backfill_assets.capture import errors as capture
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.landed_files import Family
@@ -29,22 +31,58 @@ from backfill_assets.transforms import errors as transforms
 
 _AGAIN = "give the same command again: it goes on where it stopped"
 
+FIXED: Mapping[type[BackfillError], Advice] = {
+    capture.SecretInHome: "keep it in a file outside of the home",
+    capture.NoStream: "check the name and the servers that the source declares",
+    **dict.fromkeys((capture.StreamAway, capture.ReadFailed, capture.AsksToWait, deliver.WriteFailed), _AGAIN),
+    capture.StreamDenied: "check the user and the secrets that the source declares, and what the user may read",
+    capture.OtherTopic: "declare the topic that is meant",
+    capture.OtherBytes: "look whether the stream was compacted or replaced meanwhile; the file that is there stays",
+    capture.NoGroup: "check the name of the group",
+    capture.NoGroups: "hold the capture back by records or bytes per minute instead",
+    capture.NothingCaptured: step("say where to begin: ", Option("first", "DAY")),
+    **dict.fromkeys((capture.NothingWhole, capture.NotByTime), step("to read what is new: ", Option("last", "now"))),
+    **dict.fromkeys(
+        (capture.NoSnapshot, capture.ChangesGone, capture.UnknownValue),
+        step("read everything anew: ", Option("snapshot")),
+    ),
+    capture.NoPeriod: step("leave out the days: ", Option("last", "now")),
+    capture.NotReconciled: "declare a window of the event time, or land a complete extract from another place",
+    **dict.fromkeys(
+        (capture.BadAnswer, capture.NextPageLoop),
+        "compare what the source declares with what the API says; what was captured before stays",
+    ),
+    capture.PositionGone: step("read everything once more: ", Option("reconcile")),
+    **dict.fromkeys(
+        (capture.VersionGone, capture.ChangesUnreadable), step("read everything once more: ", Option("snapshot"))
+    ),
+    capture.AnswerHoldsSecret: "ask the API in a way in which it does not repeat the request",
+    **dict.fromkeys((capture.NotAsCaptured, capture.RecordsMissing), "bring the file back from a copy"),
+    deliver.NotReplayable: (
+        "declare replay=KafkaReplay(servers=...) or KinesisReplay(region=...) if its records may be sent"
+    ),
+    deliver.TooLarge: "raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic",
+    deliver.TooLargeForStream: "replay to a topic, or only days without such a record",
+    domain.DomainNotFound: "put the folder that holds it on the path: export PYTHONPATH=$PWD",
+    domain.CodeBroken: "correct it in the domain, and plan again",
+    InvalidReference: "correct the file; nothing was changed",
+    transforms.ReferenceNotArchived: "restore the file in the archive, or plan with the present references",
+    transforms.NoSuchVersion: "name one of these, or the path of a YAML file that has it",
+    landing.NotConfirmed: step("let another person confirm it: ", Option("confirmed_by", ANOTHER_PERSON)),
+    landing.NothingToRestore: do(Act.STATUS),
+    landing.LandedWithLaterContract: "declare the versions of the contract that files were landed with",
+    landing.SparkStopped: "fix the cause, then give the same command again",
+}
+"""The advice for errors for which it is always the same."""
 
-def of_capture(error: BackfillError) -> Advice | None:
-    """The advice for an error of capture; None for others."""
+
+def advice_on(error: BackfillError, following: Following) -> Advice | None:
+    """The advice for an error by its fields; None for others. That for its cause is `following`'s."""
     match error:
         case capture.NoSecret():
             return f"set {error.name}, or {error.name}_FILE to the path of a file that holds it"
-        case capture.SecretInHome():
-            return "keep it in a file outside of the home"
         case capture.NotCaptured():
             return f"land its files instead, with `land {error.source.partition('.')[2]}` and their paths"
-        case capture.NoStream():
-            return "check the name and the servers that the source declares"
-        case capture.StreamAway() | capture.ReadFailed() | capture.AsksToWait():
-            return _AGAIN
-        case capture.StreamDenied():
-            return "check the user and the secrets that the source declares, and what the user may read"
         case capture.RangeExpired() if error.expected_from is None:
             return "begin on a later day, or land what is missing from another place first"
         case capture.RangeExpired():
@@ -54,34 +92,74 @@ def of_capture(error: BackfillError) -> Advice | None:
         case capture.CreatedAgain():
             new = error.found.rpartition("/")[2]
             return f"if it is meant to be captured as well, declare {error.declare}={new!r}"
-        case capture.OtherTopic():
-            return "declare the topic that is meant"
-        case capture.OtherBytes():
-            return "look whether the stream was compacted or replaced meanwhile; the file that is there stays"
-        case capture.NoGroup():
-            return "check the name of the group"
-        case capture.NoGroups():
-            return "hold the capture back by records or bytes per minute instead"
-        case capture.NothingCaptured():
-            return step("say where to begin: ", Option("first", "DAY"))
-        case capture.NothingWhole() | capture.NotByTime():
-            return step("to read what is new: ", Option("last", "now"))
-        case capture.NoSnapshot() | capture.ChangesGone() | capture.UnknownValue():
-            return step("read everything anew: ", Option("snapshot"))
-        case capture.NoPeriod():
-            return step("leave out the days: ", Option("last", "now"))
-        case capture.NotReconciled():
-            return "declare a window of the event time, or land a complete extract from another place"
-        case capture.BadAnswer() | capture.NextPageLoop():
-            return "compare what the source declares with what the API says; what was captured before stays"
-        case capture.PositionGone():
-            return step("read everything once more: ", Option("reconcile"))
-        case capture.VersionGone() | capture.ChangesUnreadable():
-            return step("read everything once more: ", Option("snapshot"))
-        case capture.AnswerHoldsSecret():
-            return "ask the API in a way in which it does not repeat the request"
-        case capture.NotAsCaptured() | capture.RecordsMissing():
-            return "bring the file back from a copy"
+        case deliver.RunNotReplayable():
+            return do(Act.REPORT, error.run_id)
+        case deliver.LiveTarget() if error.family == Family.KAFKA:
+            return step(
+                "name a topic that is not there yet with ",
+                Option("into", "TOPIC"),
+                f"; if this one is meant, declare live_topics=({error.target!r},)",
+            )
+        case deliver.LiveTarget() | deliver.BadName():
+            return step("name one that is not there yet with ", Option("into", "events.backfill"))
+        case deliver.OtherSink():
+            return f"declare its replay to {error.expected} again until it is closed"
+        case deliver.TargetGone() | deliver.ProgressLost():
+            return step("end it, and replay again: ", close_replay(error.replay_id))
+        case domain.NoDomain():
+            begun, seen = do(Act.INIT, "my_shop"), do(Act.DEMO)
+            return step(
+                "set BACKFILL_DOMAIN to the module that declares DOMAIN; to begin one: ", begun, "; to see one: ", seen
+            )
+        case domain.DomainNotLoaded():
+            return f"correct {visible(error.place) or 'the module that BACKFILL_DOMAIN names'}"
+        case domain.NotPlanned(table=table, days=days) if days:
+            return do(Act.LOAD, table.partition(".")[2], first=days.start, last=days.last, by=NAME)
+        case domain.PlannedOtherwise(manifest=manifest):
+            return step("run it with what it was planned with, or plan it again: ", plan_again(manifest))
+        case InvalidDeclaration():
+            place = visible(error.place) or "the module that BACKFILL_DOMAIN names"
+            return f"correct the declaration in {place}; then the command again"
+        case transforms.ReferenceNotRead(is_named=True):
+            return "name a YAML file that exists"
+        case transforms.ReferenceNotRead():
+            return f"put {error.reference}.yaml there, or set BACKFILL_REFERENCE to the place that has it"
+        case transforms.SeveralDocuments(reference=reference, sha256=[first, *_]):
+            return step("name one by its sha256: ", Option("reference", f"{reference}={first}"))
+        case BadFile(column=str()):
+            return _of_a_column(error)
+        case BadFile() | NoFile() | FileRefused():
+            return _ABOUT_A_FILE.get(error.fault)
+        case landing.StoppedAmongFiles():
+            return _about_the_others(error, following)
+        case landing.TiedRecords():
+            further = f"declare in {error.source} a further column of its order, or ties='arrival'"
+            return f"correct the file, or {further}"
+        case landing.WithdrawsTooMuch(is_captured=True):
+            return step("if it is right, give the command again with ", Option("confirmed_by", ANOTHER_PERSON))
+        case landing.WithdrawsTooMuch():
+            look = step(Option("dry_run"), " shows the days and some of the keys; if it is right, ")
+            return step(look, Option("confirmed_by", ANOTHER_PERSON))
+        case landing.WrongKey(missing=str() as missing):
+            return step("add ", Option("key", f"{missing}=VALUE"))
+        case landing.WrongKey():
+            return step("name a column of the key: ", Option("key", f"{error.key[0]}=VALUE"))
+        case landing.UnknownColumn():
+            return step("name one of these: ", Option("where", f"{error.key[0]}=VALUE"))
+        case landing.WrongValue():
+            return f"give a {error.type_}, written as in the files of {error.table}"
+        case landing.NotCurrent() if error.unbuilt:
+            return joined(loads(error.table, error.unbuilt))
+        case landing.NotCurrent(withdrawn_by=str() as statement):
+            return step(do(Act.RESTORE, statement, reason=WHY, by=NAME), " undoes the withdrawal")
+        case landing.NotCurrent():
+            return step("look for its landed file: ", do(Act.STATUS))
+        case landing.NotEmpty():
+            return joined(loads(error.table, error.partitions))
+        case landing.NothingLanded():
+            return _land_or_declare_empty(error)
+        case landing.LandingUnfinished():
+            return do(Act.LAND, error.source, error.path, on_duplicate="reprocess", by=NAME)
         case _:
             return None
 
@@ -118,55 +196,6 @@ _ABOUT_A_FILE: dict[Fault, Advice] = {
     Fault.OTHER_DAYS: step("name all its days with ", _REPLACES, ", or give it another name"),
     Fault.REJECTED_KEYS: "correct the files, and land all of them again",
 }
-
-
-def of_landing(error: BackfillError, following: Following) -> Advice | None:
-    """The advice for an error of landing; None for others. That for its cause is `following`'s."""
-    match error:
-        case BadFile(column=str()):
-            return _of_a_column(error)
-        case BadFile() | NoFile() | FileRefused():
-            return _ABOUT_A_FILE.get(error.fault)
-        case landing.StoppedAmongFiles():
-            return _about_the_others(error, following)
-        case landing.TiedRecords():
-            further = f"declare in {error.source} a further column of its order, or ties='arrival'"
-            return f"correct the file, or {further}"
-        case landing.WithdrawsTooMuch(is_captured=True):
-            return step("if it is right, give the command again with ", Option("confirmed_by", ANOTHER_PERSON))
-        case landing.WithdrawsTooMuch():
-            look = step(Option("dry_run"), " shows the days and some of the keys; if it is right, ")
-            return step(look, Option("confirmed_by", ANOTHER_PERSON))
-        case landing.NotConfirmed():
-            return step("let another person confirm it: ", Option("confirmed_by", ANOTHER_PERSON))
-        case landing.NothingToRestore():
-            return do(Act.STATUS)
-        case landing.WrongKey(missing=str() as missing):
-            return step("add ", Option("key", f"{missing}=VALUE"))
-        case landing.WrongKey():
-            return step("name a column of the key: ", Option("key", f"{error.key[0]}=VALUE"))
-        case landing.UnknownColumn():
-            return step("name one of these: ", Option("where", f"{error.key[0]}=VALUE"))
-        case landing.WrongValue():
-            return f"give a {error.type_}, written as in the files of {error.table}"
-        case landing.NotCurrent() if error.unbuilt:
-            return joined(loads(error.table, error.unbuilt))
-        case landing.NotCurrent(withdrawn_by=str() as statement):
-            return step(do(Act.RESTORE, statement, reason=WHY, by=NAME), " undoes the withdrawal")
-        case landing.NotCurrent():
-            return step("look for its landed file: ", do(Act.STATUS))
-        case landing.NotEmpty():
-            return joined(loads(error.table, error.partitions))
-        case landing.NothingLanded():
-            return _land_or_declare_empty(error)
-        case landing.LandingUnfinished():
-            return do(Act.LAND, error.source, error.path, on_duplicate="reprocess", by=NAME)
-        case landing.LandedWithLaterContract():
-            return "declare the versions of the contract that files were landed with"
-        case landing.SparkStopped():
-            return "fix the cause, then give the same command again"
-        case _:
-            return None
 
 
 def _of_a_column(error: BadFile) -> Advice | None:
@@ -210,76 +239,3 @@ def _land_or_declare_empty(error: landing.NothingLanded) -> Advice:
         return land_or_declare_empty(error.table, error.asked)
     every = do(Act.LOAD, error.table.partition(".")[2], missing=True, empty=True, reason=WHY, by=NAME)
     return step("land the missing files; if nothing happened on any missing day, declare it with ", every)
-
-
-def of_deliver(error: BackfillError) -> Advice | None:
-    """The advice for an error of deliver; None for others."""
-    match error:
-        case deliver.NotReplayable():
-            return "declare replay=KafkaReplay(servers=...) or KinesisReplay(region=...) if its records may be sent"
-        case deliver.RunNotReplayable():
-            return do(Act.REPORT, error.run_id)
-        case deliver.LiveTarget() if error.family == Family.KAFKA:
-            return step(
-                "name a topic that is not there yet with ",
-                Option("into", "TOPIC"),
-                f"; if this one is meant, declare live_topics=({error.target!r},)",
-            )
-        case deliver.LiveTarget() | deliver.BadName():
-            return step("name one that is not there yet with ", Option("into", "events.backfill"))
-        case deliver.OtherSink():
-            return f"declare its replay to {error.expected} again until it is closed"
-        case deliver.TargetGone() | deliver.ProgressLost():
-            return step("end it, and replay again: ", close_replay(error.replay_id))
-        case deliver.TooLarge():
-            return "raise message.max.bytes in the settings of the replay, and max.message.bytes of the topic"
-        case deliver.TooLargeForStream():
-            return "replay to a topic, or only days without such a record"
-        case deliver.WriteFailed():
-            return "give the same command again: it goes on where it stopped"
-        case _:
-            return None
-
-
-def of_domain(error: BackfillError) -> Advice | None:
-    """The advice for an error of domain; None for others."""
-    match error:
-        case domain.NoDomain():
-            begun, seen = do(Act.INIT, "my_shop"), do(Act.DEMO)
-            return step(
-                "set BACKFILL_DOMAIN to the module that declares DOMAIN; to begin one: ", begun, "; to see one: ", seen
-            )
-        case domain.DomainNotFound():
-            return "put the folder that holds it on the path: export PYTHONPATH=$PWD"
-        case domain.DomainNotLoaded():
-            return f"correct {visible(error.place) or 'the module that BACKFILL_DOMAIN names'}"
-        case domain.NotPlanned(table=table, days=days) if days:
-            return do(Act.LOAD, table.partition(".")[2], first=days.start, last=days.last, by=NAME)
-        case domain.CodeBroken():
-            return "correct it in the domain, and plan again"
-        case domain.PlannedOtherwise(manifest=manifest):
-            return step("run it with what it was planned with, or plan it again: ", plan_again(manifest))
-        case InvalidDeclaration():
-            place = visible(error.place) or "the module that BACKFILL_DOMAIN names"
-            return f"correct the declaration in {place}; then the command again"
-        case _:
-            return None
-
-
-def of_transforms(error: BackfillError) -> Advice | None:
-    """The advice for an error of transforms; None for others."""
-    match error:
-        case transforms.ReferenceNotRead(is_named=True):
-            return "name a YAML file that exists"
-        case transforms.ReferenceNotRead():
-            return f"put {error.reference}.yaml there, or set BACKFILL_REFERENCE to the place that has it"
-        case InvalidReference():
-            return "correct the file; nothing was changed"
-        case transforms.ReferenceNotArchived():
-            return "restore the file in the archive, or plan with the present references"
-        case transforms.NoSuchVersion():
-            return "name one of these, or the path of a YAML file that has it"
-        case transforms.SeveralDocuments(reference=reference, sha256=[first, *_]):
-            return step("name one by its sha256: ", Option("reference", f"{reference}={first}"))
-        case _:
-            return None
