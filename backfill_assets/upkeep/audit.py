@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import date
 
 from backfill_assets.capture.landed_files import landing_files
@@ -34,6 +34,9 @@ from backfill_assets.workspace import Workspace
 
 HEAD = re.compile(r"\d+:[0-9a-f]{64}")
 """What `audit` prints as the head of the event chain."""
+
+MOST_LOOKS = 3
+"""How often a log is compared with the ledger while publications land."""
 
 _LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
@@ -128,11 +131,11 @@ def audit(
         records = tx.publications.records()
         for place, name in enumerate(names, start=1):
             say(place, "its files and commits with the ledger", name)
-            of_table = [record for record in records if record.table == name]
-            found = _table_against_ledger(ws, tx, name, of_table, looked, is_quick=is_quick)
+            found = _table_against_ledger(ws, tx, name, records, looked, is_quick=is_quick)
             problems += _noted(name, found, broken)
         if not is_quick:
-            problems += _noted(LINEAGE, _lineage_against_ledger(ws, records), broken)
+            lineage = _settled(ws, tx, records, lambda _, now: _lineage_against_ledger(ws, now))
+            problems += _noted(LINEAGE, lineage, broken)
         say(len(names) + 1, "landed files and references with the ledger")
         present_head = tx.events.head()
         events = sum(1 for _ in tx.events.entries())
@@ -154,7 +157,7 @@ def audit(
         head=present_head,
         events=events,
         partitions=looked.partitions,
-        commits=looked.commits,
+        commits=looked.commits.total(),
         files=looked.files,
         imports=len(landed),
         references=len(pinned),
@@ -174,10 +177,14 @@ def _accounts(landed: Iterable[ImportRecord]) -> Iterator[SourceAccount]:
 
 @dataclass(slots=True)
 class _Looked:
-    """How much was looked at."""
+    """How much was looked at.
+
+    Attributes:
+        commits: By table.
+    """
 
     partitions: int = 0
-    commits: int = 0
+    commits: Counter[str] = field(default_factory=Counter)
     files: int = 0
     size_bytes: int = 0
 
@@ -205,6 +212,29 @@ def _noted(table: str, found: Iterable[str], broken: Problems) -> Iterator[str]:
     yield from map(str, refused.found)
 
 
+_Look = Callable[[ReadTransaction, Sequence[PublicationRecord]], Iterable[str]]
+"""Compares a log with a state of the ledger, of which all publications are given as well."""
+
+
+def _settled(ws: Workspace, tx: ReadTransaction, records: Sequence[PublicationRecord], look: _Look) -> Iterator[str]:
+    """What does not agree, whatever lands meanwhile: a log is read after the ledger, which is asked again where they
+    differ and publications have moved on."""
+    found = list(look(tx, records))
+    for _ in range(MOST_LOOKS - 1):
+        if not found:
+            return
+        with ws.ledger.read() as now:
+            present = now.publications.records()
+            if _states(present) == _states(records):
+                break
+            records, found = present, list(look(now, present))
+    yield from found
+
+
+def _states(records: Iterable[PublicationRecord]) -> Mapping[str, PublicationState]:
+    return {record.publication_id: record.state for record in records}
+
+
 def _lineage_against_ledger(ws: Workspace, records: Sequence[PublicationRecord]) -> Iterator[str]:
     """What does not agree between the lineage of runs and the digests that the publications of these runs recorded."""
     recorded = {record.run_id: record for record in records if record.lineage_digest}
@@ -228,7 +258,7 @@ def _table_against_ledger(
     ws: Workspace,
     tx: ReadTransaction,
     name: str,
-    records: Iterable[PublicationRecord],
+    records: Sequence[PublicationRecord],
     looked: _Looked,
     *,
     is_quick: bool,
@@ -240,14 +270,20 @@ def _table_against_ledger(
         if any(version.files.files for version in accepted.values()):
             yield f"{name}: the ledger holds accepted rows, but the table is gone."
         return
-    yield from _files_against_ledger(ws, name, accepted, tx.versions.expired(name))
+
+    def look(now: ReadTransaction, records: Sequence[PublicationRecord]) -> Iterator[str]:
+        seen = accepted if now is tx else now.versions.accepted(name)
+        yield from _files_against_ledger(ws, name, seen, now.versions.expired(name))
+        commits = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
+        looked.commits[name] = len(commits)
+        known = {record.publication_id: record for record in records if record.table == name}
+        yield from _commits_against_ledger(name, commits, known)
+
+    yield from _settled(ws, tx, records, look)
     if not is_quick:
         looked.size_bytes += sum(version.files.size_bytes for version in accepted.values())
         changed = changed_files(ws.lake, name, (version.files for version in accepted.values()))
         yield from (f"{name}: {problem}." for problem in changed)
-    seen = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
-    looked.commits += len(seen)
-    yield from _commits_against_ledger(name, seen, {record.publication_id: record for record in records})
 
 
 def _file_against_ledger(

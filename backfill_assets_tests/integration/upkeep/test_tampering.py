@@ -15,6 +15,7 @@ from deltalake.transaction import RemoveAction
 from pyspark.sql import SparkSession
 
 from backfill_assets.core.errors import MissingInput, Refused
+from backfill_assets.core.progress import Progress
 from backfill_assets.files import local
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
@@ -58,6 +59,16 @@ def test_an_unchanged_home_has_no_problems(shop: Shop) -> None:
     found = audit(shop.ws)
     assert found.problems == ()
     assert found.size_bytes > 0
+
+
+def test_what_is_published_during_an_audit_is_no_edit(shop: Shop) -> None:
+    run_id = shop.ready(version="0.9.0")
+
+    def publishes(progress: Progress) -> None:
+        if progress.table == RECENT:
+            shop.publish(run_id)
+
+    assert audit(shop.ws, listener=publishes).problems == ()
 
 
 LAST = "(SELECT max(sequence) FROM events)"
