@@ -148,7 +148,9 @@ class Run:
         for record in records:
             acting.recorder.landed(self.ws, record)
         with self.ws.ledger.read() as tx:
-            headers = [tx.publications.header(record.publication_id) for record in (*landed, *records)]
+            with_it = [record.publication_id for record in (*landed, *records) if record.run_id != self.run_id]
+            # Asked of the ledger: a process that was stopped before it noted the end has left nothing to bring back.
+            headers = [*map(tx.publications.header, with_it), tx.publications.rollbacks(self.run_ids)[self.run_id]]
             *dependents, own = publication_documents(self.ws, tx, headers)
         return RollbackDocument(publication=own, dependents=tuple(dependents))
 

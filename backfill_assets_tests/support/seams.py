@@ -35,6 +35,7 @@ class Seam(StrEnum):
     TAKE_RUN = "backfill_assets.ledger.runs.RunWrites.take"
     REQUIRE_FREE = "backfill_assets.ledger.leases.LeaseReads.require_free"
     FINISH_PUBLICATION = "backfill_assets.ledger.write_publications.PublicationWrites.finish"
+    END_ROLLBACK = "backfill_assets.ledger.write_publications.PublicationWrites.end_rollback"
     TERMS_OF_FOLLOW_UPS = "backfill_assets.application.follow.present_terms"
     ADD_FOLLOW_UP = "backfill_assets.ledger.outbox.OutboxWrites.add_follow_up"
     WITHDRAW = "backfill_assets.ledger.outbox.OutboxSteps.withdraw"

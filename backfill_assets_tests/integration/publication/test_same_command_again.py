@@ -18,6 +18,7 @@ from backfill_assets.files.port import StoreUnusable
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
+from backfill_assets.report.publications import RollbackDocument
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
@@ -80,6 +81,10 @@ def state_of(shop: Shop, run: Subject) -> RunState:
     return operations.state_of(shop.ws, run_id)
 
 
+def stopped(*_: object, **__: object) -> None:
+    raise Stopped
+
+
 def late_set(shop: Shop) -> str:
     shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
     return ready_set(shop, planned_set(shop))
@@ -104,6 +109,17 @@ def test_a_rollback_with_dependents_is_completed_by_the_same_command(shop: Shop,
         silver.rollback(BEN, reason="never right", with_dependents=True)
     silver.rollback(BEN, reason="never right", with_dependents=True)
     assert (state_of(shop, silver), state_of(shop, gold)) == (RunState.ROLLED_BACK, RunState.ROLLED_BACK)
+    assert all_is_well(shop)
+
+
+def test_a_rollback_whose_end_was_not_noted_is_ended_by_the_same_command(shop: Shop) -> None:
+    silver = first_run(shop, RECENT)
+    with pytest.MonkeyPatch.context() as patch, suppress(Stopped):
+        Seam.END_ROLLBACK.put(patch, stopped)
+        silver.rollback(BEN, reason="never right", with_dependents=True)
+    again = silver.rollback(BEN, reason="never right", with_dependents=True)
+    assert isinstance(again, RollbackDocument)
+    assert again.publication.header.run_id == silver.run_ids[0]
     assert all_is_well(shop)
 
 
