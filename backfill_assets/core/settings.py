@@ -160,10 +160,10 @@ class Settings:
             chunk_partitions=_count(given, "BACKFILL_CHUNK_PARTITIONS", 5_000),
             chunk_rows=_count(given, "BACKFILL_CHUNK_ROWS", 20_000_000),
             compare_in_spark_above=_count(given, "BACKFILL_COMPARE_IN_SPARK_ABOVE", 8 << 30),
-            rollback_days=_count(given, "BACKFILL_ROLLBACK_DAYS", 90),
-            reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730),
-            dagster_days=_count(given, "BACKFILL_DAGSTER_DAYS", 90),
-            lease=timedelta(seconds=_count(given, "BACKFILL_LEASE_SECONDS", 120)),
+            rollback_days=_count(given, "BACKFILL_ROLLBACK_DAYS", 90, digits=5),
+            reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730, digits=5),
+            dagster_days=_count(given, "BACKFILL_DAGSTER_DAYS", 90, digits=5),
+            lease=timedelta(seconds=_count(given, "BACKFILL_LEASE_SECONDS", 120, digits=8)),
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=_matching(
@@ -276,8 +276,9 @@ def _matching(given: Mapping[str, str], name: str, default: str, pattern: str, w
     return text
 
 
-def _count(given: Mapping[str, str], name: str, default: int) -> int:
-    return int(_matching(given, name, str(default), r"0*[1-9][0-9]*", "a whole number of at least 1"))
+def _count(given: Mapping[str, str], name: str, default: int, *, digits: int = 12) -> int:
+    what = f"a whole number from 1 to {10**digits - 1:,}"
+    return int(_matching(given, name, str(default), f"0*[1-9][0-9]{{0,{digits - 1}}}", what))
 
 
 def _tariff(given: Mapping[str, str]) -> Tariff:
