@@ -321,12 +321,12 @@ class EventReads(Queries):
         return "" if row is None else f"{row.sequence}:{row.hash}"
 
     def still_contains(self, head: str) -> bool:
-        """Whether the chain still has the event that was its head once, as `head` returned it.
+        """Whether the chain still has the event that was its head once, exactly as `head` returned it.
 
         Cost: one primary key lookup.
         """
         sequence, _, digest = head.partition(":")
-        if not sequence.isdigit() or not digest:
+        if not digest:
             return False
         if int(sequence) == 0:
             return digest == GENESIS_HASH

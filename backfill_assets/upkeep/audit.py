@@ -32,8 +32,8 @@ from backfill_assets.transforms.references import changed_in_archive
 from backfill_assets.upkeep.errors import NotAHead
 from backfill_assets.workspace import Workspace
 
-HEAD = re.compile(r"\d+:[0-9a-f]{64}")
-"""What `audit` prints as the head of the event chain."""
+HEAD = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
+"""What `audit` prints as the head of the event chain, whose sequence both databases can count to."""
 
 MOST_LOOKS = 3
 """How often a log is compared with the ledger while publications land."""

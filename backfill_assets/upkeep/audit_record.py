@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from backfill_assets.upkeep.audit import AuditReport, Verdict
+from backfill_assets.upkeep.audit import HEAD, AuditReport, Verdict
 from backfill_assets.workspace import Workspace
 
 FILE = "last_audit.json"
@@ -65,6 +65,9 @@ def last_audit(home: Path) -> RecordedAudit | None:
         document = json.loads((home / FILE).read_text(encoding="utf-8"))
         chosen = {each.name: document[each.name] for each in fields(RecordedAudit)}
         at = datetime.fromisoformat(document["at"])
+        # It is empty where the head of the chain was removed.
+        if chosen["head"] != "" and not HEAD.fullmatch(chosen["head"]):
+            return None
         return RecordedAudit(**{**chosen, "at": at, "problems": tuple(map(str, document["problems"]))})
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -90,11 +93,10 @@ def last_audit_now(ws: Workspace) -> LastAudit | None:
     found = last_audit(ws.settings.home)
     if found is None:
         return None
-    sequence = found.head.partition(":")[0]
+    sequence = int(found.head.partition(":")[0] or 0)
     with ws.ledger.read() as tx:
         return LastAudit(
             found=found,
             is_contained=tx.events.still_contains(found.head),
-            # An event that is no number is none that the chain contains.
-            later_publications=tx.publications.count(after=int(sequence)) if sequence.isdecimal() else 0,
+            later_publications=tx.publications.count(after=sequence),
         )

@@ -129,7 +129,7 @@ def test_a_history_that_was_written_anew_does_not_hold_the_head_that_was_noted(s
     assert "does not contain the head" in problem
 
 
-@pytest.mark.parametrize("typed", ["garbage", "3:abc", ""])
+@pytest.mark.parametrize("typed", ["garbage", "3:abc", "", f"{10**18}:{'0' * 64}"])
 def test_what_is_no_head_is_a_typing_mistake_and_no_tampering(shop: Shop, typed: str) -> None:
     with pytest.raises(Refused, match="is not the head of an event chain"):
         audit(shop.ws, head=typed)
