@@ -44,9 +44,7 @@ LIVE = str(Sensor.LIVE)
 FOLLOWER = "sensor"
 """The sensor that launches follow-ups."""
 
-SYSTEM_NAMES = frozenset(
-    {"backfill", FOLLOWER, "follow", "propose", "recover", "vacuum", "reproduce", "unspecified", PUBLISHER, LIVE}
-)
+SYSTEM_NAMES = frozenset({"backfill", FOLLOWER, "vacuum", "reproduce", "unspecified", *map(str, Sensor)})
 """Parts of the system that act automatically, and a word that names no person."""
 
 PLACEHOLDERS = frozenset({"anotherperson", "name", "who"})

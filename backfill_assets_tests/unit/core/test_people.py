@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.people import SYSTEM_NAMES, is_policy, require_person, same_name, spellings
+from backfill_assets.core.people import SYSTEM_NAMES, Sensor, is_policy, require_person, same_name, spellings
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.report.requests import WHY
 
@@ -135,7 +135,7 @@ def test_no_name_of_a_person_is_that_of_a_policy(name: str) -> None:
         require_person("the approver", name)
 
 
-@pytest.mark.parametrize("name", sorted(SYSTEM_NAMES))
+@pytest.mark.parametrize("name", sorted({*SYSTEM_NAMES, *map(str, Sensor)}))
 def test_no_person_has_a_name_of_the_system(name: str) -> None:
     for spelling in (name, name.upper(), name.title(), f" {name}\u200b", name.replace("v", "\u0475")):
         with pytest.raises(Refused, match="reserved for the system"):
