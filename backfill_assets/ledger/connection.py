@@ -188,6 +188,8 @@ def _connect_sqlite(dialect: Dialect, record: ConnectionPoolEntry, given: Any, n
 def _prepared(connection: Any, pragmas: Iterable[str]) -> Any:
     # The driver would begin transactions by itself, and not before a SELECT; ours begin when we say so.
     connection.isolation_level = None
+    # SQLite's own knows no letters but those of ASCII, so that a search would not find Émile.
+    connection.create_function("lower", 1, _lower, deterministic=True)
     try:
         for pragma in pragmas:
             connection.execute(pragma).close()
@@ -195,6 +197,10 @@ def _prepared(connection: Any, pragmas: Iterable[str]) -> Any:
         connection.close()
         raise
     return connection
+
+
+def _lower(text: str | None) -> str | None:
+    return None if text is None else text.lower()
 
 
 def _leave_sqlite_to_others(_connection: object, record: ConnectionPoolEntry) -> None:

@@ -245,7 +245,7 @@ def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select
 
 def _acted(person: str) -> ColumnElement[bool]:
     """Whether a person acted on a run: by index, run by run."""
-    name = person.lower()
+    name = func.lower(person)
     of_set = select(set_members.c.set_id).where(set_members.c.run_id == runs.c.run_id).scalar_subquery()
     on_run = exists().where(events.c.entity_id == runs.c.run_id, func.lower(events.c.actor) == name)
     on_set = exists().where(events.c.entity_id == of_set, func.lower(events.c.actor) == name)

@@ -68,7 +68,7 @@ class SetReads(Queries):
             of_table = select(set_members.c.set_id).join_from(set_members, runs, runs.c.run_id == set_members.c.run_id)
             chosen = chosen.where(restatement_sets.c.set_id.in_(of_table.where(runs.c.table_name == table)))
         if person is not None:
-            own = (events.c.entity_id == restatement_sets.c.set_id, func.lower(events.c.actor) == person.lower())
+            own = (events.c.entity_id == restatement_sets.c.set_id, func.lower(events.c.actor) == func.lower(person))
             chosen = chosen.where(exists().where(*own))
         return tuple(readable(self._rows(chosen), rows.set_record, name="set_id", unreadable=unreadable))
 

@@ -11,6 +11,7 @@ import pytest
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, UnknownName
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import Ledger, LedgerState
+from backfill_assets.ledger.views import View
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.planning.sets import SetMember
 from backfill_assets.report.command_line import explained
@@ -58,6 +59,19 @@ def test_runs_come_newest_first_and_can_be_narrowed(ledger: Ledger) -> None:
         assert [run.run_id for run in reader.runs.records(table=TABLE)] == ["bf-3", "bf-1"]
         assert [run.run_id for run in reader.runs.records(states=[RunState.STAGED])] == ["bf-1"]
         assert reader.runs.records(states=[]) == ()
+
+
+def test_runs_are_found_by_who_acted_on_them_whatever_letters_they_are_written_with(
+    ledger: Ledger, ledger_url: str
+) -> None:
+    plan(ledger, "bf-1")
+    # PostgreSQL folds the letters that the locale of its database names.
+    others = ["émile", "ÉMILE"] if ledger_url.startswith("sqlite") else []
+    with ledger.write() as writer:
+        writer.runs.add(a_manifest("bf-2", reason="Émile knows"), actor="Émile")
+        for typed in ("Émile", *others):
+            assert [run.run_id for run in writer.runs.headers(person=typed)] == ["bf-2"]
+            assert [run["run_id"] for run in writer.views.matching(View.RUNS, typed, most=2)] == ["bf-2"]
 
 
 def test_runs_are_chosen_by_what_their_rows_repeat_of_their_manifests(ledger: Ledger) -> None:
