@@ -296,11 +296,13 @@ def _captured(
 
 def _remove_unrecorded(ws: Workspace, work: Landing, table: SourceTable, found: _Resolved, piece: Span) -> None:
     """Removes files that a killed capture wrote without a row: by now a stream may give others for these positions."""
+    folder = work.place.stored_path(found.stream.file_name(found.resolution, piece)).rpartition("/")[0]
+    # Before the ledger is asked: what is listed later may have been recorded by a process that took the turn meanwhile.
+    there = [each.path for each in work.landing.listed(folder)]
     with ws.ledger.write() as tx:
         tx.turns.require(table.name, work.lease)
         recorded = {each.stored_path for each in tx.captures.files(table.name)}
-    folder = work.place.stored_path(found.stream.file_name(found.resolution, piece)).rpartition("/")[0]
-    work.landing.remove([each.path for each in work.landing.listed(folder) if each.path not in recorded])
+    work.landing.remove([path for path in there if path not in recorded])
 
 
 def _not_landed(tx: ReadTransaction, table: SourceTable) -> list[CapturedFile]:

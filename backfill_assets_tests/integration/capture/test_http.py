@@ -31,14 +31,17 @@ from backfill_assets.capture.errors import (
     StreamDenied,
 )
 from backfill_assets.capture.streams import Pace
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, TakenOver
 from backfill_assets.domain import Cursor, IdRange, PageNumber, TimeWindow
+from backfill_assets.files.local import LocalFiles
+from backfill_assets.files.port import FileState
 from backfill_assets.landing.errors import WithdrawsTooMuch
 from backfill_assets.report.command_line import explained
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains import captured_api
 from backfill_assets_tests.support.api_server import CLIENT, SECRET, Api, ApiShop, Fault, running_api
 from backfill_assets_tests.support.captured_shop import FIRST, finished, lines_of, stopped
+from backfill_assets_tests.support.ledger_examples import tamper
 
 ShopOf = Callable[..., ApiShop]
 LAST = FIRST + timedelta(days=3)
@@ -421,6 +424,29 @@ def test_an_answer_that_a_killed_capture_did_not_record_is_removed_when_there_is
     api.sales["s000000"]["amount"] = 11
     assert shop.capture(FIRST, LAST).captured == 8
     assert left not in shop.bytes()
+    assert shop.bytes("*.gz").keys() == {each.stored_path.rpartition("/")[2] for each in shop.files()}
+
+
+def test_what_another_capture_has_recorded_since_is_not_removed(
+    shop_of: ShopOf, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("backfill_assets.application.capture._land", lambda *_, **__: None)
+    api.sell(8)
+    shop = shop_of()
+    listed = LocalFiles.listed
+
+    def after_a_while(files: LocalFiles, folder: str = "") -> Iterator[FileState]:
+        if "/v1-sales-" not in folder:
+            return listed(files, folder)
+        # This process stood still until its lease had ended, and another one has captured the same.
+        monkeypatch.setattr(LocalFiles, "listed", listed)
+        tamper(shop.open().settings.ledger_url, "DELETE FROM leases")
+        shop.capture(FIRST, LAST)
+        return listed(files, folder)
+
+    monkeypatch.setattr(LocalFiles, "listed", after_a_while)
+    with pytest.raises(TakenOver):
+        shop.capture(FIRST, LAST)
     assert shop.bytes("*.gz").keys() == {each.stored_path.rpartition("/")[2] for each in shop.files()}
 
 
