@@ -25,8 +25,9 @@ from backfill_assets.deliver.kinesis_out import ReplayStream
 from backfill_assets.deliver.outgoing import OutgoingRecords, parts_of_run, parts_of_source, parts_of_table
 from backfill_assets.deliver.sinks import Outgoing, Sender, Sink
 from backfill_assets.domain import DerivedTable, SourceTable
-from backfill_assets.ledger.errors import NotInLedger, TargetTaken
+from backfill_assets.ledger.errors import LostWork, NotInLedger, TargetTaken
 from backfill_assets.ledger.records import ReplayPart, ReplayRecord
+from backfill_assets.ledger.replays import gone_on
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSuchName
@@ -272,9 +273,11 @@ def _with_target(ws: Workspace, found: _Resolved, *, by: str) -> ReplayRecord:
 
     Raises:
         Refused: It is gone, or another one has its name.
+        TakenOver: It was closed meanwhile.
     """
     record, sink = found.record, found.sink
     there = sink.found()
+    is_new = there is None
     if record.identity is not None:
         if there is None or there.identity != record.identity:
             other = "" if there is None else there.identity
@@ -285,9 +288,14 @@ def _with_target(ws: Workspace, found: _Resolved, *, by: str) -> ReplayRecord:
     elif not record.is_live and sink.mark != record.mark:
         raise _live(sink, record)
     ws.reached(Point.REPLAY_CREATED)
-    with ws.ledger.write() as tx:
-        tx.replays.identify(record.replay_id, there.identity, by=by)
-        record = tx.replays.get(record.replay_id)
+    try:
+        with ws.ledger.write() as tx:
+            tx.replays.identify(record.replay_id, there.identity, by=by)
+            record = tx.replays.get(record.replay_id)
+    except LostWork:
+        if is_new:  # it was closed before there was anything to delete
+            sink.delete()
+        raise
     ws.reached(Point.REPLAY_IDENTIFIED)
     return record
 
@@ -297,9 +305,12 @@ def _begun(ws: Workspace, sink: Sink, record: ReplayRecord, sender: Sender, *, b
 
     Raises:
         Refused: The cluster of a topic has forgotten that, so that no process can go on.
+        TakenOver: It was closed before no other process could write.
     """
     with ws.ledger.read() as tx:
         state = tx.replays.get(record.replay_id).state  # as it is now that no other process can write
+    if state is ReplayState.CLOSED:
+        raise gone_on(record.replay_id)
     done = sender.progress()
     if state is ReplayState.ASKED:
         if done is None:

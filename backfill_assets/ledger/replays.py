@@ -74,7 +74,8 @@ class ReplayReads(Queries):
 
     def is_sender(self, replay_id: str, sender: str) -> bool:
         """Whether a process may still write to the stream of a replay. Cost: one primary key lookup."""
-        return self._values(select(replays.c.sender).where(replays.c.replay_id == replay_id)) == [sender]
+        is_it = (replays.c.replay_id == replay_id) & (replays.c.state != ReplayState.CLOSED)
+        return self._values(select(replays.c.sender).where(is_it)) == [sender]
 
 
 class ReplayWrites(ReplayReads, Writes):
@@ -121,7 +122,13 @@ class ReplayWrites(ReplayReads, Writes):
         """Records which topic or stream it is, once that is there.
 
         Cost: one row and one event.
+
+        Raises:
+            TakenOver: It was closed meanwhile.
+            Refused: It is another one than before.
         """
+        if self.get(replay_id).state is ReplayState.CLOSED:
+            raise gone_on(replay_id)
         is_it = (replays.c.replay_id == replay_id) & replays.c.identity.is_(None)
         changed = self._log.write(update(replays).where(is_it).values(identity=identity), of=[replay_id])
         if changed.rowcount == 1:

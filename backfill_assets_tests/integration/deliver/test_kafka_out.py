@@ -21,6 +21,7 @@ from backfill_assets.application.asked import Asked
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.replay import ReplayAsked, close_replay, plan_replay, replay
 from backfill_assets.capture.streams import Pace
+from backfill_assets.core.crash_points import Point
 from backfill_assets.deliver.errors import LiveTarget, NothingToReplay, NotReplayable, ProgressLost, TargetGone
 from backfill_assets.deliver.kafka_out import ReplayTopic
 from backfill_assets.deliver.sinks import Outgoing, Sender
@@ -414,6 +415,44 @@ def test_a_replay_that_is_closed_while_it_is_sent_sends_nothing_more(shop_of: Sh
         close(shop, "rep-000001")
     # The topic may be had again, by a new replay.
     assert send(shop, into).replay_id == "rep-000002"
+
+
+def test_a_replay_that_was_closed_before_its_topic_was_there_leaves_none(shop_of: ShopOf, broker: Broker) -> None:
+    shop = shop_of(sale_records(20))
+    into = f"{shop.topic}.backfill"
+
+    def closes(point: Point) -> None:
+        if point is Point.REPLAY_ASKED:
+            assert close(shop, "rep-000001").deleted is False
+
+    with closing(shop.open()) as ws, pytest.raises(LostWork, match="or closed it"):
+        asked, acting = ReplayAsked(subject="sales", into=into), Acting(by="ana", recorder=Unrecorded())
+        replay(replace(ws, reached=closes), asked, acting, reason="a test", pace=Pace(), planned=lambda _: None)
+    assert into not in broker.admin().list_topics(timeout=10).topics
+
+
+def test_a_replay_to_a_live_topic_that_was_closed_before_it_goes_on_sends_nothing(
+    shop_of: ShopOf, broker: Broker
+) -> None:
+    shop = shop_of(sale_records(20))
+    live = f"{shop.topic}-live"
+    broker.create(live)
+    shop = replace(shop, live_topics=(live,))
+    assert send(shop, live).waits
+    with closing(shop.open()) as ws:
+        Asked(ws, "rep-000001").approve(by="ben", note="")
+    with pytest.raises(Died):
+        send(shop, live, pace=dying_after(1, records_per_minute=300))
+    before = len(committed(broker, live))
+    assert 0 < before < 20
+
+    def closes(_: ReplayPlan) -> None:
+        close(shop, "rep-000001")
+
+    with closing(shop.open()) as ws, pytest.raises(LostWork, match="or closed it"):
+        asked, acting = ReplayAsked(subject="sales", into=live), Acting(by="ana", recorder=Unrecorded())
+        replay(ws, asked, acting, reason="a test", pace=Pace(), planned=closes)
+    assert len(committed(broker, live)) == before
 
 
 @pytest.mark.long
