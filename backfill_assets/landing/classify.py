@@ -136,7 +136,8 @@ def _affected_versions(
 ) -> DataFrame:
     """All versions of the keys that imports can affect, and once more those without these imports."""
     source = records.source
-    mine = records.valid(imports).select(*version_columns(source))
+    written_now = {record.import_id for record in imports}
+    mine = records.valid(imports, hashed=written_now).select(*version_columns(source))
     if not others:
         return mine.withColumn(PHASE, F.lit(WITH))
     theirs = earlier_versions(records, others)

@@ -33,6 +33,7 @@ from backfill_assets.landing.conformed import (
     ConformedRecords,
     conformed_folder,
     conformed_schema,
+    has_present_hashes,
 )
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import HAPPENED, version_columns
@@ -114,14 +115,21 @@ def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozense
 def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord]) -> DataFrame:
     """The version columns of all valid records of these imports. Called with the turn of the source."""
     spark, landing, source = records.spark, records.landing, records.source
-    choice = choose(_segments(landing, source), _named(landing, source, imports))
+    held = _conformed_files(landing, source)
+    choice = choose(_segments(landing, source), _named(held, imports))
     where = {segment.path: for_spark(landing.place, segment.path) for segment, _ in choice.segments}
     folders = set(choice.folders)
     directly = [record for record in imports if record.import_id in folders]
     schema = _schema(source)
     parts: list[DataFrame] = []
     if directly or not imports:
-        parts.append(records.valid(directly).select(*version_columns(source)))
+        few = directly if len(directly) <= MOST_FOLDERS else ()
+        hashed = {
+            record.import_id
+            for record in few
+            if any(has_present_hashes(file, landing, source) for file in held.get(record.import_id, ())[:1])
+        }
+        parts.append(records.valid(directly, hashed=hashed).select(*version_columns(source)))
     whole = [segment for segment, chosen in choice.segments if len(chosen) == len(segment.imports)]
     if whole:
         parts.append(spark.read.schema(schema).parquet(*(where[segment.path] for segment in whole)))
@@ -138,7 +146,7 @@ def compact(records: ConformedRecords, imports: Sequence[ImportRecord], *, attem
     Called with the turn of the source. A process that stops here leaves what the next one removes or uses.
     """
     landing, source = records.landing, records.source
-    named = _named(landing, source, imports)
+    named = _named(_conformed_files(landing, source), imports)
     choice = choose(_segments(landing, source), named)
     rows = {record.import_id: record.counts.landed - record.counts.rejected for record in imports}
     declared = frozenset(record.import_id for record in imports if _is_declared(source, record))
@@ -215,6 +223,7 @@ def _folder(source: SourceTable) -> str:
         "order": list(source.order),
         "event_time": source.event_time,
         "operation": repr(source.operation),
+        "hashes": "of the present columns",
     }
     return f"{_versions(source)}/{document_digest(declared)[:16]}"
 
@@ -241,14 +250,19 @@ def _data_files(held: Mapping[str, int]) -> Mapping[str, int]:
     return {name: size for name, size in held.items() if name.endswith(".parquet")}
 
 
-def _named(landing: Files, source: SourceTable, imports: Sequence[ImportRecord]) -> Mapping[str, str]:
-    """What names the conformed files of each import: every attempt writes files of other names."""
-    names: dict[str, list[str]] = {}
+def _conformed_files(landing: Files, source: SourceTable) -> Mapping[str, Sequence[str]]:
+    """The paths of the conformed files of each import."""
+    found: dict[str, list[str]] = {}
     for each in landing.listed(conformed_folder(source)):
         if each.path.endswith(".parquet"):
-            names.setdefault(_folder_of(each.path), []).append(_name_of(each.path))
+            found.setdefault(_name_of(_folder_of(each.path)), []).append(each.path)
+    return found
+
+
+def _named(held: Mapping[str, Sequence[str]], imports: Sequence[ImportRecord]) -> Mapping[str, str]:
+    """What names the conformed files of each import: every attempt writes files of other names."""
     return {
-        record.import_id: sha256_text("|".join(names.get(conformed_folder(source, record.import_id), ())))[:16]
+        record.import_id: sha256_text("|".join(map(_name_of, held.get(record.import_id, ()))))[:16]
         for record in imports
     }
 

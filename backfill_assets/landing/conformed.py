@@ -8,10 +8,12 @@ and is overwritten when the file is landed again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -37,6 +39,9 @@ RESTORES = "_restores"
 """Of a statement that undoes a withdrawal: the import of that."""
 
 MOST_RAW_CHARACTERS = 64 * 1024
+
+_SCHEMA_BY_SPARK = b"org.apache.spark.sql.parquet.row.metadata"
+"""Under this key every Parquet file of Spark has the schema that it was written with."""
 
 
 def conformed_schema(source: SourceTable) -> T.StructType:
@@ -106,12 +111,28 @@ def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], 
 
 
 def content_hash(source: SourceTable) -> Column:
-    """The content of a version of a key, as one number: every column of the contract.
+    """The content of a version of a key, as one number: every column of the present contract.
+
+    Values are hashed without names and types. So hashes of columns that have changed places since, or decimals that
+    have other digits, are not compared with these: `has_present_hashes`.
 
     64 bits are enough: only consecutive versions of one key are ever compared, so of a thousand million corrections one
     in twenty thousand million such histories would be taken for a repetition.
     """
     return row_hash(source.schema.fields)
+
+
+def has_present_hashes(file: str, landing: Files, source: SourceTable) -> bool:
+    """Whether a conformed file was written with the columns that it would have now, so that its hashes are theirs."""
+    with landing.open(file) as opened, pq.ParquetFile(opened) as found:
+        written = (found.schema_arrow.metadata or {}).get(_SCHEMA_BY_SPARK)
+    return written is not None and _columns(T.StructType.fromJson(json.loads(written))) == _columns(
+        conformed_schema(source)
+    )
+
+
+def _columns(schema: T.StructType) -> list[tuple[str, str]]:
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +147,12 @@ class ConformedRecords:
         """The folder of one import, as Spark names it."""
         return for_spark(self.landing.place, conformed_folder(self.source, import_id))
 
-    def read(self, imports: Sequence[ImportRecord]) -> DataFrame:
-        """Every judged record of these imports, lifted from the version of the contract that each was landed with."""
+    def read(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
+        """Every judged record of these imports, lifted from the version of the contract that each was landed with.
+
+        Args:
+            hashed: Imports whose records have the hashes of the present columns, so that not all columns are read.
+        """
         if not imports:
             return self.spark.createDataFrame([], conformed_schema(self.source))
         parts: dict[tuple[int, bool], list[ImportRecord]] = {}
@@ -139,24 +164,24 @@ class ConformedRecords:
                     landed_with=record.contract,
                     version=self.source.contract_version,
                 )
-            is_present = record.contract == self.source.contract_version
-            parts.setdefault((self.source.read_as(record.contract), is_present), []).append(record)
-        frames = (self._part(version, some, is_present=present) for (version, present), some in parts.items())
+            is_hashed = record.import_id in hashed and record.contract == self.source.contract_version
+            parts.setdefault((self.source.read_as(record.contract), is_hashed), []).append(record)
+        frames = (self._part(version, some, is_hashed=is_hashed) for (version, is_hashed), some in parts.items())
         return reduce(DataFrame.unionByName, frames)
 
-    def _part(self, version: int, imports: Sequence[ImportRecord], *, is_present: bool) -> DataFrame:
-        """The records of imports that are read in one version; those of an earlier contract have the present hashes."""
+    def _part(self, version: int, imports: Sequence[ImportRecord], *, is_hashed: bool) -> DataFrame:
+        """The records of imports that are read in one version, with the present hashes."""
         folders = [self.folder(record.import_id) for record in imports]
         found = self.spark.read.schema(conformed_schema(self.source.at(version))).parquet(*folders)
-        if is_present:
+        if is_hashed:
             return found
         whole = lifted(found.drop(CONTENT_HASH), self.source, version, only=F.col(REASON).isNull())
         names = conformed_schema(self.source).fieldNames()
         return whole.withColumn(CONTENT_HASH, content_hash(self.source)).select(*names)
 
-    def valid(self, imports: Sequence[ImportRecord]) -> DataFrame:
-        """The valid records of these imports, every version of every key."""
-        return self.read(imports).where(F.col(REASON).isNull())
+    def valid(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
+        """The valid records of these imports, every version of every key; `hashed` as for `read`."""
+        return self.read(imports, hashed=hashed).where(F.col(REASON).isNull())
 
     def rejected(self, record: ImportRecord) -> DataFrame:
         """The rejected records of one import, as the quarantine keeps them."""

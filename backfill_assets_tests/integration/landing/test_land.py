@@ -15,6 +15,7 @@ from textwrap import dedent
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DecimalType, IntegerType, StructField, StructType
 
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.capture.landed_files import Checked, FileKind, Format, LandedFile, LandingPlace, landing_files
@@ -22,7 +23,7 @@ from backfill_assets.core.clock import Clock
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.conformed import conformed_folder
+from backfill_assets.landing.conformed import conformed_folder, has_present_hashes
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land_files
@@ -135,6 +136,36 @@ def test_a_later_file_supersedes_records_where_they_were_accepted(room: LandingR
             record.import_id for record in (first, second, third)
         ]
         assert [r.import_id for r in imports_for_days(reader, EVENTS, [MAY_2])] == [third.import_id]
+
+
+def test_columns_that_change_places_and_decimals_with_more_digits_make_no_correction_a_repetition(
+    spark: SparkSession, settings: Settings, clock: Clock
+) -> None:
+    def declared(*columns: str, price: DecimalType) -> SourceTable:
+        of_columns = [StructField(name, IntegerType()) for name in columns]
+        own = [field for field in EVENTS.schema if field.name in ("event_id", "event_time")]
+        schema = StructType([*own, *of_columns, StructField("price", price)])
+        return replace(EVENTS, schema=schema, json_columns=())
+
+    def record(event_id: str, net: int, gross: int, price: str) -> dict[str, object]:
+        return event(event_id, net=net, gross=gross, price=price)
+
+    same = record("same", 1, 2, "12.50")
+    with landing_room(spark, settings, clock, declared("net", "gross", price=DecimalType(10, 2))) as before:
+        before.land(json_lines(same, record("exchanged", 1, 2, "0"), record("price", 1, 1, "12.50")), "a.jsonl")
+        after = replace(before, source=declared("gross", "net", price=DecimalType(12, 4)))
+        landing = landing_files(before.settings)
+        (file,) = [each.path for each in landing.listed(conformed_folder(EVENTS)) if each.path.endswith(".parquet")]
+        trusted = [has_present_hashes(file, landing, each.source) for each in (before, after)]
+        assert trusted == [True, False]
+        later = json_lines(same, record("exchanged", 2, 1, "0"), record("price", 1, 1, "0.1250"))
+        after.land(later, "b.jsonl")
+        assert [counts(each) for each in after.imports()] == [(3, 1, 0, 2, 0), (3, 2, 1, 0, 0)]
+        assert [(row["event_id"], row["net"], str(row["price"])) for row in after.bronze([MAY_1])] == [
+            ("exchanged", 2, "0.0000"),
+            ("price", 1, "0.1250"),
+            ("same", 1, "12.5000"),
+        ]
 
 
 @pytest.mark.long
