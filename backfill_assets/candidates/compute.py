@@ -21,7 +21,7 @@ from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract_versions import FIRST
 from backfill_assets.ledger.imports import ImportRecord
-from backfill_assets.planning.manifest import MERGED_WITH, Manifest
+from backfill_assets.planning.manifest import MERGED_WITH, Manifest, node_of
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.reads import Reads, output_days, reads_of
@@ -46,6 +46,7 @@ def require_same_code(ws: Workspace, manifest: Manifest) -> None:
         )
         raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
     require_same_contracts(ws, manifest)
+    require_same_beginning(ws, manifest)
     code = ws.code.of(ws.domain.table(manifest.table), manifest.transform_version)
     if code.digest != manifest.code_digest:
         difference = (
@@ -200,6 +201,25 @@ def require_same_contracts(ws: Workspace, manifest: Manifest) -> None:
             "declares, or with other code of their lifts"
         )
         raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
+
+
+def require_same_beginning(ws: Workspace, manifest: Manifest) -> None:
+    """Refuses to compute a state that begins on another day than it was planned with: it pins the days from there on.
+
+    Raises:
+        ContractBroken: `BACKFILL_FIRST_DAY` has changed since the run was planned.
+    """
+    node = node_of(manifest)
+    if not node.keeps_state:
+        return
+    for edge, pinned in zip(node.inputs, manifest.inputs, strict=True):
+        planned = [pin.partition for pin in pinned.partitions]
+        if set(planned) != set(ws.graph.needed(edge, node, manifest.partitions)):
+            difference = (
+                f"was planned with days of {pinned.table} since {min(planned, default=None)}, and by "
+                f"BACKFILL_FIRST_DAY the state of {manifest.table} begins on {ws.graph.begins(node)} now"
+            )
+            raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
 
 
 def require_present_contract(ws: Workspace, manifest: Manifest) -> None:

@@ -254,7 +254,8 @@ def propose(
     present = state.claims(node.name, partitions)
     begins = Begins()
     if node.keeps_state:
-        snapshots = node.among(state.claims(node.name))
+        # One from before the state begins rests on days that do not count any more.
+        snapshots = [p for p in node.among(state.claims(node.name)) if end_of(node.grain, p) > graph.begins(node)]
         past = past.for_run(terms.code_digest, terms.references, snapshots)
         begins = begins_with(partitions[0], snapshots, past)
     base = _base(node, present, state, begins)

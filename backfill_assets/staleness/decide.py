@@ -17,11 +17,11 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import TablePartitions, complete, lacking
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress, days_of, partition_of
 from backfill_assets.planning.publish_mode import PUBLISH, PublishMode
 from backfill_assets.planning.reasons import Cause, Reason, in_order
 from backfill_assets.planning.state import Basis, BasisInput
-from backfill_assets.planning.windows import Window, parse_window
+from backfill_assets.planning.windows import SinceFirstDay, Window, parse_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +203,7 @@ def _marks_of(
         return
     for read in basis.inputs:
         edge = read.edge
+        yield from _begins_otherwise(node, graph, read, here)
         now, staged = present.digests.get(edge.table, {}), present.staged.get(edge.table, {})
         unread = _unread(node, graph, read, now, here)
         if not staged and not unread and read.within is now:
@@ -219,6 +220,21 @@ def _marks_of(
             reason = Reason(cause=Cause.INPUT_CHANGED, name=edge.table, run_id=run_id)
             yield _Mark(reason, reached, edge, frozenset(days))
     yield from _references(node, basis, present, here)
+
+
+def _begins_otherwise(node: TableNode, graph: Graph, read: BasisInput, here: AbstractSet[date]) -> Iterator[_Mark]:
+    """A state that rests on days before the first one that tables can have by now."""
+    begins, first = graph.begins(node), next(iter(read.digests), None)
+    windows = {edge.table: edge.window for edge in node.inputs}
+    if (
+        first is None
+        or not isinstance(read.edge.window, SinceFirstDay)
+        or windows.get(read.edge.table) != read.edge.window
+    ):
+        return
+    if first < partition_of(graph.table(read.edge.table).grain, begins):
+        reason = Reason(cause=Cause.CONFIGURATION_CHANGED, was=f"days since {first}", now=f"since {begins}")
+        yield _Mark(reason, {partition for partition in here if days_of(node.grain, partition).end > begins})
 
 
 def _unread(

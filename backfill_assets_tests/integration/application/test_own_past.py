@@ -13,10 +13,12 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.core.crash_points import Point
+from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.states import due, open_cases
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
@@ -106,6 +108,29 @@ def test_a_late_event_is_restated_from_the_snapshot_before_it_and_stops_where_th
     fresh.through(fresh.planned(JANUARY, LAST))
     assert (fresh.checksums(), fresh.rows()) == (office.checksums(), office.rows())
     fresh.ws.close()
+
+
+def test_a_state_begins_on_the_day_that_it_was_planned_with_or_is_computed_from_a_cold_start(office: Office) -> None:
+    def since(first_day: date) -> Office:
+        settings = replace(office.ws.settings, first_day=first_day)
+        ws = Workspace.open(settings, clock=office.ws.clock, open_session=office.ws.spark)
+        return replace(office, ws=ws)
+
+    run_id = office.planned(JANUARY, date(2026, 3, 31)).manifest.run_id
+    for other in (date(2025, 12, 1), FEBRUARY):
+        with pytest.raises(PlannedOtherwise, match=f"since 2026-01-01, and by BACKFILL_FIRST_DAY .* on {other} now"):
+            operations.stage(since(other).ws, run_id, actor="ana")
+    office.through(office.planned(JANUARY, date(2026, 3, 31)))
+    later = since(FEBRUARY)
+    (stale,) = [found for found in operations.stale_tables(later.ws) if found.table == CASES]
+    assert stale.partitions == (FEBRUARY, MARCH)
+    assert later.planned(MARCH, date(2026, 3, 31)).manifest.base is None
+    later.restated()
+    assert [found.partitions for found in operations.stale_tables(later.ws) if found.table == CASES] == [()]
+    # January is still accepted, and rests on days that do not count any more.
+    april = later.planned(APRIL, LAST).manifest.base
+    assert april is not None
+    assert [pin.partition for pin in april.partitions] == [FEBRUARY, MARCH]
 
 
 @pytest.mark.long

@@ -106,7 +106,7 @@ def test_reasons_of_several_ranges_are_one_with_the_days_of_all_and_any_day_is_m
     assert together([some, replace(some, days=None)]) == (replace(some, days=None),)
 
 
-def test_what_a_state_has_not_read_is_a_changed_input_once_tables_have_earlier_days() -> None:
+def test_a_state_is_stale_once_it_begins_later_or_there_are_days_before_the_first_one_that_it_has_read() -> None:
     edge = replace(EDGE, window=SinceFirstDay())
     state = replace(WEEKLY, inputs=(edge,))
     read = {day: digest for day, digest in DIGESTS.items() if day < BUILT.end}
@@ -125,6 +125,8 @@ def test_what_a_state_has_not_read_is_a_changed_input_once_tables_have_earlier_d
         cause=Cause.INPUT_CHANGED, name="bronze.events", days=(DayRange.inclusive(day(23, month=2), day(23, month=2)),)
     )
     assert stale(day(1, month=1), earlier) == dict.fromkeys(BUILT, (reason,))
+    later = Reason(cause=Cause.CONFIGURATION_CHANGED, was=f"days since {NEEDED.start}", now="since 2024-03-10")
+    assert stale(day(10), DIGESTS) == {partition: (later,) for partition in BUILT if partition >= day(10)}
 
 
 def test_two_changed_days_make_one_range_where_their_days_meet_and_two_where_they_do_not() -> None:
