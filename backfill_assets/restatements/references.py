@@ -79,8 +79,16 @@ class Chooser:
         return self._choice(table, require_one_group(table.name, table.partition.grain, groups))
 
     def each(self, tx: ReadTransaction, table: DerivedTable, partitions: Sequence[date]) -> tuple[Choice, ...]:
-        """The runs over these partitions: as recorded one for each combination of versions, otherwise a single one."""
-        return tuple(self._choice(table, group) for group in self._groups(tx, table, partitions))
+        """The runs over these partitions: as recorded one for each combination of versions, otherwise a single one.
+
+        Raises:
+            Refused: There would be several, and each merges with all of the table's rows: the first that is published
+                replaces what the others are merged with.
+        """
+        groups = self._groups(tx, table, partitions)
+        if table.publish.keys_move:
+            groups = (require_one_group(table.name, table.partition.grain, groups),)
+        return tuple(self._choice(table, group) for group in groups)
 
     def reach(self, tx: ReadTransaction) -> Graph:
         """The planner's view for what a change reaches: as recorded also by the windows of earlier references."""

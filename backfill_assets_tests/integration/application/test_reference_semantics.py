@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 from typer.testing import CliRunner
 
 from backfill_assets.application.follow import follow
@@ -18,10 +19,11 @@ from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import RestatementSet, Run
 from backfill_assets.core.errors import MissingInput, Refused, UnknownName
-from backfill_assets.domain import days
+from backfill_assets.domain import days, merge
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
+from backfill_assets.planning.errors import SeveralVersions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import DayRange
@@ -39,6 +41,7 @@ from backfill_assets.report.status import status
 from backfill_assets.report.values import text_of
 from backfill_assets.report.words.plans import brought_along_words, changed_words, references_described
 from backfill_assets.report.words.staleness import stale_words
+from backfill_assets.restatements.references import Chooser
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.domains.tariff import bills, charges, sales
@@ -143,6 +146,18 @@ def test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time(ws: Work
     assert amounts(ws, BILLS) == {date(2026, 1, 1): sum(found.values())}
     operations.rollback_set(ws, set_id, by="ana", reason="a test")
     assert (amounts(ws), amounts(ws, BILLS)) == before
+
+
+def test_a_merge_whose_keys_move_is_not_planned_as_recorded_with_several_versions_in_one_set(ws: Workspace) -> None:
+    schema = StructType([*charges.schema, StructField("sale_id", StringType(), nullable=False)])
+    merging = replace(charges, schema=schema, key=("sale_id",), publish=merge(on=("sale_id",)))
+    both, chooser = (date(2026, 1, 2), date(2026, 1, 20)), Chooser.of(ws, RECORDED)
+    with ws.ledger.read() as tx:
+        assert len(chooser.each(tx, charges, both)) == 2
+        assert len(chooser.each(tx, merging, both[:1])) == 1
+        with pytest.raises(SeveralVersions) as refused:
+            chooser.each(tx, merging, both)
+    assert "plan silver.charges --references as-recorded --from 2026-01-20 --to 2026-01-20" in advised(refused.value)
 
 
 @pytest.mark.long
