@@ -6,7 +6,7 @@ says what the set is then, so that no process can stop between the two.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import cache
 
@@ -327,10 +327,7 @@ class SetWrites(SetReads, Writes):
         decision = Cancellation.of(by, reason, leaves)
         if found.state is SetState.PARTLY_PUBLISHED:
             # What readers see of its phases stays; those that are left are decided against.
-            for member in found.manifest.members:
-                state = self._runs.state(member.run_id)
-                if state not in (*EVER_VISIBLE, RunState.CANCELLED):
-                    cancel_run(self._run_steps, member.run_id, state, decision)
+            self._cancel_runs(found, decision, but=EVER_VISIBLE)
             self.move(set_id, SetState.PUBLISHED, actor=decision.by, note=f"its other phases were {decision.note}")
             return
         if not may_follow(found.state, SetState.CANCELLED):
@@ -338,9 +335,15 @@ class SetWrites(SetReads, Writes):
         self._cancel(found, decision)
 
     def _cancel(self, found: SetRecord, decision: Cancellation) -> None:
-        for member in found.manifest.members:
-            cancel_run(self._run_steps, member.run_id, self._runs.state(member.run_id), decision)
+        self._cancel_runs(found, decision)
         self.move(found.set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+
+    def _cancel_runs(self, found: SetRecord, decision: Cancellation, *, but: Collection[RunState] = ()) -> None:
+        """Cancels the runs of a set but those in some states, and those that have ended without a publication."""
+        for member in found.manifest.members:
+            state = self._runs.state(member.run_id)
+            if state not in (*but, RunState.VERIFIED, RunState.CANCELLED):
+                cancel_run(self._run_steps, member.run_id, state, decision)
 
 
 def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:

@@ -197,6 +197,9 @@ def test_what_is_left_of_a_set_can_be_cancelled_and_what_readers_see_of_it_stays
         publish(hand, set_id)
     operations.rollback(hand.ws, runs_of(hand, set_id)[0], by="cara", reason="wrong")
     assert (state(hand, set_id), rows(hand)) == (SetState.ROLLED_BACK, [10, 10, 10])
+    operations.cancel(hand.ws, set_id, by="ana", reason="not even one day")
+    assert state(hand, set_id) is SetState.CANCELLED
+    assert {each.run.record.state for each in set_document(hand.ws, set_id).runs} == {RunState.CANCELLED}
     assert audit(hand.ws).problems == ()
 
 
