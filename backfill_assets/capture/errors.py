@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from backfill_assets.core.errors import MissingInput, Refused, Retryable, UnreadableFile, sentence
+from backfill_assets.core.about import Because
+from backfill_assets.core.errors import BackfillError, MissingInput, Refused, Retryable, UnreadableFile, sentence
 
 
 class Fault(StrEnum):
@@ -42,43 +43,46 @@ class Fault(StrEnum):
 
 
 @sentence
-class BadFile(UnreadableFile):
+class OfStream(BackfillError):
+    """{name}"""
+
+    name: str
+
+
+@sentence
+class BadFile(Because, UnreadableFile):
     """{path} {why}."""
 
     path: str
     fault: Fault
-    why: str
     column: str | None = None
     type_: str | None = None
     near: str | None = None
 
 
 @sentence
-class NoFile(MissingInput):
+class NoFile(Because, MissingInput):
     """{why}."""
 
     path: str
     fault: Fault = Fault.PATH
-    why: str
 
 
 @sentence
-class FileRefused(Refused):
+class FileRefused(Because, Refused):
     """{why}."""
 
     fault: Fault
-    why: str
     path: str | None = None
     source: str | None = None
     import_id: str | None = None
 
 
 @sentence
-class NoSecret(MissingInput):
+class NoSecret(Because, MissingInput):
     """the secret {name} is not there: {why}."""
 
     name: str
-    why: str
 
 
 @sentence
@@ -91,36 +95,30 @@ class SecretInHome(Refused):
 
 
 @sentence
-class NoStream(MissingInput):
+class NoStream(OfStream, MissingInput):
     """{servers} has no {name}."""
 
-    name: str
     servers: str
 
 
 @sentence
-class StreamAway(Retryable):
+class StreamAway(OfStream, Retryable):
     """{name} did not answer within {seconds:g} s{why}."""
 
-    name: str
     seconds: float
     why: str = ""
 
 
 @sentence
-class StreamDenied(Refused):
+class StreamDenied(OfStream, Because, Refused):
     """{name} does not accept the credentials: {why}."""
-
-    name: str
-    why: str
 
 
 @sentence
-class RangeExpired(Refused):
+class RangeExpired(OfStream, Refused):
     """partition {partition} of {name} begins at {held_from}{since}, so that what was before it has expired{missing}:
     nothing was read."""
 
-    name: str
     partition: str
     held_from: str
     first_at: datetime | None
@@ -136,39 +134,33 @@ class RangeExpired(Refused):
 
 
 @sentence
-class CreatedAgain(Refused):
+class CreatedAgain(OfStream, Refused):
     """{name} was created again: it is {found}, and the captures are of {expected}, whose positions
     mean something else."""
 
-    name: str
     expected: str
     found: str
     declare: str = "topic_id"
 
 
 @sentence
-class OtherTopic(Refused):
+class OtherTopic(OfStream, Refused):
     """{name} has the id {found}, and its declaration names {expected}."""
 
-    name: str
     expected: str
     found: str
 
 
 @sentence
-class OtherBytes(Refused):
+class OtherBytes(OfStream, Refused):
     """{path} is there already with other bytes than {name} gives for the same positions now."""
 
     path: str
-    name: str
 
 
 @sentence
-class ReadFailed(Retryable):
+class ReadFailed(OfStream, Because, Retryable):
     """reading {name} stopped: {why}."""
-
-    name: str
-    why: str
 
 
 @sentence
@@ -179,18 +171,15 @@ class NothingCaptured(Refused):
 
 
 @sentence
-class NoGroup(Refused):
+class NoGroup(OfStream, Refused):
     """the consumer group {group} has committed nothing of {name}, so that it is not known how far it is behind."""
 
-    name: str
     group: str
 
 
 @sentence
-class NoGroups(Refused):
+class NoGroups(OfStream, Refused):
     """{name} has no consumer groups that say how far they are."""
-
-    name: str
 
 
 @sentence
@@ -217,116 +206,94 @@ class RecordsMissing(Refused):
 
 
 @sentence
-class NothingWhole(Refused):
+class NothingWhole(OfStream, Refused):
     """{name} has what happened, and no present state that could be read as a whole."""
 
-    name: str
-
 
 @sentence
-class NoSnapshot(Refused):
+class NoSnapshot(OfStream, Refused):
     """nothing of {name} was captured before, and its changes begin with a snapshot."""
 
-    name: str
-
 
 @sentence
-class NotByTime(Refused):
+class NotByTime(OfStream, Refused):
     """changes of {name} are not found by their time: they go on where the captures end."""
 
-    name: str
-
 
 @sentence
-class CannotBeCaptured(Refused):
+class CannotBeCaptured(OfStream, Because, Refused):
     """{name} cannot be captured: {why}."""
 
-    name: str
-    why: str
-
 
 @sentence
-class ChangesGone(Refused):
+class ChangesGone(OfStream, Because, Refused):
     """the changes of {name} from {expected_from} on are gone: {why}."""
 
-    name: str
     expected_from: str
-    why: str
 
 
 @sentence
-class UnknownValue(Refused):
+class UnknownValue(OfStream, Refused):
     """a change of {name} at {position} left {column} as it was, and does not say what that is."""
 
-    name: str
     column: str
     position: str
 
 
 @sentence
-class NotReconciled(Refused):
+class NotReconciled(OfStream, Refused):
     """{name} is asked for records by {found}, and days are of {expected}: what it lacks may have only moved."""
 
-    name: str
     expected: str
     found: str
 
 
 @sentence
-class NoPeriod(Refused):
+class NoPeriod(OfStream, Refused):
     """{name} cannot be asked for a period: a capture reads everything that it has now."""
 
-    name: str
-
 
 @sentence
-class BadAnswer(Refused):
+class BadAnswer(OfStream, Because, Refused):
     """{name} answered {position} {why}: nothing of it was kept."""
 
-    name: str
     position: str
-    why: str
 
 
 @sentence
-class PositionGone(Refused):
+class PositionGone(OfStream, Refused):
     """{name} no longer knows {position} (410 Gone), from which its capture has to go on."""
 
-    name: str
     position: str
 
 
 @sentence
-class NextPageLoop(Refused):
+class NextPageLoop(OfStream, Refused):
     """{name} goes round in a circle: behind {position} it has {again} once more."""
 
-    name: str
     position: str
     again: str
 
 
 @sentence
-class AnswerHoldsSecret(Refused):
+class AnswerHoldsSecret(OfStream, Refused):
     """the answer of {name} has the secret {secret} in it, so that it is not kept."""
 
-    name: str
     secret: str
 
 
 @sentence
-class AsksToWait(Retryable):
+class AsksToWait(OfStream, Retryable):
     """{name} asks to wait for {seconds:g} s, and its capture waits for at most {most:g} s."""
 
-    name: str
     seconds: float
     most: float
 
 
 @sentence
-class VersionGone(Refused):
+class VersionGone(OfStream, Refused):
     """{the_version} of {name} can no longer be read: its files or its log were removed there."""
 
-    name: str
     version: int | None
 
     @property
@@ -335,8 +302,5 @@ class VersionGone(Refused):
 
 
 @sentence
-class ChangesUnreadable(Refused):
+class ChangesUnreadable(OfStream, Because, Refused):
     """the changes of {name} cannot be read: {why}."""
-
-    name: str
-    why: str

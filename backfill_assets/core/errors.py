@@ -52,8 +52,9 @@ class BackfillError(Exception):
     """The base of the errors that this project raises intentionally.
 
     A room declares its own errors in its `errors.py`, each a `sentence` below one of the classes here: its fields are
-    the ids and values that were expected and found, and its docstring is the sentence, a template of these fields. What
-    to do next is decided from class and fields in `report.advice`.
+    the ids and values that were expected and found, those that most errors have taken from `core.about`, and its
+    docstring is the sentence, a template of these fields. What to do next is decided from class and fields in
+    `report.advice`.
 
     Args:
         message: What was expected, what was found, and where, for a class without fields.

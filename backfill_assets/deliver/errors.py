@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import MissingInput, NotApproved, Refused, Retryable, sentence
 
 
 @sentence
-class NotReplayable(Refused):
+class NotReplayable(OfTable, Refused):
     """{table} declares no replay: nothing of it leaves."""
-
-    table: str
 
 
 @sentence
@@ -21,21 +20,19 @@ class NothingToReplay(MissingInput):
 
 
 @sentence
-class RunNotReplayable(Refused):
+class RunNotReplayable(OfRun, Refused):
     """run {run_id} is {state}, and only what readers see of a run, or saw, is sent."""
 
-    run_id: str
     state: str
 
 
 @sentence
-class LiveTarget(NotApproved):
+class LiveTarget(OfTable, NotApproved):
     """{name} was not created by a replay, and {table} does not allow that it is replayed to."""
 
     family: str
     name: str
     target: str
-    table: str
 
 
 @sentence
@@ -47,11 +44,10 @@ class BadName(Refused):
 
 
 @sentence
-class OtherSink(Refused):
+class OtherSink(OfTable, Refused):
     """replay {replay_id} sends to {expected}, and the replay that {table} declares now is to {found}."""
 
     replay_id: str
-    table: str
     expected: str
     found: str
 
@@ -78,11 +74,10 @@ class ProgressLost(Refused):
 
 
 @sentence
-class TooLarge(Refused):
+class TooLarge(Because, Refused):
     """a record is larger than {name} takes: {why}."""
 
     name: str
-    why: str
 
 
 @sentence
@@ -95,8 +90,7 @@ class TooLargeForStream(Refused):
 
 
 @sentence
-class WriteFailed(Retryable):
+class WriteFailed(Because, Retryable):
     """writing to {name} stopped: {why}."""
 
     name: str
-    why: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import ContractBroken, InvalidDeclaration, UnknownName, sentence
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
@@ -20,18 +21,16 @@ class DomainNotFound(InvalidDeclaration):
 
 
 @sentence
-class DomainNotLoaded(InvalidDeclaration):
+class DomainNotLoaded(Because, InvalidDeclaration):
     """the module {module!r} cannot be loaded: {why}."""
 
     module: str
-    why: str
 
 
 @sentence
-class NotPlanned(UnknownName):
+class NotPlanned(OfTable, UnknownName):
     """{table} is a source table; it is built from landed files, not planned."""
 
-    table: str
     days: DayRange | None
 
 
@@ -44,9 +43,8 @@ class CodeBroken(ContractBroken):
 
 
 @sentence
-class PlannedOtherwise(ContractBroken):
+class PlannedOtherwise(OfRun, ContractBroken):
     """run {run_id} {difference}."""
 
-    run_id: str
     difference: str
     manifest: Manifest

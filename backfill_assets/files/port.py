@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from backfill_assets.core.about import Because
 from backfill_assets.core.errors import StoreAway, StoreRefused, sentence
 from backfill_assets.core.places import Place
 
@@ -31,29 +32,26 @@ class FileState:
 
 
 @sentence
-class StoreUnusable(StoreRefused):
+class StoreUnusable(Because, StoreRefused):
     """{place} cannot be used: {why} ({code})."""
 
     place: str
     code: str
-    why: str
 
 
 @sentence
-class SeveralWinners(StoreRefused):
+class SeveralWinners(Because, StoreRefused):
     """{place} cannot hold a lake: {why}, so that two publications could both be told that they landed. Nothing was
     written to the lake."""
 
     place: str
-    why: str
 
 
 @sentence
-class NoAnswer(StoreAway):
+class NoAnswer(Because, StoreAway):
     """the store of {place} does not answer as it should: {why}."""
 
     place: str
-    why: str
 
 
 class Files(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.core import errors
+from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
 
 WAY_OUT_OF_SOURCE = (
@@ -13,47 +14,38 @@ WAY_OUT_OF_SOURCE = (
 
 
 @sentence
-class DamagedTable(errors.UnreadableTable):
+class DamagedTable(OfTable, Because, errors.UnreadableTable):
     """the table {table} cannot be read: {why}."""
 
-    table: str
     place: str
-    why: str
 
 
 @sentence
-class NoTable(errors.MissingInput):
+class NoTable(OfTable, errors.MissingInput):
     """the table {table} does not exist, or its log is missing."""
 
-    table: str
     place: str
 
 
 @sentence
-class OtherColumns(errors.Refused):
+class OtherColumns(OfTable, errors.Refused):
     """{table} was created with other columns than it declares now: {differing}."""
 
-    table: str
     differing: str
     has_no_versions: bool
 
 
 @sentence
-class PartitionUnreadable(errors.MissingInput):
+class PartitionUnreadable(OfTable, Because, errors.MissingInput):
     """{table} {partition} cannot be read: its file {why}."""
 
-    table: str
     partition: str
     place: str
-    why: str
 
 
 @sentence
-class RowsUnreadable(errors.MissingInput):
+class RowsUnreadable(OfTable, Because, errors.MissingInput):
     """the rows cannot be read: the file {why}."""
-
-    table: str
-    why: str
 
 
 @sentence
@@ -66,22 +58,16 @@ class NoValueOfKey(errors.InvalidRange):
 
 
 @sentence
-class StagedFilesChanged(errors.MissingInput):
+class StagedFilesChanged(OfRun, OfTable, Because, errors.MissingInput):
     """the staged files of {table} are not as they were gated: {why}."""
-
-    table: str
-    run_id: str
-    why: str
 
 
 @sentence
-class ChangedByAnotherWriter(errors.TargetChanged):
+class ChangedByAnotherWriter(OfRun, OfTable, errors.TargetChanged):
     """{table} is not what the candidate was compared with, and the ledger has no change, so another writer changed it:
     {many} of {declared} partitions changed, the first is {first}, where {expected} files were expected and {found} were
     found that differ."""
 
-    table: str
-    run_id: str
     partitions: tuple[str, ...]
     declared: int
     expected: int
@@ -97,70 +83,45 @@ class ChangedByAnotherWriter(errors.TargetChanged):
 
 
 @sentence
-class OthersCommittedFirst(errors.LostRace):
+class OthersCommittedFirst(OfPublication, OfTable, errors.LostRace):
     """other writers committed to {table} first, {attempts} times in a row; nothing was changed."""
 
-    table: str
-    publication_id: str
     attempts: int
     is_recovery: bool
 
 
 @sentence
-class Abandoned(errors.Refused):
+class Abandoned(OfRun, OfPublication, OfTable, errors.Refused):
     """publication {publication_id} of {table} was abandoned by a recovery while it was in progress."""
 
-    table: str
-    publication_id: str
-    run_id: str
-
 
 @sentence
-class CommitUnknown(errors.OutcomeUnknown):
+class CommitUnknown(OfPublication, OfTable, Because, errors.OutcomeUnknown):
     """the commit to {table} failed in a way that does not show whether it landed: {why}."""
 
-    table: str
-    publication_id: str
-    why: str
-
 
 @sentence
-class NotAppended(errors.Retryable):
+class NotAppended(OfTable, Because, errors.Retryable):
     """rows could not be appended to {table}: {why}."""
 
-    table: str
-    why: str
-
 
 @sentence
-class LineageNotWritten(errors.Retryable):
+class LineageNotWritten(OfRun, OfTable, Because, errors.Retryable):
     """the lineage of run {run_id} could not be written to {table}, so nothing was published: {why}."""
 
-    table: str
-    run_id: str
-    why: str
-
 
 @sentence
-class NotFencedOff(errors.OutcomeUnknown):
+class NotFencedOff(OfPublication, OfTable, Because, errors.OutcomeUnknown):
     """publication {publication_id} could not be fenced off in the log of {table}: {why}."""
 
-    table: str
-    publication_id: str
-    why: str
-
 
 @sentence
-class NoCommitOfPublication(errors.BackfillError):
+class NoCommitOfPublication(OfPublication, OfTable):
     """{table} has publication {publication_id}, but no commit in its log contains it."""
 
-    table: str
-    publication_id: str
-
 
 @sentence
-class LakeAway(errors.MissingInput):
+class LakeAway(OfTable, errors.MissingInput):
     """{place} is not there, and the ledger holds published rows of {table}; nothing was created in its place."""
 
     place: str
-    table: str

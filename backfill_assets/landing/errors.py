@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.core import errors
+from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.planning.partitions import Partitions, count_of
 
@@ -105,48 +106,42 @@ class NotConfirmed(errors.Refused):
 
 
 @sentence
-class NothingToRestore(errors.Refused):
+class NothingToRestore(Because, errors.Refused):
     """{import_id} withdrew {why}."""
 
     import_id: str
-    why: str
 
 
 @sentence
-class WrongKey(errors.Refused):
+class WrongKey(OfTable, Because, errors.Refused):
     """{why}."""
 
-    table: str
     key: tuple[str, ...]
     missing: str | None = None
-    why: str
 
 
 @sentence
-class UnknownColumn(errors.UnknownName):
+class UnknownColumn(OfTable, errors.UnknownName):
     """{table} has no column {column!r}; its columns are {columns}."""
 
-    table: str
     column: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
 
 
 @sentence
-class WrongValue(errors.Refused):
+class WrongValue(OfTable, errors.Refused):
     """{value!r} is no value of {column} of {table}, which is a {type_}."""
 
-    table: str
     column: str
     value: str
     type_: str
 
 
 @sentence
-class NotCurrent(errors.Refused):
+class NotCurrent(OfTable, errors.Refused):
     """{key} of {table} {why}."""
 
-    table: str
     key: Values
     state: str | None
     withdrawn_by: str | None
@@ -159,26 +154,23 @@ class NotCurrent(errors.Refused):
 
 
 @sentence
-class EmptyElsewhere(errors.Refused):
+class EmptyElsewhere(OfTable, errors.Refused):
     """{partitions} cannot be declared empty by a run that does not build them."""
 
-    table: str
     partitions: Partitions
 
 
 @sentence
-class NotEmpty(errors.Refused):
+class NotEmpty(OfTable, errors.Refused):
     """{partitions} of {table} cannot be declared empty: events for those days have landed."""
 
-    table: str
     partitions: Partitions
 
 
 @sentence
-class NothingLanded(errors.MissingInput):
+class NothingLanded(OfTable, errors.MissingInput):
     """nothing has landed for {missing} of {table}, and these days are not declared empty."""
 
-    table: str
     missing: Partitions
     asked: tuple[date, ...]
     are_gaps: bool
@@ -194,19 +186,17 @@ class LandingUnfinished(errors.MissingInput):
 
 
 @sentence
-class LandedWithLaterContract(errors.ContractBroken):
+class LandedWithLaterContract(OfTable, errors.ContractBroken):
     """{import_id} was landed with version {landed_with} of the contract of {table}, which is read as version
     {version}."""
 
     import_id: str
-    table: str
     landed_with: int
     version: int
 
 
 @sentence
-class SparkStopped(errors.ContractBroken):
+class SparkStopped(Because, errors.ContractBroken):
     """Spark stopped while it landed files of {source}: {why}"""
 
     source: str
-    why: str

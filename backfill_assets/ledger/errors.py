@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 
 from backfill_assets.core import errors
+from backfill_assets.core.about import Because, OfPublication, OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.core.lease import Lease
 from backfill_assets.ledger.states import RunState, SetState, State, states_before
@@ -17,10 +18,8 @@ from backfill_assets.planning.partitions import Partitions
 
 
 @sentence
-class LedgerUrl(errors.Refused):
+class LedgerUrl(Because, errors.Refused):
     """{why}"""
-
-    why: str
 
 
 @sentence
@@ -32,34 +31,28 @@ class DriverMissing(errors.Refused):
 
 
 @sentence
-class Unusable(errors.Refused):
+class Unusable(Because, errors.Refused):
     """{what} cannot be used: {why}"""
 
     what: str
-    why: str
     setting: str
 
 
 @sentence
-class ReadOnly(errors.Refused):
+class ReadOnly(Because, errors.Refused):
     """the ledger at {url} can be read, and not written: {why}"""
 
     url: str
-    why: str
 
 
 @sentence
-class Unavailable(errors.Retryable):
+class Unavailable(Because, errors.Retryable):
     """the ledger could not be used, and nothing was changed in it: {why}"""
 
-    why: str
-
 
 @sentence
-class LostWhileCommitting(errors.OutcomeUnknown):
+class LostWhileCommitting(Because, errors.OutcomeUnknown):
     """the connection to the ledger was lost while it was committing: {why}"""
-
-    why: str
 
 
 @sentence
@@ -71,10 +64,8 @@ class NewerLedger(errors.Refused):
 
 
 @sentence
-class DanglingReferences(errors.Refused):
+class DanglingReferences(OfTable, errors.Refused):
     """rows of the ledger's table {table} refer to rows that are not there; it was left as it was."""
-
-    table: str
 
 
 @sentence
@@ -91,18 +82,15 @@ class Edited(Damaged):
 
 
 @sentence
-class Unreadable(Damaged):
+class Unreadable(Because, Damaged):
     """{what} cannot be read: {why}."""
-
-    why: str
 
 
 @sentence
-class BadText(errors.Refused):
+class BadText(Because, errors.Refused):
     """{what} {why}."""
 
     what: str
-    why: str
     is_missing: bool = False
 
 
@@ -148,19 +136,17 @@ class ActNotApproved(errors.NotApproved):
 
 
 @sentence
-class AlreadyShown(errors.IllegalTransition):
+class AlreadyShown(OfTable, errors.IllegalTransition):
     """{act} of {table} cannot be: readers of {name} are shown it."""
 
     act: str
     name: str
-    table: str
 
 
 @sentence
-class Retired(errors.IllegalTransition):
+class Retired(OfTable, errors.IllegalTransition):
     """{table} was given up for good by {act_id}."""
 
-    table: str
     act_id: str
 
 
@@ -175,12 +161,11 @@ class OtherTableShown(errors.TargetChanged):
 
 
 @sentence
-class NotTheLast(errors.IllegalTransition):
+class NotTheLast(Because, errors.IllegalTransition):
     """{act_id} cannot be undone: it {why}."""
 
     act_id: str
     name: str
-    why: str
 
 
 @sentence
@@ -191,10 +176,9 @@ class NotGivenUp(errors.UnknownName):
 
 
 @sentence
-class UnknownVersion(errors.UnknownName):
+class UnknownVersion(OfTable, errors.UnknownName):
     """{table} never had version {version} of {partition}{others}."""
 
-    table: str
     partition: date
     version: int
     more: int
@@ -210,19 +194,13 @@ class AlreadyRecorded(Named, errors.Refused):
 
 
 @sentence
-class OtherManifest(errors.Refused):
+class OtherManifest(OfRun, OfSet, errors.Refused):
     """set {set_id} names another manifest of run {run_id} than the ledger holds."""
-
-    set_id: str
-    run_id: str
 
 
 @sentence
-class NotAFollowUp(errors.Refused):
+class NotAFollowUp(OfRun, Because, errors.Refused):
     """run {run_id} {why}."""
-
-    run_id: str
-    why: str
 
 
 @sentence
@@ -256,12 +234,11 @@ class CannotBecome(errors.IllegalTransition):
 
 
 @sentence
-class UnfitState(errors.IllegalTransition):
+class UnfitState(Because, errors.IllegalTransition):
     """{kind} {name} is {state}; {why}."""
 
     name: str
     state: RunState | SetState
-    why: str
 
     @property
     def kind(self) -> str:
@@ -280,10 +257,8 @@ class NotCancellable(UnfitState):
 
 
 @sentence
-class Ended(Named, errors.IllegalTransition):
+class Ended(Because, Named, errors.IllegalTransition):
     """{kind} {name} {why}."""
-
-    why: str
 
 
 @sentence
@@ -295,20 +270,17 @@ class EndedBefore(errors.IllegalTransition):
 
 
 @sentence
-class NotForThis(errors.IllegalTransition):
+class NotForThis(OfTable, Because, errors.IllegalTransition):
     """a freeze of {table} {partitions} cannot be for {name}: {why}."""
 
-    table: str
     partitions: Partitions
     name: str
-    why: str
 
 
 @sentence
-class FrozenForAnother(errors.IllegalTransition):
+class FrozenForAnother(OfTable, errors.IllegalTransition):
     """{table} {partitions} is frozen by {freeze_id} for {only} alone: with a freeze for {name} neither could pass."""
 
-    table: str
     partitions: Partitions
     freeze_id: str
     only: str
@@ -316,53 +288,43 @@ class FrozenForAnother(errors.IllegalTransition):
 
 
 @sentence
-class NeverPublished(errors.IllegalTransition):
+class NeverPublished(OfRun, errors.IllegalTransition):
     """run {run_id} has mode {manifest.mode} and is never published, so it needs no approval."""
 
-    run_id: str
     manifest: Manifest
 
 
 @sentence
-class PartOfSet(errors.IllegalTransition):
+class PartOfSet(OfRun, OfSet, Because, errors.IllegalTransition):
     """run {run_id} {why}."""
 
-    run_id: str
-    set_id: str
     act: str  # what is asked for of the whole set instead
-    why: str
 
 
 @sentence
-class ApprovedByPhase(errors.IllegalTransition):
+class ApprovedByPhase(OfRun, OfSet, errors.IllegalTransition):
     """set {set_id} is approved phase by phase, and the next one is run {run_id}."""
 
-    set_id: str
-    run_id: str
-
 
 @sentence
-class NotStaged(errors.IllegalTransition):
+class NotStaged(OfRun, errors.IllegalTransition):
     """run {run_id} is not wholly staged: {lacking}."""
 
-    run_id: str
     lacking: str
 
 
 @sentence
-class NotWhatWasStaged(errors.Refused):
+class NotWhatWasStaged(OfRun, errors.Refused):
     """the gates of run {run_id} measured files that are not the staged ones, for {partitions}."""
 
-    run_id: str
     partitions: str
 
 
 @sentence
-class LostWork(errors.TakenOver):
+class LostWork(Because, errors.TakenOver):
     """{name} no longer belongs to this process: {why}."""
 
     name: str
-    why: str
     of: Mapping[str, object]
 
 
@@ -389,67 +351,54 @@ class UnderWay(errors.AtWork):
 
 
 @sentence
-class NeedsApproval(errors.NotApproved):
+class NeedsApproval(OfRun, errors.NotApproved):
     """no other person than the requester has approved the manifest of run {run_id}."""
-
-    run_id: str
 
 
 @sentence
-class NeedsAnother(Named, errors.NotApproved):
+class NeedsAnother(Because, Named, errors.NotApproved):
     """{kind} {name} was {why}, who cannot approve it{as_well}."""
 
-    why: str
     as_well: str = ""
 
 
 @sentence
-class NeedsComment(errors.NotApproved):
+class NeedsComment(OfRun, OfTable, errors.NotApproved):
     """the approval of {whole} needs a comment on gates of {table}: {gates}."""
 
-    run_id: str
     whole: str
-    table: str
     gates: tuple[str, ...]
 
 
 @sentence
-class TableBusy(errors.IllegalTransition):
+class TableBusy(OfRun, OfPublication, OfTable, errors.IllegalTransition):
     """{table} is being changed by publication {publication_id} ({action} of run {run_id}), and a table has one open
     publication at a time."""
 
-    table: str
-    publication_id: str
     action: str
-    run_id: str
 
 
 @sentence
-class NoLongerAsked(errors.IllegalTransition):
+class NoLongerAsked(OfRun, errors.IllegalTransition):
     """run {run_id} follows publications that no longer ask for it ({reasons}), so it is not published."""
 
-    run_id: str
     publications: tuple[str, ...]
     reasons: str
     manifest: Manifest
 
 
 @sentence
-class LandedSince(errors.InputsMovedOn):
+class LandedSince(OfRun, OfTable, errors.InputsMovedOn):
     """run {run_id} built {unread} of {table} without events, and events for those days landed afterwards."""
 
-    run_id: str
-    table: str
     unread: str
     days: tuple[date, ...]
 
 
 @sentence
-class OtherVersions(errors.TargetChanged):
+class OtherVersions(OfRun, OfTable, errors.TargetChanged):
     """{table} is not what was expected, for {which}: expected version {expected} of {first}, found {found}."""
 
-    run_id: str
-    table: str
     partitions: tuple[date, ...]
     which: str
     expected: int
@@ -462,21 +411,17 @@ class OtherVersions(errors.TargetChanged):
 
 
 @sentence
-class StagedFilesRemoved(errors.MissingInput):
+class StagedFilesRemoved(OfRun, OfTable, errors.MissingInput):
     """the staged files of run {run_id} were removed by retention at {at}, for {days}."""
 
-    run_id: str
-    table: str
     at: str
     days: str
 
 
 @sentence
-class ReplacedFilesRemoved(errors.MissingInput):
+class ReplacedFilesRemoved(OfRun, OfTable, errors.MissingInput):
     """run {run_id} cannot be rolled back: what it replaced in {table} was removed by retention at {at}, for {days}."""
 
-    run_id: str
-    table: str
     at: str
     days: str
     manifest: Manifest

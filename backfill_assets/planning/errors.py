@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from datetime import date
 
+from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
 from backfill_assets.planning.partitions import DayRange, Partitions, count_of
 
@@ -23,20 +24,18 @@ class NoSuchName(UnknownName):
 
 
 @sentence
-class OutsideDays(InvalidRange):
+class OutsideDays(OfTable, InvalidRange):
     """{table} can have partitions from {earliest} to {latest}; the range {days} is not within them."""
 
-    table: str
     earliest: date
     latest: date
     days: DayRange
 
 
 @sentence
-class NoSnapshot(InvalidRange):
+class NoSnapshot(OfTable, InvalidRange):
     """{table} has a snapshot every {every} days since {since}, and none of {days}; the nearest: {days_near}."""
 
-    table: str
     days: DayRange
     every: int
     since: date
@@ -48,29 +47,26 @@ class NoSnapshot(InvalidRange):
 
 
 @sentence
-class NeverPublished(MissingInput):
+class NeverPublished(OfTable, MissingInput):
     """{table} has never been published for {partitions}{so}."""
 
-    table: str
     partitions: Partitions
     so: str = ""
     ever: tuple[date, date] | None = None
 
 
 @sentence
-class AlreadyAccepted(Refused):
+class AlreadyAccepted(OfTable, Refused):
     """{table} only adds partitions, and these have an accepted version: {partitions}."""
 
-    table: str
     partitions: Partitions
     others: Partitions
 
 
 @sentence
-class IncompleteWindows(MissingInput):
+class IncompleteWindows(OfTable, MissingInput):
     """{table} needs input days that have never been built: {lacking}."""
 
-    table: str
     missing: Mapping[str, Partitions]
     held: Mapping[str, Partitions]
     first_day: date
@@ -83,29 +79,25 @@ class IncompleteWindows(MissingInput):
 
 
 @sentence
-class InputsExpired(MissingInput):
+class InputsExpired(OfRun, OfTable, MissingInput):
     """{table} reads {partitions} of {input}, which expired by run {run_id}: {input} does not keep these snapshots."""
 
-    table: str
     input: str
     partitions: Partitions
-    run_id: str
 
 
 @sentence
-class KeepsEverySnapshot(Refused):
+class KeepsEverySnapshot(OfTable, Refused):
     """{table} does not declare which snapshots it keeps, so that none expires."""
 
-    table: str
     keeps_state: bool
 
 
 @sentence
-class NothingExpires(Refused):
+class NothingExpires(OfTable, Refused):
     """no snapshot of {table} expires: it keeps those of {kept} before the newest one and the last one of each {then},
     and has no others."""
 
-    table: str
     days: int
     then: str
 
@@ -115,10 +107,9 @@ class NothingExpires(Refused):
 
 
 @sentence
-class CostUnknown(Refused):
+class CostUnknown(OfTable, Refused):
     """no run of {table} has ended its gates, so whether it costs at most {most} is not known."""
 
-    table: str
     most: str
 
 
@@ -131,10 +122,8 @@ class TooCostly(Refused):
 
 
 @sentence
-class UnclearReferences(Refused):
+class UnclearReferences(Because, Refused):
     """{why}."""
-
-    why: str
 
 
 @sentence
@@ -154,28 +143,25 @@ class ReferencesNotUsed(Refused):
 
 
 @sentence
-class NeverComputed(MissingInput):
+class NeverComputed(OfTable, MissingInput):
     """{table} has never been published for {partitions}, so no references are recorded."""
 
-    table: str
     partitions: Partitions
 
 
 @sentence
-class VersionsNotRecorded(MissingInput):
+class VersionsNotRecorded(OfTable, MissingInput):
     """{table} has rows of {partitions} for which no version of {references} is recorded."""
 
-    table: str
     partitions: Partitions
     references: Sequence[str]
 
 
 @sentence
-class SeveralVersions(Refused):
+class SeveralVersions(OfTable, Refused):
     """the rows of {table} were computed with different versions of its references, and a run has one of each:
     {found}."""
 
-    table: str
     groups: Sequence[tuple[Partitions, Mapping[str, str]]]
 
     @property
@@ -184,19 +170,14 @@ class SeveralVersions(Refused):
 
 
 @sentence
-class NoPhases(Refused):
+class NoPhases(OfTable, Because, Refused):
     """{table} cannot be changed in these phases: {why}."""
-
-    table: str
-    why: str
 
 
 @sentence
-class NoPilot(Refused):
+class NoPilot(OfTable, Because, Refused):
     """{table} has no pilot of {scope}: {why}."""
 
-    table: str
     scope: str
-    why: str
     unknown: str = ""
     columns: tuple[str, ...] = ()

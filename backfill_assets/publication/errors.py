@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 
 from backfill_assets.core import errors
+from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.errors import Named
 from backfill_assets.ledger.freezes import Freeze
@@ -24,39 +25,34 @@ def members(groups: Sequence[Sequence[str]]) -> str:
 
 
 @sentence
-class NeverPublished(errors.IllegalTransition):
+class NeverPublished(OfRun, errors.IllegalTransition):
     """run {run_id} has mode {manifest.mode} and is never published."""
 
-    run_id: str
     manifest: Manifest
 
 
 @sentence
-class NotPublishable(errors.IllegalTransition):
+class NotPublishable(OfRun, errors.IllegalTransition):
     """run {run_id} cannot be published: it is {state}."""
 
-    run_id: str
     state: RunState
     is_leased: bool
     manifest: Manifest
 
 
 @sentence
-class StoppedForGood(errors.IllegalTransition):
+class StoppedForGood(OfRun, Because, errors.IllegalTransition):
     """run {run_id} is {state} because of its {by}, so that nothing of it can be approved or published: {why}"""
 
-    run_id: str
     state: RunState
     by: StoppedBy
-    why: str
     manifest: Manifest
 
 
 @sentence
-class ComesAfter(errors.IllegalTransition):
+class ComesAfter(OfRun, errors.IllegalTransition):
     """run {run_id} waits for {first}, which has priority {priority} over {partitions} and is {state}."""
 
-    run_id: str
     first: str
     state: RunState
     priority: int
@@ -88,147 +84,113 @@ class Frozen(errors.IllegalTransition):
 
 
 @sentence
-class NoCandidate(errors.GateFailed):
+class NoCandidate(OfRun, errors.GateFailed):
     """run {run_id} has no candidate for {partitions}."""
 
-    run_id: str
     partitions: Partitions
 
 
 @sentence
-class GatesNotPassed(errors.GateFailed):
+class GatesNotPassed(OfRun, errors.GateFailed):
     """run {run_id} cannot be published: {gates} did not pass for exactly the staged files of {partitions}."""
 
-    run_id: str
     gates: tuple[str, ...]
     partitions: Partitions
 
 
 @sentence
-class TableChanged(errors.TargetChanged):
+class TableChanged(OfRun, OfTable, errors.TargetChanged):
     """{table} changed since run {run_id} was compared with it: {partitions}."""
 
-    run_id: str
-    table: str
     partitions: Partitions
 
 
 @sentence
-class OnlyAdds(errors.TargetChanged):
+class OnlyAdds(OfRun, OfTable, errors.TargetChanged):
     """run {run_id} would change {table} {partitions}, which has an accepted version, and the table only adds
     partitions."""
 
-    run_id: str
-    table: str
     partitions: Partitions
 
 
 @sentence
-class AnotherUnderWay(errors.TargetChanged):
+class AnotherUnderWay(OfPublication, OfTable, errors.TargetChanged):
     """publication {publication_id} of {table} has begun and is not recorded yet, and keys of the table move between
     partitions."""
 
-    table: str
-    publication_id: str
-
 
 @sentence
-class MergedSince(errors.TargetChanged):
+class MergedSince(OfRun, OfPublication, OfTable, errors.TargetChanged):
     """run {run_id} has merged changes into {table} after publication {publication_id}, and with its rows."""
 
-    table: str
-    publication_id: str
-    run_id: str
     undone_with: str
 
 
 @sentence
-class ChangedAfterPublication(errors.TargetChanged):
+class ChangedAfterPublication(OfPublication, OfTable, errors.TargetChanged):
     """{table} {partition} was changed by {changed_by} after publication {publication_id}."""
 
-    table: str
     partition: date
-    publication_id: str
     changed_by: str
     undone_with: str | None
 
 
 @sentence
-class ExpiresOthers(errors.InputsMovedOn):
+class ExpiresOthers(OfRun, OfTable, errors.InputsMovedOn):
     """which snapshots of {table} expire has changed since run {run_id} was planned: {partitions}."""
 
-    run_id: str
-    table: str
     partitions: Partitions
 
 
 @sentence
-class ReadByOpenRun(errors.InputsMovedOn):
+class ReadByOpenRun(OfRun, OfTable, errors.InputsMovedOn):
     """run {run_id} cannot let {partitions} of {table} expire: the open run {reader} reads them."""
 
-    run_id: str
-    table: str
     partitions: Partitions
     reader: str
 
 
 @sentence
-class OlderInputs(errors.InputsMovedOn):
+class OlderInputs(OfRun, errors.InputsMovedOn):
     """run {run_id} was computed from older inputs than what readers see: {partitions} of {manifest.table} would no
     longer follow from the inputs as they are now."""
 
-    run_id: str
     partitions: Partitions
     manifest: Manifest
 
 
 @sentence
-class InputsRolledBack(errors.InputsMovedOn):
+class InputsRolledBack(OfRun, OfTable, errors.InputsMovedOn):
     """run {run_id} was computed from {table} {partitions}, rolled back since and without an accepted version."""
 
-    run_id: str
-    table: str
     partitions: Partitions
 
 
 @sentence
-class NothingToUndo(errors.IllegalTransition):
+class NothingToUndo(OfRun, OfTable, Because, errors.IllegalTransition):
     """run {run_id} {why}, so there is nothing to undo."""
-
-    run_id: str
-    table: str
-    why: str
 
 
 @sentence
-class LandedButNotRecorded(errors.OutcomeUnknown):
+class LandedButNotRecorded(OfRun, OfPublication, OfTable, Because, errors.OutcomeUnknown):
     """the swap landed as version {delta_version} of {table} and readers see it, but the ledger could not be updated:
     {why}"""
 
-    publication_id: str
-    run_id: str
-    table: str
     delta_version: int
-    why: str
 
 
 @sentence
-class RefusedButNotRecorded(errors.OutcomeUnknown):
+class RefusedButNotRecorded(OfRun, OfPublication, OfTable, Because, errors.OutcomeUnknown):
     """{refusal} So nothing was published, but the ledger could not be updated: {why}"""
 
-    publication_id: str
-    run_id: str
-    table: str
     refusal: str
-    why: str
 
 
 @sentence
-class NotAmongApprovers(Named, errors.NotApproved):
+class NotAmongApprovers(OfTable, Named, errors.NotApproved):
     """{kind} {name} changes {table}, which is approved by a member {whom}, and {person} is none: {file} (version
     {version})."""
 
-    table: str
     groups: Groups
     person: str
     file: str
@@ -252,12 +214,8 @@ class MayNotLeave(NotAmongApprovers):
 
 
 @sentence
-class NotTolerated(errors.Refused):
+class NotTolerated(OfRun, OfTable, Because, errors.Refused):
     """the rows of {table} cannot be left as they are in place of run {run_id}: {why}."""
-
-    run_id: str
-    table: str
-    why: str
 
 
 @sentence
@@ -266,10 +224,9 @@ class MayNotApproveAsked(NotAmongApprovers):
 
 
 @sentence
-class NoListOfApprovers(errors.NotApproved):
+class NoListOfApprovers(OfTable, errors.NotApproved):
     """{table} is approved by a member {whom}, and the file that lists the members cannot be read."""
 
-    table: str
     groups: Groups
     file: str
 
@@ -296,12 +253,11 @@ class NotAgreed(Named, errors.NotApproved):
 
 
 @sentence
-class CommentMissing(Named, errors.NotApproved):
+class CommentMissing(OfTable, Named, errors.NotApproved):
     """the approval of {kind} {name} by {approver} does not comment on what gates of {table} found since:
     {comment_on}."""
 
     approver: str
-    table: str
     comment_on: tuple[str, ...]
 
 
@@ -323,11 +279,9 @@ class NotEnded(errors.BackfillError):
 
 
 @sentence
-class StillUnknown(errors.OutcomeUnknown):
+class StillUnknown(OfPublication, OfTable, errors.OutcomeUnknown):
     """it is still not known whether {publication_id} of {table} landed: {cause.message}"""
 
-    publication_id: str
-    table: str
     cause: errors.BackfillError
 
 
@@ -351,19 +305,16 @@ class DependentChangedSince(ChangedAfterPublication):
 
 
 @sentence
-class BeingPublished(errors.IllegalTransition):
+class BeingPublished(OfRun, errors.IllegalTransition):
     """run {run_id} of {whole} is being published{so}."""
 
-    run_id: str
     whole: str
     so: str = ""
 
 
 @sentence
-class NoVersions(errors.UnknownName):
+class NoVersions(OfTable, errors.UnknownName):
     """{table} is no version of a table, and has none."""
-
-    table: str
 
 
 @sentence
@@ -375,59 +326,52 @@ class SeveralVersions(errors.UnknownName):
 
 
 @sentence
-class VersionLacks(errors.TargetChanged):
+class VersionLacks(OfTable, errors.TargetChanged):
     """readers of {name} cannot be cut over to {table}: it lacks {partitions}, which {shown} has."""
 
     name: str
-    table: str
     shown: str
     partitions: Partitions
 
 
 @sentence
-class VersionIsStale(errors.InputsMovedOn):
+class VersionIsStale(OfTable, errors.InputsMovedOn):
     """readers of {name} cannot be cut over to {table}: {partitions} of it no longer follow from what there is now."""
 
     name: str
-    table: str
     partitions: Partitions
 
 
 @sentence
-class NotCompared(errors.GateFailed):
+class NotCompared(OfTable, errors.GateFailed):
     """readers of {name} cannot be cut over to {table}: {partitions} were not compared with {shown} as both are now."""
 
     name: str
-    table: str
     shown: str
     partitions: Partitions
 
 
 @sentence
-class NotCleanLongEnough(errors.GateFailed):
+class NotCleanLongEnough(OfTable, errors.GateFailed):
     """readers of {name} cannot be cut over to {table}: it has agreed with {shown} on {found} days in a row, and
     {wanted} are declared."""
 
     name: str
-    table: str
     shown: str
     found: int
     wanted: int
 
 
 @sentence
-class OfOtherTable(errors.UnknownName):
+class OfOtherTable(OfRun, OfTable, errors.UnknownName):
     """run {run_id} is of {other}, which is no version of {table}."""
 
-    run_id: str
-    table: str
     other: str
 
 
 @sentence
-class NothingReadersSee(errors.MissingInput):
+class NothingReadersSee(OfTable, errors.MissingInput):
     """readers of {table} see nothing as of {as_of}: {of} was not published by then."""
 
-    table: str
     of: str
     as_of: str

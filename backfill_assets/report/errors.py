@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from datetime import datetime
 
+from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import Interrupted, InvalidRange, MissingInput, Refused, UnknownName, sentence
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Partitions
@@ -18,18 +19,16 @@ from backfill_assets.report.words.states import MEANING
 
 
 @sentence
-class NotGiven(Refused):
+class NotGiven(Because, Refused):
     """{why}."""
 
-    why: str
     add: str
 
 
 @sentence
-class NotOfKey(Refused):
+class NotOfKey(OfTable, Refused):
     """{column} is not of the key of {table}, which is {listed}."""
 
-    table: str
     column: str
     key: tuple[str, ...]
 
@@ -39,10 +38,9 @@ class NotOfKey(Refused):
 
 
 @sentence
-class WordWithoutValue(Refused):
+class WordWithoutValue(OfTable, Refused):
     """{word!r} is no column with a value: a row of {table} is named by {listed}."""
 
-    table: str
     word: str
     example: tuple[tuple[str, str], ...]
 
@@ -52,10 +50,9 @@ class WordWithoutValue(Refused):
 
 
 @sentence
-class NotTogether(Refused):
+class NotTogether(Because, Refused):
     """{why}."""
 
-    why: str
     leave: str
     instead: str
 
@@ -69,11 +66,10 @@ class NotDoneWith(Refused):
 
 
 @sentence
-class WrongUsage(Refused):
+class WrongUsage(Because, Refused):
     """{command}: {why}."""
 
     command: str
-    why: str
     instead: str
 
 
@@ -101,19 +97,17 @@ class NotOneOf(Refused):
 
 
 @sentence
-class CannotUse(Refused):
+class CannotUse(Because, Refused):
     """{what} cannot be used: {why}."""
 
     what: str
-    why: str
     instead: str
 
 
 @sentence
-class NothingThen(MissingInput):
+class NothingThen(OfTable, MissingInput):
     """readers see no {what} of {table} {partition}{when}{why}."""
 
-    table: str
     partition: str
     at: datetime | None
     what: str
@@ -138,36 +132,31 @@ class NotYet(InvalidRange):
 
 
 @sentence
-class NotAsPlanned(Refused):
+class NotAsPlanned(OfRun, Because, Refused):
     """{why}."""
 
-    run_id: str
-    why: str
     launch: str
 
 
 @sentence
-class NoRunYet(MissingInput):
+class NoRunYet(OfTable, MissingInput):
     """no run of {table} is {state} over exactly {partitions}."""
 
-    table: str
     state: RunState
     partitions: Partitions
 
 
 @sentence
-class Undeclared(UnknownName):
+class Undeclared(OfTable, UnknownName):
     """the domain {domain} no longer declares the table {table}, which has been published."""
 
     domain: str
-    table: str
 
 
 @sentence
-class RunInterrupted(Interrupted):
+class RunInterrupted(OfRun, Interrupted):
     """interrupted; run {run_id} is {state} ({meaning})."""
 
-    run_id: str
     state: RunState
     following: NextStep | None
 

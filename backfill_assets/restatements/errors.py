@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from backfill_assets.core import errors
+from backfill_assets.core.about import OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.impact import TablePartitions, each_once, lacks
@@ -17,10 +18,9 @@ _MOST_NAMED = 3
 
 
 @sentence
-class SetIs(errors.IllegalTransition):
+class SetIs(OfSet, errors.IllegalTransition):
     """set {set_id} is {state}."""
 
-    set_id: str
     state: SetState
 
 
@@ -30,68 +30,54 @@ class SetHasNothingToUndo(SetIs):
 
 
 @sentence
-class SetIsNeverPublished(errors.IllegalTransition):
+class SetIsNeverPublished(OfSet, errors.IllegalTransition):
     """set {set_id} has mode {mode} and is never published."""
 
-    set_id: str
     mode: Mode
 
 
 @sentence
-class MemberNotPublishable(errors.IllegalTransition):
+class MemberNotPublishable(OfRun, OfSet, errors.IllegalTransition):
     """set {set_id} cannot be published: its run {run_id} is {state}."""
 
-    set_id: str
-    run_id: str
     state: RunState
     is_leased: bool
 
 
 @sentence
-class AnotherPhaseFirst(errors.IllegalTransition):
+class AnotherPhaseFirst(OfRun, OfSet, errors.IllegalTransition):
     """run {run_id} is no next phase of set {set_id}: that is {due}."""
 
-    set_id: str
-    run_id: str
     due: str
 
 
 @sentence
-class PhaseHeld(errors.IllegalTransition):
+class PhaseHeld(OfRun, OfSet, errors.IllegalTransition):
     """phase {number} of {count} of set {set_id} is held until {until:%Y-%m-%d %H:%M:%S} UTC."""
 
-    set_id: str
-    run_id: str
     number: int
     count: int
     until: datetime
 
 
 @sentence
-class MemberSuperseded(errors.IllegalTransition):
+class MemberSuperseded(OfRun, OfSet, OfTable, errors.IllegalTransition):
     """run {run_id} of set {set_id} is {state}."""
 
-    set_id: str
-    run_id: str
-    table: str
     state: RunState
     undone_with: str | None
 
 
 @sentence
-class OnlyUndoneWithSet(errors.IllegalTransition):
+class OnlyUndoneWithSet(OfRun, OfSet, errors.IllegalTransition):
     """run {run_id} belongs to set {set_id}, and is only undone with it."""
-
-    run_id: str
-    set_id: str
 
 
 @sentence
-class SetWouldBeOrphaned(errors.LeavesOrphans):
+class SetWouldBeOrphaned(OfSet, errors.LeavesOrphans):
     """rolling back {of} would leave published partitions of set {set_id} without their input: {of_tables}."""
 
     of: str
-    set_id: str
     left: tuple[TablePartitions, ...]
 
     @property
@@ -100,21 +86,18 @@ class SetWouldBeOrphaned(errors.LeavesOrphans):
 
 
 @sentence
-class HalfPublished(errors.HalfWay):
+class HalfPublished(OfSet, errors.HalfWay):
     """{cause.message} {published} of {count} runs of set {set_id} are published."""
 
-    set_id: str
     published: int
     count: int
     cause: errors.BackfillError
 
 
 @sentence
-class HalfRolledBack(errors.HalfWay):
+class HalfRolledBack(OfRun, OfSet, errors.HalfWay):
     """{cause.message} {undone} of {count} published runs of set {set_id} are rolled back."""
 
-    set_id: str
-    run_id: str
     undone: int
     count: int
     cause: errors.BackfillError
@@ -140,10 +123,9 @@ class StaleNeedsPresent(errors.Refused):
 
 
 @sentence
-class ReproducedOneByOne(errors.Refused):
+class ReproducedOneByOne(OfSet, errors.Refused):
     """{set_id} is a set, and its runs are reproduced one by one."""
 
-    set_id: str
     published: tuple[str, ...]
 
 
@@ -160,10 +142,9 @@ class OnlyCodeChanged(errors.Refused):
 
 
 @sentence
-class NotLoaded(errors.MissingInput):
+class NotLoaded(OfTable, errors.MissingInput):
     """{table} has days that are not built from what has landed: {partitions}."""
 
-    table: str
     partitions: Partitions
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import ContractBroken, IllegalTransition, MissingInput, Refused, sentence
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Partitions
@@ -24,37 +25,27 @@ class EmptySample(Refused):
 
 
 @sentence
-class NothingToReproduce(IllegalTransition):
+class NothingToReproduce(OfRun, IllegalTransition):
     """run {run_id} is not published, so there is nothing to reproduce: it is {state}."""
 
-    run_id: str
     state: RunState
 
 
 @sentence
-class ComputedNothing(IllegalTransition):
+class ComputedNothing(OfRun, OfTable, IllegalTransition):
     """run {run_id} computed nothing that could be reproduced: by it, snapshots of {table} expired."""
-
-    run_id: str
-    table: str
 
 
 @sentence
-class NothingToCompare(MissingInput):
+class NothingToCompare(OfRun, OfTable, MissingInput):
     """the published files of {table} {partitions} are gone, and their checksums have the form of another release."""
 
-    run_id: str
-    table: str
     partitions: Partitions
 
 
 @sentence
-class SparkStopped(ContractBroken):
+class SparkStopped(OfRun, OfTable, Because, ContractBroken):
     """Spark stopped while it rebuilt {table}: {why}"""
-
-    run_id: str
-    table: str
-    why: str
 
 
 class Fault(Enum):
@@ -89,8 +80,5 @@ class ReadableByOthers(Refused):
 
 
 @sentence
-class ReproducedOtherwise(ContractBroken):
+class ReproducedOtherwise(OfRun, Because, ContractBroken):
     """{why}"""
-
-    run_id: str
-    why: str
