@@ -77,9 +77,19 @@ class RecordedBeside(LazyRecorder["DagsterRecorder"]):
             said = error.message if isinstance(error, BackfillError) else f"{type(error).__name__}: {error}"
             raise Unrecorded(why=said.partition("\n")[0].rstrip(".")) from error
 
+    def is_elsewhere(self, run_id: str) -> bool:
+        # What the record does not say, the ledger decides: two processes do nothing twice.
+        with self._said_at_the_end():
+            return super().is_elsewhere(run_id)
+        return False
+
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         with self._said_at_the_end():
             super().landed(ws, record)
+
+    def captured(self, ws: Workspace, source: SourceTable, capture_id: str) -> None:
+        with self._said_at_the_end():
+            super().captured(ws, source, capture_id)
 
     def catch_up(self, ws: Workspace) -> None:
         with self._said_at_the_end():
