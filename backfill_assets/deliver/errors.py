@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import MissingInput, NotApproved, Refused, Retryable, sentence
+from backfill_assets.planning.partitions import Partitions
 
 
 @sentence
@@ -24,6 +25,15 @@ class RunNotReplayable(OfRun, Refused):
     """run {run_id} is {state}, and only what readers see of a run, or saw, is sent."""
 
     state: str
+
+
+@sentence
+class RowsRemoved(MissingInput):
+    """what run {run_id} published of {table}, or replaced there, was removed by retention, for {partitions}."""
+
+    run_id: str
+    table: str
+    partitions: Partitions
 
 
 @sentence

@@ -38,7 +38,7 @@ from backfill_assets.capture.kinesis_stream import KinesisReplay
 from backfill_assets.capture.landed_files import Family, FileKind, Format, landing_place
 from backfill_assets.capture.streams import SCAN
 from backfill_assets.core.identity import EMPTY_FILE_SET
-from backfill_assets.deliver.errors import NothingToReplay, RunNotReplayable
+from backfill_assets.deliver.errors import NothingToReplay, RowsRemoved, RunNotReplayable
 from backfill_assets.deliver.sinks import Headers, Outgoing
 from backfill_assets.domain import DerivedTable, Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION
@@ -49,7 +49,7 @@ from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.records import Action, PartitionVersion, PartKind, ReplayPart, ReplayRecord
 from backfill_assets.ledger.states import COUNTING, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, partitions_over
 from backfill_assets.workspace import Workspace
 
 MODE = "REPLAY"
@@ -422,13 +422,17 @@ def parts_of_run(tx: ReadTransaction, run_id: str, days: DayRange | None) -> tup
 
     Raises:
         Refused: Readers never saw it, or do not any more; or nothing of it is on these days.
+        MissingInput: Retention has removed rows that are to be read.
     """
     made = [each for each in tx.publications.headers(run_id=run_id) if each.action is Action.PUBLISH]
     landed = next((each for each in made if each.state is PublicationState.PUBLISHED), None)
     if landed is None:
         raise RunNotReplayable(run_id=run_id, state=str(tx.runs.get(run_id).state))
     grain = tx.runs.get(run_id).manifest.grain
-    versions = _on(grain, tx.versions.of_publication(landed.publication_id), days)
+    versions = tuple(_on(grain, tx.versions.of_publication(landed.publication_id), days))
+    replaced = tx.versions.pinned(landed.table, [(each.partition, each.replaces) for each in versions if each.replaces])
+    if removed := {each.partition for each in (*versions, *replaced.values()) if each.removed_at is not None}:
+        raise RowsRemoved(run_id=run_id, table=landed.table, partitions=Partitions.of(grain, removed))
     return _required(run_id, days, (_partition(each, replaces=each.replaces) for each in versions))
 
 

@@ -94,6 +94,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return f"if it is meant to be captured as well, declare {error.declare}={new!r}"
         case deliver.RunNotReplayable():
             return do(Act.REPORT, error.run_id)
+        case deliver.RowsRemoved():
+            return f"replay {error.table}, whose rows are sent as readers see them"
         case deliver.LiveTarget() if error.family == Family.KAFKA:
             return step(
                 "name a topic that is not there yet with ",
