@@ -105,7 +105,8 @@ def _proposed(ws: Workspace, request: PlanRequest, as_of: datetime) -> Plan:
         )
         if ready and waiting:
             lacks = lacking(chosen.graph, node, waiting, state.accepted)
-            proposed = replace(proposed, left_out=waiting, lacks=lacks)
+            expired = {each.table: state.expired(each.table) for each in lacks}
+            proposed = replace(proposed, left_out=waiting, lacks=lacks, expired=expired)
         require_inputs(proposed, first_day=ws.graph.first_day)
         return with_changes(ws, tx, proposed)
 

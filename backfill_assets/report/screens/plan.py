@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from datetime import date
 
 from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.estimates import Estimate
@@ -11,7 +12,7 @@ from backfill_assets.planning.expiry import stays
 from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode
-from backfill_assets.planning.partitions import Partitions, count_of
+from backfill_assets.planning.partitions import Partitions, count_of, describe
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Agree, Prove, Stage
@@ -60,6 +61,18 @@ from backfill_assets.restatements.errors import why_left_out
 _MOST_STAGES = 24
 
 
+def _lacks(plan: Plan) -> str:
+    """The inputs that are not there, and the runs by which they have expired."""
+    found = [lacks(plan.lacks)]
+    for each in plan.lacks:
+        by_run: dict[str, list[date]] = {}
+        for partition in each.partitions:
+            if gone := plan.expired.get(each.table, {}).get(partition):
+                by_run.setdefault(gone.run_id, []).append(partition)
+        found += [f"{describe(each.grain, some)} of it expired by run {run_id}" for run_id, some in by_run.items()]
+    return ", and ".join(found)
+
+
 def plan_page(plan: PlanDocument) -> Page:
     """The plan of a run, as an operator reads it before asking another person to agree."""
     run, manifest = plan.plan, plan.plan.manifest
@@ -74,7 +87,7 @@ def plan_page(plan: PlanDocument) -> Page:
             ("asked for", f"{run.widened}: every {run.grain.noun} is built as a whole" if run.widened else None),
             ("output range", manifest.output),
             ("builds", _part_of(len(manifest.output), run.asked_for)),
-            ("left out", f"{Partitions(run.grain, run.left_out)}: {lacks(run.lacks)}" if run.left_out else None),
+            ("left out", f"{Partitions(run.grain, run.left_out)}: {_lacks(run)}" if run.left_out else None),
             ("publishes", publish_words(manifest)),
             ("keeps", _kept(manifest)),
             ("replaces", _replaced(run, _in_scope(plan))),

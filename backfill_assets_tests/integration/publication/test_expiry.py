@@ -327,14 +327,18 @@ def test_a_snapshot_that_was_computed_again_is_undone_and_expired_as_before_unde
     assert audit(office.ws).problems == ()
 
 
-def test_a_set_leaves_out_what_reads_an_expired_snapshot_and_says_so(office: Office) -> None:
-    office.through(planned(office))
+def test_a_plan_leaves_out_what_reads_an_expired_snapshot_and_says_so(office: Office) -> None:
+    expiry = office.through(planned(office)).run_id
     request = SetRequest(reason="late", by="ana", because=((CASES, DayRange.inclusive(APRIL, LAST)),))
     with pytest.raises(OnlyPart, match=r"an input has expired: silver\.open_cases lacks 2026-04, 1 month"):
         operations.plan_set(office.ws, request)
     found = operations.plan_set(office.ws, replace(request, partial=True))
     assert isinstance(found, PlannedSet)
     assert {each.table: each.partitions for each in found.rebuilds} == {DUE: (MAY,)}
+    days = DayRange.inclusive(APRIL, date(2026, 5, 31))
+    alone = operations.plan(office.ws, PlanRequest(table=DUE, days=days, reason="late", by="ana", partial=True))
+    said = f"2026-04, 1 month: {CASES} lacks 2026-04, 1 month, and 2026-04, 1 month of it expired by run {expiry}"
+    assert said in markdown_page(page_of(described_plan(office.ws, alone))).replace("\\", "")
     assert (DUE, (APRIL,), WhyLeftOut.INPUT_EXPIRED) in [
         (each.table, each.partitions, each.why) for each in found.left_out
     ]
