@@ -231,8 +231,8 @@ def _behind(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequen
     missing = (
         {*node.among(tx.versions.claims(shown.name)), *new} - accepted.keys() - tx.versions.expired(table.name).keys()
     )
-    stale = stale_before(ws, tx, table, shown)
-    complete, waiting = complete_partitions(node, ws.graph, missing | stale, LedgerState(tx))
+    missing |= stale_before(ws, tx, table, shown).keys()
+    complete, waiting = complete_partitions(node, ws.graph, missing, LedgerState(tx))
     frozen = tx.freezes.over(table.name, complete, at=ws.clock())
     ready = tuple(each for each in complete if each not in frozen)
     if not ready and frozen:

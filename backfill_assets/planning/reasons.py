@@ -84,6 +84,11 @@ def in_order(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     return tuple(sorted(reasons, key=lambda each: (_PRESSING[each.cause], each.name, each.was, each.run_id)))
 
 
+def only_of_code(reasons: Iterable[Reason]) -> bool:
+    """Whether partitions are stale for changed code alone, which a person asks for by itself (`--changed-code`)."""
+    return {reason.cause for reason in reasons} - {Cause.DIFFERENCE_ACCEPTED} == {Cause.CODE_CHANGED}
+
+
 def together(reasons: Iterable[Reason]) -> tuple[Reason, ...]:
     """The reasons of several ranges of partitions, each once, with the days that it has in any of them."""
     found = grouped((replace(reason, days=None), reason.days) for reason in reasons)

@@ -340,6 +340,7 @@ class VersionIsStale(OfTable, errors.InputsMovedOn):
 
     name: str
     partitions: Partitions
+    of_code: bool = False
 
 
 @sentence

@@ -21,6 +21,7 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.policy import demand
+from backfill_assets.planning.reasons import only_of_code
 from backfill_assets.publication.authority import asked_demand, require_may_approve, require_member
 from backfill_assets.publication.errors import (
     Frozen,
@@ -218,7 +219,8 @@ def require_ready(ws: Workspace, tx: ReadTransaction, pair: Pair) -> None:
     """
     require_compared(tx, pair)
     if stale := stale_before(ws, tx, pair.version, pair.shown):
-        raise VersionIsStale(name=pair.name, table=pair.version.name, partitions=_some(pair, stale))
+        of_code = any(only_of_code(reasons) for reasons in stale.values())
+        raise VersionIsStale(name=pair.name, table=pair.version.name, partitions=_some(pair, stale), of_code=of_code)
 
 
 def require_compared(tx: ReadTransaction, pair: Pair) -> None:

@@ -25,7 +25,7 @@ from backfill_assets.planning.impact import (
     unbuilt,
 )
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
 from backfill_assets.restatements.errors import NotLoaded, OnlyCodeChanged, OnlyPart
 from backfill_assets.staleness.decide import Staleness, StaleRange
@@ -80,10 +80,9 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
         left_out += _on_purpose(found, found.kept)
         excepted = {*found.blocked, *found.on_purpose}
         for stretch in found.ranges:
-            causes = {reason.cause for reason in stretch.reasons} - {Cause.DIFFERENCE_ACCEPTED}
-            if causes == {Cause.NEVER_BUILT}:
+            if {reason.cause for reason in stretch.reasons} == {Cause.NEVER_BUILT}:
                 waiting += stretch.partitions if request.days else ()
-            elif causes == {Cause.CODE_CHANGED} and not request.changed_code:
+            elif only_of_code(stretch.reasons) and not request.changed_code:
                 of_code += [partition for partition in stretch.partitions if partition not in found.on_purpose]
             else:
                 rebuild.setdefault(found.table, []).extend(p for p in stretch.partitions if p not in excepted)

@@ -31,7 +31,7 @@ from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
 from backfill_assets.planning.partitions import Grain, Partitions, compress, days_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.publish_mode import PUBLISH
-from backfill_assets.planning.reasons import Cause, together
+from backfill_assets.planning.reasons import Cause, Reason, together
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.state import Basis
 from backfill_assets.staleness.decide import (
@@ -143,10 +143,13 @@ def with_changes(ws: Workspace, tx: ReadTransaction, plan: Plan) -> Plan:
     return replace(plan, manifest=replace(manifest, changed=reasons))
 
 
-def stale_before(ws: Workspace, tx: ReadTransaction, table: DerivedTable, other: DerivedTable) -> frozenset[date]:
-    """The accepted partitions of a version of a table that are stale while those of another version are not."""
-    found = frozenset(stale_partitions(ws, tx, table, tx.versions.claims(table.name)).partitions)
-    return found - frozenset(stale_partitions(ws, tx, other, tx.versions.claims(other.name, sorted(found))).partitions)
+def stale_before(
+    ws: Workspace, tx: ReadTransaction, table: DerivedTable, other: DerivedTable
+) -> Mapping[date, Sequence[Reason]]:
+    """Why accepted partitions of a version of a table are stale that are not stale of another version."""
+    found = stale_partitions(ws, tx, table, tx.versions.claims(table.name)).reasons
+    too = stale_partitions(ws, tx, other, tx.versions.claims(other.name, sorted(found))).partitions
+    return {partition: reasons for partition, reasons in found.items() if partition not in set(too)}
 
 
 def own_past(ws: Workspace, tx: ReadTransaction, table: DerivedTable, first: date) -> OwnPast:

@@ -23,7 +23,7 @@ from backfill_assets.planning.partitions import (
 )
 from backfill_assets.publication import errors as publication
 from backfill_assets.report.advice.filling import how_to_fill, joined, loads, plan_again, plan_anew, plans
-from backfill_assets.report.advice.left_out import NEW_VERSION, added_again, how_to_include
+from backfill_assets.report.advice.left_out import NEW_VERSION, added_again, how_to_include, plan_stale
 from backfill_assets.report.requests import (
     NAME,
     WAIT_OR_RECOVER,
@@ -356,7 +356,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
         case publication.VersionLacks():
             return step("build them first: ", do(Act.SHADOW, "start", error.table, by=NAME, reason=WHY))
         case publication.VersionIsStale():
-            return step("build them again first: ", do(Act.PLAN, stale=error.table, by=NAME, reason=WHY))
+            return step("build them again first: ", plan_stale(error.table, changed_code=error.of_code))
         case publication.NotCompared():
             shown = do(Act.SHADOW, "status", error.table)
             return step(

@@ -28,7 +28,7 @@ from backfill_assets.core.errors import (
     TargetChanged,
     UnknownName,
 )
-from backfill_assets.domain import Policy
+from backfill_assets.domain import Policy, Table
 from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import ActState, RunState
@@ -45,6 +45,7 @@ from backfill_assets.report.errors import NotDoneWith
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.table_acts import ActDocument
+from backfill_assets.transforms.code import Code, DomainCode
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
@@ -68,7 +69,7 @@ def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[
 
 
 def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_again_after_a_rollback(
-    shop: VersionShop,
+    shop: VersionShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = shop.read()
     assert set(before.values()) == {80}
@@ -77,6 +78,17 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
     # Published, and only who names the version sees it.
     dark = shadow.resolve(shop.ws, V2)
     assert (dark.table, shop.read(), shop.files() == files) == (V2, before, True)
+    with monkeypatch.context() as edited:
+        present = DomainCode.of
+
+        def of(self: DomainCode, table: Table, version: str) -> Code:
+            found = present(self, table, version)
+            return replace(found, digest="f" * 64) if table.name == V2 else found
+
+        edited.setattr(DomainCode, "of", of)
+        with pytest.raises(InputsMovedOn) as changed:
+            shop.asked()
+        assert f"backfill plan {V2} --stale --changed-code" in explained(changed.value)
     act_id = shop.asked()
     asked = look.status(shop.ws, act_id)
     assert isinstance(asked, ActDocument)
