@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.domain import Table
+from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.ledger.findings import GateResult
 from backfill_assets.ledger.imports import ImportDay, ImportRecord
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import EventRecord, PartitionVersion, Period, PublicationHeader, RunRecord
 from backfill_assets.ledger.states import PublicationState, VersionState
+from backfill_assets.ledger.table_acts import ShownPeriod
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NeverPublished
 from backfill_assets.planning.manifest import Manifest
@@ -37,11 +38,15 @@ class TableHistory:
         table: What readers see of it now.
         publications: The latest hundred publications and rollbacks, in order.
         earlier_publications: How many there were before these; `--partition` shows all that a partition had.
+        name: Of a version of a table, or of a table that has versions, the table whose readers are cut over; else null.
+        shown: When the readers of `name` were shown this table, in order; empty without `name`.
     """
 
     table: TableStatus = field(metadata=INLINE)
     publications: tuple[PublicationDocument, ...]
     earlier_publications: int = 0
+    name: str | None = None
+    shown: tuple[ShownPeriod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,13 +124,24 @@ class PartitionHistory:
 
 def table_history(ws: Workspace, table: str) -> TableHistory:
     """The latest publications and rollbacks of a table in order, and what readers see now."""
-    name = ws.domain.table(table).name
+    declared = ws.domain.table(table)
     with ws.ledger.read() as tx:
-        headers = tx.publications.headers(table=name, states=SHOWN, limit=MOST_PUBLICATIONS)
-        publications = publication_documents(ws, tx, headers[::-1])
-        count = tx.publications.count(table=name, states=SHOWN)
-        found = table_status(ws, tx, name)
-    return TableHistory(table=found, publications=publications, earlier_publications=count - len(headers))
+        headers = tx.publications.headers(table=declared.name, states=SHOWN, limit=MOST_PUBLICATIONS)
+        name, shown = times_shown(ws, tx, declared)
+        return TableHistory(
+            table=table_status(ws, tx, declared.name),
+            publications=publication_documents(ws, tx, headers[::-1]),
+            earlier_publications=tx.publications.count(table=declared.name, states=SHOWN) - len(headers),
+            name=name,
+            shown=shown,
+        )
+
+
+def times_shown(ws: Workspace, tx: ReadTransaction, table: Table) -> tuple[str | None, tuple[ShownPeriod, ...]]:
+    """The table whose readers can be shown this one or another, and when they were shown this one, in order; None for a
+    table without versions."""
+    name = (table.version_of if isinstance(table, DerivedTable) else None) or table.name
+    return (name, tx.acts.periods_shown(name, table.name)) if name in ws.domain.names_with_versions else (None, ())
 
 
 def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:

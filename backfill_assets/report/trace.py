@@ -11,7 +11,7 @@ from itertools import islice
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
-from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
+from backfill_assets.domain import SourceTable
 from backfill_assets.lake.row_values import FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import Action, PartitionVersion, Period
@@ -23,7 +23,7 @@ from backfill_assets.planning.partitions import Partitions, partition_of, partit
 from backfill_assets.planning.reasons import Reason
 from backfill_assets.report.errors import NothingThen
 from backfill_assets.report.fresh import reasons_of
-from backfill_assets.report.history import approver_of, never_published
+from backfill_assets.report.history import approver_of, never_published, times_shown
 from backfill_assets.report.landed_behind import LandedBehind, Made
 from backfill_assets.report.row_history import business_values, chosen_key, key_columns
 from backfill_assets.workspace import Workspace
@@ -230,7 +230,7 @@ def trace_of(
             )
         computed_by = rows[0].run_id if rows else version.run_id
         inputs, sources = _inputs(ws, tx, declared.name, rows, most)
-        name = _name_with_versions(ws.domain, declared)
+        name, shown = times_shown(ws, tx, declared)
         return Trace(
             table=declared.name,
             partition=described,
@@ -238,7 +238,7 @@ def trace_of(
             at=at,
             seen=seen,
             name=name,
-            shown=tx.acts.periods_shown(name, declared.name) if name else (),
+            shown=shown,
             stale=reasons_of(ws, tx, declared.name, partition) if at is None else (),
             values=business_values(rows[0].values) if rows else {},
             problem=problem,
@@ -247,12 +247,6 @@ def trace_of(
             inputs=inputs,
             records=tuple(_records(tx, sources)),
         )
-
-
-def _name_with_versions(domain: Domain, declared: Table) -> str | None:
-    """The table whose readers can be shown this one or another; None for a table without versions."""
-    name = (declared.version_of if isinstance(declared, DerivedTable) else None) or declared.name
-    return name if name in domain.names_with_versions else None
 
 
 _MOST_SEARCHED = 10

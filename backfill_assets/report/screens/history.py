@@ -35,6 +35,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.row_history import KeyList, RowHistory, RowVersion
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.runs import state_of
+from backfill_assets.report.screens.shadow import times_shown
 from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.values import key_text, text_of
 from backfill_assets.report.words.plans import kept_words, references_described
@@ -53,6 +54,7 @@ def history_page(history: TableHistory) -> Page:
             ("accepted", f"{found.accepted}; {count_of(found.accepted_rows, 'row')}"),
             ("not shown", count_of(earlier, "earlier publication") if earlier else None),
         ),
+        times_shown(found.table, history.name, history.shown),
         section("Publications", publications_table(history.publications, of_one_table=True)),
     )
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.ledger.comparisons import ComparedDay
 from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.states import ActState
-from backfill_assets.ledger.table_acts import ActRecord
+from backfill_assets.ledger.table_acts import ActRecord, ShownPeriod
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.page import (
     Code,
@@ -57,6 +57,25 @@ def resolved_page(found: ResolvedTable) -> Page:
             ("since", found.landed_at),
             ("run", run_ref(found.run_id)),
         ),
+    )
+
+
+def times_shown(version: str, name: str | None, shown: Sequence[ShownPeriod]) -> Section | None:
+    """When the readers of a table were shown a version of it, by which cut-overs; None for a table without versions."""
+    if name is None:
+        return None
+    rows = [
+        (
+            each.since or "the beginning",
+            each.until or "now",
+            *((each.by.act_id, each.by.by, each.by.approved_by, each.by.reason) if each.by else ("", "", "", "")),
+        )
+        for each in shown
+    ]
+    heads = ["from", "until", "cut-over", "asked by", "approved by", "reason"]
+    never = Note(text="Never: only who names the version sees it.")
+    return section(
+        f"When readers of {name} were shown {version}", table(heads, rows, whole=["cut-over"]) if rows else never
     )
 
 

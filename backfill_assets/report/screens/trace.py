@@ -23,6 +23,7 @@ from backfill_assets.report.page import (
     words,
 )
 from backfill_assets.report.requests import Option, step
+from backfill_assets.report.screens.shadow import times_shown
 from backfill_assets.report.screens.staleness import stale_note
 from backfill_assets.report.trace import ContributingRows, Trace, TracedPublication
 from backfill_assets.report.values import key_text
@@ -52,7 +53,7 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
             *found.values.items(),
         ),
         Note(text=f"Its values cannot be shown: {found.problem}", tone=Tone.ATTENTION) if found.problem else None,
-        section(f"When readers of {found.name} were shown {found.table}", _shown(found)) if found.name else None,
+        times_shown(found.table, found.name, found.shown),
         section("Publications, back to the request", _publications(found)),
         section(
             f"Every version in {found.table}" if found.name else "Every version that readers saw",
@@ -61,20 +62,6 @@ def trace_page(found: Trace, *, more: Value = _MORE) -> Page:
         *(_rows(each, more) for each in found.inputs),
         section("Landed records", _records(found)),
     )
-
-
-def _shown(found: Trace) -> Table | Note:
-    if not found.shown:
-        return Note(text="Never: only who names the version sees it.")
-    rows = [
-        (
-            each.since or "the beginning",
-            each.until or "now",
-            *((each.by.act_id, each.by.by, each.by.approved_by, each.by.reason) if each.by else ("", "", "", "")),
-        )
-        for each in found.shown
-    ]
-    return table(["from", "until", "cut-over", "asked by", "approved by", "reason"], rows, whole=["cut-over"])
 
 
 def _publications(found: Trace) -> Table:

@@ -42,6 +42,7 @@ from backfill_assets.publication.authority import approve_asked
 from backfill_assets.publication.errors import Frozen
 from backfill_assets.report.command_line import explained, words_of
 from backfill_assets.report.errors import NotDoneWith
+from backfill_assets.report.history import TableHistory
 from backfill_assets.report.markdown import markdown_page
 from backfill_assets.report.screens import page_of
 from backfill_assets.report.table_acts import ActDocument
@@ -118,6 +119,9 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
         None,
         (act_id, "ben"),
     )
+    history = look.history(shop.ws, V2, None)
+    assert isinstance(history, TableHistory) and (history.name, history.shown) == (RECENT, traced.shown)
+    assert f"When readers of {RECENT} were shown {V2}" in markdown_page(page_of(history)).replace("\\", "")
     said = markdown_page(page_of(traced)).replace("\\", "")
     assert "readers saw it from" not in said
     assert f"When readers of {RECENT} were shown {V2}" in said
