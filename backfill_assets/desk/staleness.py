@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from backfill_assets.application import look
-from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.errors import BackfillError, Retryable
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -76,10 +76,14 @@ class StalenessInBackground:
         as_of = self.ws.clock()
         try:
             tables = look.staleness(self.ws.with_present_references())
-            found = KnownStaleness(tables=tables, as_of=as_of)
+            self._known = (basis, KnownStaleness(tables=tables, as_of=as_of))
         except BackfillError as error:  # such as a reference that is not there: the calendar shows the rest
-            found = KnownStaleness(as_of=as_of, problem=error.message)
-        self._known = (basis, found)
+            passes = issubclass(error.category, Retryable)
+            self._known = (None if passes else basis, KnownStaleness(as_of=as_of, problem=error.message))
+        finally:
+            with self._lock:
+                if self._asked[0] == basis:
+                    self._asked = (None, None)  # what could not be found out is asked again by the next page
 
     def _basis(self) -> _Basis:
         with self.ws.ledger.read() as tx:

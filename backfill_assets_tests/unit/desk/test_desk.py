@@ -22,6 +22,7 @@ from starlette.applications import Starlette
 from backfill_assets.application import look
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.app import create_app
+from backfill_assets.ledger.errors import Unavailable
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.partitions import DayRange, Grain
@@ -275,6 +276,20 @@ def test_the_calendar_says_what_is_stale_and_for_which_reason(app: Starlette, ws
         for found in table.ranges:
             for reason in found.reasons:
                 assert stale_words(table.table, reason) in page.words
+
+
+def test_what_passes_by_itself_is_no_problem_of_the_calendar_any_more_once_it_has_passed(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = create_app(ws, patience_s=PATIENCE_S)
+
+    def away(*_: object) -> None:
+        raise Unavailable(why="the server is being started.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(look, "staleness", away)
+        assert "the server is being started" in get(app, "/calendar").words
+    assert "the server is being started" not in get(app, "/calendar").words
 
 
 def test_a_calendar_without_patience_says_that_staleness_comes_later(ws: Workspace) -> None:
