@@ -55,6 +55,9 @@ def _only_reading(shown: Callable[[Request], Response]) -> Callable[[Request], R
     """A page as a function of its own: Starlette takes a bound method of a slotted class for something else."""
 
     def answered(request: Request) -> Response:
+        for asked in (*request.path_params.values(), *request.query_params.values()):
+            if "\0" in asked:  # PostgreSQL fails on it
+                raise Malformed(what="what is asked for", value=asked[:100], form="a text", example="ana")
         return shown(request)
 
     return answered

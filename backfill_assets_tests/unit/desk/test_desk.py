@@ -278,6 +278,12 @@ def test_the_calendar_says_what_is_stale_and_for_which_reason(app: Starlette, ws
                 assert stale_words(table.table, reason) in page.words
 
 
+@pytest.mark.parametrize("address", ["/search?q=a%00b", "/runs/a%00b", "/runs?person=%00"])
+def test_an_address_that_no_database_can_look_up_is_refused(app: Starlette, address: str) -> None:
+    answer = get(app, address)
+    assert (answer.status, "is not a text" in answer.words) == (400, True)
+
+
 def test_what_passes_by_itself_is_no_problem_of_the_calendar_any_more_once_it_has_passed(
     ws: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
