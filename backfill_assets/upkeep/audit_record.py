@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
@@ -54,7 +55,8 @@ def record_audit(home: Path, report: AuditReport, *, at: datetime, is_quick: boo
         part.write_text(json.dumps(asdict(found), indent=1, default=datetime.isoformat), encoding="utf-8")
         part.replace(path)
     except OSError:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         return None
     return path
 

@@ -35,3 +35,9 @@ def test_a_record_whose_head_is_that_of_no_chain_is_none(tmp_path: Path, head: o
     assert last_audit(tmp_path) is not None
     kept.write_text(json.dumps({**json.loads(kept.read_text()), "head": head}))
     assert last_audit(tmp_path) is None
+
+
+def test_a_verdict_is_given_although_it_cannot_be_kept(tmp_path: Path) -> None:
+    # As of a home that is mounted read-only, nothing can be removed there either.
+    nowhere = tmp_path / ("x" * 300)
+    assert record_audit(nowhere, AGREES, at=datetime(2026, 3, 10, tzinfo=UTC), is_quick=True) is None
