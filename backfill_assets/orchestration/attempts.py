@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ from backfill_assets.orchestration import tags
 
 MOST_ATTEMPTS = 3
 """After so many attempts in vain a sensor gives up, until a person clears what it has given up."""
+
+_PID = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,8 @@ def end_abandoned_runs(instance: DagsterInstance, named: Mapping[str, str] | Non
     begun = RunsFilter(tags=dict(named or {}), statuses=[DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
     for run in instance.get_runs(filters=begun):
         host, _, pid = run.tags.get(tags.PROCESS, "").partition(":")
-        if host == socket.gethostname() and pid.isdigit() and not _is_alive(int(pid)):
+        # A launch may set the tag by hand: what is no number of a process says nothing about one.
+        if host == socket.gethostname() and _PID.fullmatch(pid) and not _is_alive(int(pid)):
             instance.report_run_failed(run, "The process that executed this run ended before the run did.")
 
 
