@@ -131,7 +131,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             restore = f"restore the file below {error.place} from a backup; without one, "
             history = do(Act.HISTORY, error.table, partition=error.partition)
             return step(restore, history, f" shows what undoes it; then plan {error.partition} again")
-        case lake.StagedFilesChanged():
+        case lake.StagedFilesChanged() | ledger.NotStaged() | ledger.NotWhatWasStaged() | publication.NoCandidate():
             return do(Act.RUN, error.run_id)
         case lake.ChangedByAnotherWriter():
             restored = " names the commit; undo it (Delta's RESTORE to the version before), publish again"
@@ -159,7 +159,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return approve(error.act_id)
         case ledger.AlreadyShown() | ledger.OtherTableShown() | ledger.NotTheLast():
             return do(Act.SHADOW, "status", error.name)
-        case ledger.Retired():
+        case ledger.Retired() | publication.NotCleanLongEnough():
             return do(Act.SHADOW, "status", error.table)
         case ledger.NotInLedger(near=str() as near) if near:
             return step(f"did you mean {near}? ", do(Act.STATUS, near))
@@ -173,7 +173,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return "plan it again: the new one gets an id of its own"
         case ledger.NoSamples():
             return do(Act.REPORT, error.run_ids[0])
-        case ledger.NeedsApproval():
+        case ledger.NeedsApproval() | ledger.ApprovedByPhase():
             return approve(error.run_id)
         case ledger.NeedsAnother():
             return step("let another person approve it: ", approve(error.name))
@@ -198,7 +198,7 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return do(Act.STATUS)
         case ledger.FrozenForAnother():
             return step("end that one first: ", do(Act.UNFREEZE, error.freeze_id, by=NAME, reason=WHY))
-        case ledger.NeverPublished():
+        case ledger.NeverPublished() | candidates.NotStageable() | publication.GatesNotPassed():
             return do(Act.REPORT, error.run_id)
         case ledger.PartOfSet(act=Act.ROLLBACK):
             return undo(error.set_id)
@@ -206,12 +206,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return cancel(error.set_id)
         case ledger.PartOfSet(act=Act.APPROVE):
             return approve(error.set_id)
-        case ledger.ApprovedByPhase():
-            return approve(error.run_id)
         case ledger.PartOfSet():
             return step("publish the whole set: ", publish(error.set_id))
-        case ledger.NotStaged() | ledger.NotWhatWasStaged():
-            return do(Act.RUN, error.run_id)
         case ledger.LostWork(of={"run_id": str() as run_id}):
             return do(Act.STATUS, run_id)
         case ledger.LostWork():
@@ -223,7 +219,9 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step(do(Act.FOLLOW), now, plan_again(error.manifest))
         case ledger.LandedSince():
             return joined(loads(error.table, error.days))
-        case ledger.OtherVersions(is_rollback=True):
+        case restatements.MemberSuperseded(undone_with=str() as whole):
+            return step("undo the later publication first: ", undo(whole))
+        case ledger.OtherVersions(is_rollback=True) | restatements.MemberSuperseded():
             return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
         case ledger.OtherVersions():
             return step(do(Act.RUN, error.run_id), ", which compares it with what is published now")
@@ -292,10 +290,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("plan it again, so that it is merged with them: ", plan_again(error.manifest))
         case candidates.SparkStopped():
             return step("fix the cause, then ", do(Act.RUN, error.run_id))
-        case candidates.LostWhenStopped():
+        case candidates.LostWhenStopped() | publication.ApprovalNotValid() | restatements.OnlyDependentsRolledBack():
             return following(error.cause)
-        case candidates.NotStageable():
-            return do(Act.REPORT, error.run_id)
         case publication.NeverPublished():
             return step("plan a run that is published: ", plan_again(error.manifest))
         case publication.NotPublishable(state=RunState.SUPERSEDED):
@@ -310,10 +306,6 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return end_freeze(error.freeze.freeze_id)
         case publication.ComesAfter():
             return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
-        case publication.NoCandidate():
-            return do(Act.RUN, error.run_id)
-        case publication.GatesNotPassed():
-            return do(Act.REPORT, error.run_id)
         case publication.TableChanged():
             return compare_again(error.run_id)
         case publication.MergedSince():
@@ -344,8 +336,6 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return approve(error.name)
         case publication.NotAgreed() | publication.CommentMissing():
             return comment(error.name)
-        case publication.ApprovalNotValid():
-            return following(error.cause)
         case publication.NotEnded() | publication.StillUnknown():
             return following(error.cause) or do(Act.RECOVER)
         case publication.WouldLeaveOrphans():
@@ -362,8 +352,6 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step(
                 "launch the job backfill_live in Dagster, which compares them, or wait for its schedule; then ", shown
             )
-        case publication.NotCleanLongEnough():
-            return do(Act.SHADOW, "status", error.table)
         case publication.OfOtherTable():
             return do(Act.RESOLVE, error.other, as_of=error.run_id)
         case publication.NothingReadersSee():
@@ -378,10 +366,6 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return step("publish that first: ", publish(error.set_id))
         case restatements.PhaseHeld():
             return step("publish it then: ", publish(error.set_id))
-        case restatements.MemberSuperseded(undone_with=str() as whole):
-            return step("undo the later publication first: ", undo(whole))
-        case restatements.MemberSuperseded():
-            return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
         case restatements.OnlyUndoneWithSet():
             return do(Act.ROLLBACK, error.set_id, with_dependents=True, by=NAME, reason=WHY)
         case restatements.SetWouldBeOrphaned():
@@ -396,8 +380,6 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
                 *(approve(error.set_id), ", then "),
                 publish(error.set_id),
             )
-        case restatements.OnlyDependentsRolledBack():
-            return following(error.cause)
         case restatements.ReproducedOneByOne(published=[_, *_]):
             return joined([do(Act.REPRODUCE, run_id) for run_id in error.published])
         case restatements.NotLoaded():
