@@ -16,7 +16,7 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.partitions import OfPartitions
 
 
 @sentence
@@ -46,19 +46,17 @@ class InputNotStaged(OfRun, OfTable, MissingInput):
 
 
 @sentence
-class StagedAgain(OfRun, OfTable, InputsMovedOn):
+class StagedAgain(OfRun, OfTable, OfPartitions, InputsMovedOn):
     """run {run_id} was computed from candidates of its set that have been staged again since: {partitions} of
     {table}."""
 
     set_id: str | None
-    partitions: Partitions
 
 
 @sentence
-class MergedWithEarlier(OfRun, OfTable, InputsMovedOn):
+class MergedWithEarlier(OfRun, OfTable, OfPartitions, InputsMovedOn):
     """run {run_id} merged its changes with earlier rows of {table} than are accepted now: {partitions}."""
 
-    partitions: Partitions
     manifest: Manifest
 
 

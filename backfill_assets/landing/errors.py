@@ -9,7 +9,7 @@ from datetime import date
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfTable
 from backfill_assets.core.errors import sentence
-from backfill_assets.planning.partitions import Partitions, count_of
+from backfill_assets.planning.partitions import OfPartitions, Partitions, count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,17 +154,13 @@ class NotCurrent(OfTable, errors.Refused):
 
 
 @sentence
-class EmptyElsewhere(OfTable, errors.Refused):
+class EmptyElsewhere(OfTable, OfPartitions, errors.Refused):
     """{partitions} cannot be declared empty by a run that does not build them."""
-
-    partitions: Partitions
 
 
 @sentence
-class NotEmpty(OfTable, errors.Refused):
+class NotEmpty(OfTable, OfPartitions, errors.Refused):
     """{partitions} of {table} cannot be declared empty: events for those days have landed."""
-
-    partitions: Partitions
 
 
 @sentence

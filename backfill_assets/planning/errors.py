@@ -11,7 +11,7 @@ from datetime import date
 
 from backfill_assets.core.about import Because, OfRun, OfTable
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
-from backfill_assets.planning.partitions import DayRange, Partitions, count_of
+from backfill_assets.planning.partitions import DayRange, OfPartitions, Partitions, count_of
 
 
 @sentence
@@ -47,19 +47,17 @@ class NoSnapshot(OfTable, InvalidRange):
 
 
 @sentence
-class NeverPublished(OfTable, MissingInput):
+class NeverPublished(OfTable, OfPartitions, MissingInput):
     """{table} has never been published for {partitions}{so}."""
 
-    partitions: Partitions
     so: str = ""
     ever: tuple[date, date] | None = None
 
 
 @sentence
-class AlreadyAccepted(OfTable, Refused):
+class AlreadyAccepted(OfTable, OfPartitions, Refused):
     """{table} only adds partitions, and these have an accepted version: {partitions}."""
 
-    partitions: Partitions
     others: Partitions
 
 
@@ -79,11 +77,10 @@ class IncompleteWindows(OfTable, MissingInput):
 
 
 @sentence
-class InputsExpired(OfRun, OfTable, MissingInput):
+class InputsExpired(OfRun, OfTable, OfPartitions, MissingInput):
     """{table} reads {partitions} of {input}, which expired by run {run_id}: {input} does not keep these snapshots."""
 
     input: str
-    partitions: Partitions
 
 
 @sentence
@@ -143,17 +140,14 @@ class ReferencesNotUsed(Refused):
 
 
 @sentence
-class NeverComputed(OfTable, MissingInput):
+class NeverComputed(OfTable, OfPartitions, MissingInput):
     """{table} has never been published for {partitions}, so no references are recorded."""
-
-    partitions: Partitions
 
 
 @sentence
-class VersionsNotRecorded(OfTable, MissingInput):
+class VersionsNotRecorded(OfTable, OfPartitions, MissingInput):
     """{table} has rows of {partitions} for which no version of {references} is recorded."""
 
-    partitions: Partitions
     references: Sequence[str]
 
 

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 
-from backfill_assets.core.errors import InvalidRange, sentence
+from backfill_assets.core.errors import BackfillError, InvalidRange, sentence
 
 ONE_DAY = timedelta(days=1)
 
@@ -345,6 +345,13 @@ class Partitions:
     def ranges(self) -> tuple[str, ...]:
         """The fewest ranges that cover exactly these, each as a person reads it."""
         return tuple(_days_text(self.grain, days) for days in compress(self.grain, self.days))
+
+
+@sentence
+class OfPartitions(BackfillError):
+    """{partitions}"""
+
+    partitions: Partitions
 
 
 def partition_text(grain: Grain, partition: date) -> str:

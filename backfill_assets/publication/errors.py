@@ -13,7 +13,7 @@ from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, StoppedBy
 from backfill_assets.planning.impact import TablePartitions, each_once
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.partitions import OfPartitions
 
 Groups = tuple[tuple[str, ...], ...]
 """An approver has to be a member of one group in each of these."""
@@ -50,22 +50,20 @@ class StoppedForGood(OfRun, Because, errors.IllegalTransition):
 
 
 @sentence
-class ComesAfter(OfRun, errors.IllegalTransition):
+class ComesAfter(OfRun, OfPartitions, errors.IllegalTransition):
     """run {run_id} waits for {first}, which has priority {priority} over {partitions} and is {state}."""
 
     first: str
     state: RunState
     priority: int
-    partitions: Partitions
 
 
 @sentence
-class Frozen(errors.IllegalTransition):
+class Frozen(OfPartitions, errors.IllegalTransition):
     """{what} of {freeze.table} waits: {partitions} is frozen until {freeze.until:%Y-%m-%d %H:%M} UTC by {freeze.by}
     ({freeze.reason}){passes}."""
 
     freeze: Freeze
-    partitions: Partitions
     run_id: str | None = None
     act_id: str | None = None
 
@@ -84,33 +82,26 @@ class Frozen(errors.IllegalTransition):
 
 
 @sentence
-class NoCandidate(OfRun, errors.GateFailed):
+class NoCandidate(OfRun, OfPartitions, errors.GateFailed):
     """run {run_id} has no candidate for {partitions}."""
-
-    partitions: Partitions
 
 
 @sentence
-class GatesNotPassed(OfRun, errors.GateFailed):
+class GatesNotPassed(OfRun, OfPartitions, errors.GateFailed):
     """run {run_id} cannot be published: {gates} did not pass for exactly the staged files of {partitions}."""
 
     gates: tuple[str, ...]
-    partitions: Partitions
 
 
 @sentence
-class TableChanged(OfRun, OfTable, errors.TargetChanged):
+class TableChanged(OfRun, OfTable, OfPartitions, errors.TargetChanged):
     """{table} changed since run {run_id} was compared with it: {partitions}."""
 
-    partitions: Partitions
-
 
 @sentence
-class OnlyAdds(OfRun, OfTable, errors.TargetChanged):
+class OnlyAdds(OfRun, OfTable, OfPartitions, errors.TargetChanged):
     """run {run_id} would change {table} {partitions}, which has an accepted version, and the table only adds
     partitions."""
-
-    partitions: Partitions
 
 
 @sentence
@@ -136,34 +127,28 @@ class ChangedAfterPublication(OfPublication, OfTable, errors.TargetChanged):
 
 
 @sentence
-class ExpiresOthers(OfRun, OfTable, errors.InputsMovedOn):
+class ExpiresOthers(OfRun, OfTable, OfPartitions, errors.InputsMovedOn):
     """which snapshots of {table} expire has changed since run {run_id} was planned: {partitions}."""
-
-    partitions: Partitions
 
 
 @sentence
-class ReadByOpenRun(OfRun, OfTable, errors.InputsMovedOn):
+class ReadByOpenRun(OfRun, OfTable, OfPartitions, errors.InputsMovedOn):
     """run {run_id} cannot let {partitions} of {table} expire: the open run {reader} reads them."""
 
-    partitions: Partitions
     reader: str
 
 
 @sentence
-class OlderInputs(OfRun, errors.InputsMovedOn):
+class OlderInputs(OfRun, OfPartitions, errors.InputsMovedOn):
     """run {run_id} was computed from older inputs than what readers see: {partitions} of {manifest.table} would no
     longer follow from the inputs as they are now."""
 
-    partitions: Partitions
     manifest: Manifest
 
 
 @sentence
-class InputsRolledBack(OfRun, OfTable, errors.InputsMovedOn):
+class InputsRolledBack(OfRun, OfTable, OfPartitions, errors.InputsMovedOn):
     """run {run_id} was computed from {table} {partitions}, rolled back since and without an accepted version."""
-
-    partitions: Partitions
 
 
 @sentence
@@ -326,30 +311,27 @@ class SeveralVersions(errors.UnknownName):
 
 
 @sentence
-class VersionLacks(OfTable, errors.TargetChanged):
+class VersionLacks(OfTable, OfPartitions, errors.TargetChanged):
     """readers of {name} cannot be cut over to {table}: it lacks {partitions}, which {shown} has."""
 
     name: str
     shown: str
-    partitions: Partitions
 
 
 @sentence
-class VersionIsStale(OfTable, errors.InputsMovedOn):
+class VersionIsStale(OfTable, OfPartitions, errors.InputsMovedOn):
     """readers of {name} cannot be cut over to {table}: {partitions} of it no longer follow from what there is now."""
 
     name: str
-    partitions: Partitions
     of_code: bool = False
 
 
 @sentence
-class NotCompared(OfTable, errors.GateFailed):
+class NotCompared(OfTable, OfPartitions, errors.GateFailed):
     """readers of {name} cannot be cut over to {table}: {partitions} were not compared with {shown} as both are now."""
 
     name: str
     shown: str
-    partitions: Partitions
 
 
 @sentence
