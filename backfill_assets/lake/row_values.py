@@ -94,10 +94,15 @@ def rows_with_key(lake: Lake, table: str, files: FileSet, key: Mapping[str, str]
 
 
 def count_rows(lake: Lake, table: str, files: FileSet, values: Mapping[str, str]) -> int:
-    """How many rows of these files have these values; arguments and errors as of `rows_with_key`."""
+    """How many rows of these files have these values, given as text; none of a file that lacks one of the columns.
+    Errors as of `rows_with_key`."""
     with lake.reading(table):
         found = _dataset(lake, table, files)
-        return found.count_rows(filter=_is_key(found.schema, values)) if found else 0
+        return sum(
+            each.count_rows(filter=_is_key(each.physical_schema, values))
+            for each in (found.get_fragments() if found else ())
+            if values.keys() <= {*each.physical_schema.names}
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType, TimestampNTZT
 from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.core.settings import Settings
 from backfill_assets.lake.errors import NoValueOfKey
-from backfill_assets.lake.row_values import instants_in, rows_of_arrow, rows_with_key, texts
+from backfill_assets.lake.row_values import count_rows, instants_in, rows_of_arrow, rows_with_key, texts
 from backfill_assets.lake.tables import Lake
 
 SCHEMA = StructType(
@@ -72,3 +72,14 @@ def test_rows_with_years_that_python_does_not_have_and_bytes_that_are_no_text_ca
     shown = {"number": "1", "at": "10000-01-01 00:00:00.000000Z", "day": "10183-09-21", "text": "\ufffd"}
     assert rows_with_key(lake, "silver.moves", files, {"number": "1"}, most=1) == [shown]
     assert rows_of_arrow(rows) == [{**shown, "number": 1, "at": "10000-01-01 00:00:00.000000"}]
+
+
+def test_rows_of_files_without_a_column_have_none_of_its_values(settings: Settings, tmp_path: Path) -> None:
+    """Files from before a column was declared are beside later ones."""
+    lake, folder = Lake(root=tmp_path, access=settings.access), tmp_path / "silver" / "moves"
+    folder.mkdir(parents=True)
+    for name, columns in (("a", {"number": [1, 2]}), ("b", {"number": [3, 4], "region": ["EU", None]})):
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+    files = FileSet.of([DataFile(path=each.name, size_bytes=each.stat().st_size, rows=2) for each in folder.iterdir()])
+    found = [count_rows(lake, "silver.moves", files, {"region": region}) for region in ("EU", "", "US")]
+    assert found == [1, 0, 0]
