@@ -79,7 +79,7 @@ def connect_engine(url: str) -> Engine:
         return create_engine(
             address.set(drivername="postgresql+psycopg"),
             connect_args={
-                "connect_timeout": int(str(address.query.get("connect_timeout", 10))),
+                "connect_timeout": str(address.query.get("connect_timeout", 10)),
                 "options": f"{address.query.get('options', '')} -c lock_timeout={WAIT_SECONDS}s".strip(),
             },
             pool_pre_ping=True,

@@ -37,6 +37,7 @@ def test_opening_creates_the_folder_and_a_file_in_wal_mode(tmp_path: Path, clock
         ("sqlite:///:memory:", "in memory"),
         ("mysql://me:secret@host/ledger", "SQLite and PostgreSQL"),
         ("postgresql://me:secret@localhost:1/ledger", "cannot be used"),
+        ("postgresql://me:secret@localhost:1/ledger?connect_timeout=soon", "cannot be used: .*connect_timeout"),
     ],
 )
 def test_a_url_that_cannot_be_a_ledger_is_refused_without_its_password(url: str, said: str, clock: Clock) -> None:
