@@ -368,12 +368,16 @@ def _as_object(row: Mapping[str, str]) -> bytes:
 
 
 def _key(record: Mapping[str, Any], columns: Sequence[str], declared: KafkaReplay | KinesisReplay) -> bytes | None:
+    """The key of a record; None where it has none, or half a character, which is no text."""
     if any(record.get(name) is None for name in columns):
         return None
-    if declared.key_format == "text":
-        found = record[columns[0]]
+    found = record[columns[0]]
+    if declared.key_format != "text":
+        found = f"{{{', '.join(f'{quoted(name)}: {_of_key(record[name])}' for name in columns)}}}"
+    try:
         return (found if isinstance(found, str) else _of_key(found)).encode()
-    return f"{{{', '.join(f'{quoted(name)}: {_of_key(record[name])}' for name in columns)}}}".encode()
+    except UnicodeEncodeError:
+        return None
 
 
 def _of_key(value: object) -> str:

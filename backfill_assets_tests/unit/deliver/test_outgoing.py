@@ -276,6 +276,9 @@ def test_a_key_is_a_text_or_an_object_and_a_record_without_one_has_none() -> Non
     assert _key(record, ("sale_id", "number"), replace(TEXT, key_format="json")) == b'{"sale_id": "s1", "number": 7}'
     assert _key(record, ("nothing",), TEXT) is None
     assert _key(record, ("absent",), TEXT) is None
+    ((_, half),) = records_of(b'{"sale_id": "\\ud800"}', Format.JSONL)
+    for declared in (TEXT, replace(TEXT, key_format="json")):
+        assert _key(half or {}, ("sale_id",), declared) is None, "half a character is no text"
 
 
 def test_a_time_without_a_zone_is_one_only_where_the_source_says_which() -> None:
