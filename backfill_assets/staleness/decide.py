@@ -203,6 +203,8 @@ def _marks_of(
         return
     for read in basis.inputs:
         edge = read.edge
+        if edge.table not in graph.tables:
+            continue  # That it is not declared any more makes it another configuration.
         yield from _begins_otherwise(node, graph, read, here)
         now, staged = present.digests.get(edge.table, {}), present.staged.get(edge.table, {})
         unread = _unread(node, graph, read, now, here)

@@ -129,6 +129,12 @@ def test_a_state_is_stale_once_it_begins_later_or_there_are_days_before_the_firs
     assert stale(day(10), DIGESTS) == {partition: (later,) for partition in BUILT if partition >= day(10)}
 
 
+def test_an_input_that_is_not_declared_any_more_is_another_configuration() -> None:
+    gone = BasisInput(edge=replace(EDGE, argument="gone", table="bronze.gone"), digests=DIGESTS)
+    ((first, last, (reason,)),) = found(basis=replace(BASIS, inputs=(*BASIS.inputs, gone)))
+    assert (first, last, reason.cause) == (BUILT.start, BUILT.last, Cause.CONFIGURATION_CHANGED)
+
+
 def test_two_changed_days_make_one_range_where_their_days_meet_and_two_where_they_do_not() -> None:
     for second, expected in ((day(12), [(day(9), day(18))]), (day(25), [(day(9), day(16)), (day(24), day(31))])):
         changed = {**DIGESTS, day(10): "again", second: "again"}
