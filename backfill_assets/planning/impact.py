@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, partition_of
 from backfill_assets.planning.state import ClaimReader
 
 Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]
@@ -162,8 +162,9 @@ def never_built(graph: Graph, changed: Mapping[str, Iterable[date]], accepted: A
 def unbuilt(graph: Graph, accepted: Mapping[str, AbstractSet[date]]) -> Mapping[str, tuple[date, ...]]:
     """Partitions of derived tables that were never built, although days of their inputs, or of these, are there.
 
-    Per table, from its first accepted partition on if it has one: the whole partitions from the first to the last day
-    that the table or an input of it holds, directly or not, without its accepted ones.
+    Per table, from its first accepted partition on if it has one, and from the first day that it can have: the whole
+    partitions from the first to the last day that the table or an input of it holds, directly or not, without its
+    accepted ones.
     """
     spans: dict[str, DayRange] = {}
     found: dict[str, tuple[date, ...]] = {}
@@ -175,7 +176,7 @@ def unbuilt(graph: Graph, accepted: Mapping[str, AbstractSet[date]]) -> Mapping[
         if not held:
             continue
         span = spans[node.name] = DayRange(min(each.start for each in held), max(each.end for each in held))
-        begun = min(own) if own else span.start
+        begun = max(min(own) if own else span.start, partition_of(node.grain, graph.begins(node)))
         inside = (p for p in node.partitions_over(span) if p >= begun and is_within(node.grain, p, span))
         if lacking := tuple(p for p in inside if p not in own and not node.is_source):
             found[node.name] = lacking

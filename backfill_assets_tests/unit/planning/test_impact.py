@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -223,6 +224,9 @@ def test_what_was_never_built_reaches_from_the_first_partition_as_far_as_inputs_
     # Nothing of it was built: from the first day of its input. The last day of March is not there, so neither is March.
     there = {"bronze.events": events - {date(2024, 3, 31)}}
     assert unbuilt(GRAPH, there) == {"silver.weekly": days(date(2024, 3, 1), date(2024, 3, 30))}
+    # What lies before the first day is planned by nothing.
+    later = replace(GRAPH, first_day=date(2024, 3, 20))
+    assert unbuilt(later, there) == {"silver.weekly": days(date(2024, 3, 20), date(2024, 3, 30))}
 
 
 def test_what_reads_an_expired_snapshot_is_not_built_and_neither_is_what_depends_on_that_alone() -> None:
