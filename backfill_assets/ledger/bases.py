@@ -24,16 +24,15 @@ from backfill_assets.core.identity import sha256_text
 from backfill_assets.ledger.errors import Edited, NotInLedger
 from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.schema import (
-    IS_FOUND_EQUAL,
     approvals,
     candidate_partitions,
     manifests,
     partition_versions,
     publications,
     runs,
-    verifications,
 )
 from backfill_assets.ledger.states import ApprovalState, PublicationState, VersionState
+from backfill_assets.ledger.versions import found_equal
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.state import UNKNOWN_DIGEST, Basis, BasisInput
@@ -258,14 +257,9 @@ class BasisReads(Queries):
 
     def _found_equal(self, tables: Sequence[str], *, agreed: bool) -> list[tuple[int, str, str, date]]:
         """Accepted versions and the runs whose standing publications found them equal, the last begun last."""
-        held, found, made = partition_versions, verifications, publications
-        chosen = (
-            select(made.c.begun_sequence, made.c.run_id, held.c.table_name, held.c.partition_date)
-            .join_from(made, found, made.c.publication_id == found.c.publication_id)
-            .join(held, IS_FOUND_EQUAL)
-            .where(made.c.table_name.in_(tables), made.c.state == PublicationState.PUBLISHED)
-            .where(held.c.state == VersionState.ACCEPTED)
-        )
+        held, made = partition_versions, publications
+        found = found_equal(made.c.begun_sequence, made.c.run_id, held.c.table_name, held.c.partition_date)
+        chosen = found.where(made.c.table_name.in_(tables), held.c.state == VersionState.ACCEPTED)
         if agreed:
             chosen = chosen.join(approvals, approvals.c.run_id == made.c.run_id)
             chosen = chosen.where(approvals.c.state == ApprovalState.APPROVED)
@@ -302,16 +296,14 @@ class BasisReads(Queries):
 
     def _published_by(self, run_ids: Collection[str]) -> dict[RunPartition, str]:
         """The digests of the versions that the standing publications of runs brought in or found equal."""
-        held, found, made = partition_versions, verifications, publications
+        held, made = partition_versions, publications
+        columns = (made.c.run_id, held.c.table_name, held.c.partition_date, held.c.files_digest)
+        joined = select(*columns).join_from(made, held, held.c.publication_id == made.c.publication_id)
+        brought_in = joined.where(made.c.state == PublicationState.PUBLISHED)
         digests: dict[RunPartition, str] = {}
         for batch in batches(sorted(run_ids)):
-            stands = and_(made.c.run_id.in_(batch), made.c.state == PublicationState.PUBLISHED)
-            columns = (made.c.run_id, held.c.table_name, held.c.partition_date, held.c.files_digest)
-            brought_in = select(*columns).join_from(made, held, held.c.publication_id == made.c.publication_id)
-            verified = select(*columns).join_from(made, found, found.c.publication_id == made.c.publication_id)
-            equal = verified.join(held, IS_FOUND_EQUAL)
-            for statement in (brought_in, equal):
-                for run_id, table, partition, digest in self._columns(statement.where(stands)):
+            for statement in (brought_in, found_equal(*columns)):
+                for run_id, table, partition, digest in self._columns(statement.where(made.c.run_id.in_(batch))):
                     digests[run_id, table, partition] = digest
         return digests
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
+from typing import Any
 
 from sqlalchemy import (
     Column,
     ColumnElement,
+    Select,
     and_,
     bindparam,
     exists,
@@ -41,6 +43,16 @@ from backfill_assets.ledger.schema import (
 from backfill_assets.ledger.states import STANDING, ApprovalState, PublicationState, VersionState, may_follow
 from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.state import Claim, Expired
+
+
+def found_equal(*columns: Column[Any]) -> Select[Any]:
+    """Of the versions that publications which stand found equal, columns of `partition_versions` and `publications`."""
+    return (
+        select(*columns)
+        .join_from(publications, verifications, publications.c.publication_id == verifications.c.publication_id)
+        .join(partition_versions, IS_FOUND_EQUAL)
+        .where(publications.c.state == PublicationState.PUBLISHED)
+    )
 
 
 class _VersionQueries(Queries):
@@ -150,14 +162,11 @@ class VersionReads(_VersionQueries):
         """
         if not partitions:
             return frozenset()
-        held, found, made = partition_versions, verifications, publications
+        held, made = partition_versions, publications
         chosen = (
-            select(held.c.partition_date, approvals.c.state)
-            .join_from(made, found, made.c.publication_id == found.c.publication_id)
-            .join(held, IS_FOUND_EQUAL)
+            found_equal(held.c.partition_date, approvals.c.state)
             .join(approvals, approvals.c.run_id == made.c.run_id)
-            .where(made.c.table_name == table, made.c.state == PublicationState.PUBLISHED)
-            .where(held.c.state == VersionState.ACCEPTED)
+            .where(made.c.table_name == table, held.c.state == VersionState.ACCEPTED)
             .where(held.c.partition_date.between(min(partitions), max(partitions)))
             .order_by(made.c.begun_sequence)
         )
@@ -394,17 +403,11 @@ class VersionSteps(_VersionQueries, Writes):
     def without_accepted_versions(self, run_ids: Iterable[str]) -> list[str]:
         """Those of the runs whose rows no reader sees any more, neither as their own nor as found equal."""
         chosen = list(run_ids)
-        held, found, made = partition_versions, verifications, publications
+        held, made = partition_versions, publications
         seen: set[str] = set()
         for batch in batches(chosen):
             own = select(held.c.run_id).distinct().where(held.c.run_id.in_(batch))
-            equal = (
-                select(made.c.run_id)
-                .distinct()
-                .join_from(made, found, found.c.publication_id == made.c.publication_id)
-                .join(held, IS_FOUND_EQUAL)
-                .where(made.c.run_id.in_(batch), made.c.state == PublicationState.PUBLISHED)
-            )
+            equal = found_equal(made.c.run_id).distinct().where(made.c.run_id.in_(batch))
             for visible in (own, equal):
                 seen.update(self._values(visible.where(held.c.state == VersionState.ACCEPTED)))
         return [run_id for run_id in chosen if run_id not in seen]
