@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
@@ -36,7 +36,8 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     by the ledger or by the table, and nothing of it becomes visible.
 
     Args:
-        only: The one run, landed file, publication or set to end; everything by default.
+        only: The one run, landed file, publication or set to end, with what is published or rolled back with it;
+            everything by default.
         now: Take it over even if its lease has not ended. The process that held it cannot add anything afterwards.
 
     Raises:
@@ -56,6 +57,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
         computing = reversed(tx.runs.headers(states=[RunState.STAGING, RunState.GATING]))
         landing = tx.imports.records(states=[ImportState.LANDING])
         orders = tx.publications.rollbacks_under_way()
+        runs = () if only is None else _runs_of(tx, only, orders)
     found = [
         _ended(
             "publication",
@@ -64,7 +66,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             partial(end_publication, ws, record, by=by),
         )
         for record in under_way
-        if only in (None, record.publication_id, record.run_id)
+        if only in (None, record.publication_id) or record.run_id in runs
     ]
     for run in computing:
         if only in (None, run.run_id):
@@ -114,6 +116,12 @@ def _require_known(tx: ReadTransaction, name: str) -> None:
         tx.publications.get(name)
     else:
         tx.runs.get(name)
+
+
+def _runs_of(tx: ReadTransaction, name: str, orders: Iterable[RollbackOrder]) -> Collection[str]:
+    """The runs that are published, or rolled back, with a run or a set."""
+    with_it = {run_id for order in orders if order.of == name for run_id in order.dependents}
+    return {name, *with_it, *((each.run_id for each in tx.sets.get(name).manifest.members) if is_set(name) else ())}
 
 
 def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterator[RecoveredWork]:

@@ -87,6 +87,18 @@ def test_a_rollback_with_dependents_that_stopped_half_way_is_completed_by_recove
     assert audit(shop.ws).problems == ()
 
 
+def test_a_rollback_with_dependents_is_completed_by_the_name_of_its_run_although_a_swap_of_it_was_stopped(
+    shop: Shop,
+) -> None:
+    silver, gold = only_run(shop, RECENT), only_run(shop, TOTALS)
+    with suppress(Stopped):
+        stopped = stopping_at(shop.ws, Point.SWAP_COMMITTED)
+        operations.rollback_with_dependents(stopped, silver, by="ben", reason="never right")
+    found = operations.recover(shop.ws, by="ops", only=silver)
+    assert [each.what for each in found] == ["publication", "rollback"]
+    assert {operations.state_of(shop.ws, run_id) for run_id in (silver, gold)} == {RunState.ROLLED_BACK}
+
+
 @pytest.mark.long
 def test_what_has_an_earlier_version_again_takes_nothing_along(shop: Shop) -> None:
     shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])

@@ -8,12 +8,16 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import subject_of
 from backfill_assets.cli.terminal import show
+from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import (
     HalfWay,
     IllegalTransition,
@@ -37,6 +41,7 @@ from backfill_assets.report.planned import SetPlan, left_out_documents
 from backfill_assets.report.screens.plan import set_plan_page
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised, refused, worded
 from backfill_assets_tests.support.edited import edit
@@ -95,6 +100,16 @@ def test_a_set_killed_between_its_tables_is_completed_by_recover(late: Shop) -> 
     assert total(late) == 28 * 40 + 4 * 5
     assert operations.recover(late.ws, by="ops") == ()
     assert audit(late.ws).problems == ()
+
+
+def test_a_set_is_completed_by_its_name_although_a_swap_of_it_was_stopped(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+    with suppress(Stopped):
+        stopped = subject_of(stopping_at(late.ws, Point.SWAP_COMMITTED), set_id)
+        stopped.publish(Acting(by="ben", recorder=Unrecorded()))
+    found = operations.recover(late.ws, by="ops", only=set_id)
+    assert [each.what for each in found] == ["publication", "set"]
+    assert set_state(late, set_id) is SetState.PUBLISHED
 
 
 def test_a_set_that_cannot_be_completed_is_reversed_by_recover(late: Shop) -> None:
