@@ -65,8 +65,14 @@ def stale_within(
     known = tx.bases.of_accepted(names, inputs=inputs)
     found: list[Staleness] = []
     for declared in chosen:
+        named, since = days, ws.graph.table(declared.name).since
+        if days is not None and table is None and since is not None:
+            # The days were asked of all tables, also of those that begin later.
+            if since >= days.end:
+                continue
+            named = DayRange(max(days.start, since), days.end)
         try:
-            asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
+            asked = None if named is None else ws.graph.partitions_in(declared.name, named, as_of=today)
         except NoSnapshot:
             if table is not None:
                 raise

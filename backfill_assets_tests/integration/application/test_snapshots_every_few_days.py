@@ -17,7 +17,7 @@ from backfill_assets.core.people import LIVE
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.launch import run_in_process
-from backfill_assets.planning.errors import NoSnapshot
+from backfill_assets.planning.errors import NoSnapshot, OutsideDays
 from backfill_assets.planning.impact import unbuilt
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
@@ -58,6 +58,19 @@ def everything(office: Office) -> None:
     office.land("usual", USUAL)
     touched = {date.fromisoformat(each["at"][:10]) for each in USUAL}
     empty(office, [day for day in dates(date(2026, 1, 1), LAST) if day not in touched])
+
+
+def test_days_before_a_state_begins_can_be_asked_of_all_tables(tmp_path: Path, spark: SparkSession) -> None:
+    office = opened(tmp_path / "office", spark)
+    before = DayRange.inclusive(date(2026, 1, 1), SINCE)
+    assert [each.table for each in operations.stale_tables(office.ws, days=before)] == ["bronze.moves", TOTALS]
+    months = DayRange.inclusive(date(2026, 1, 1), WEEKS[0])
+    assert BALANCES in [each.table for each in operations.stale_tables(office.ws, days=months)]
+    with pytest.raises(OutsideDays):
+        operations.stale_tables(office.ws, table=BALANCES, days=before)
+    with pytest.raises(OutsideDays):
+        operations.stale_tables(office.ws, days=DayRange.inclusive(date(2025, 12, 1), SINCE))
+    office.ws.close()
 
 
 def dates(first: date, last: date) -> list[date]:
