@@ -237,6 +237,8 @@ def _not_named(
         if name != table and (table is not None or not accepted[name]):
             continue
         node = graph.table(name)
+        if node.is_beside and name != table:
+            continue
         possible = complete(graph, node, partitions, there)
         if possible:
             yield _left_out(node, sorted(possible), WhyLeftOut.DAYS_NOT_NAMED, is_asked=False)

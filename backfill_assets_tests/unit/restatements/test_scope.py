@@ -252,3 +252,19 @@ def test_what_reads_an_expired_snapshot_is_left_out_and_named_and_refused_withou
         "backfill plan daily --reason WHY --from 2024-05-20 --to 2024-05-20 --by NAME; "
         "or, to plan less than was asked for, add --partial"
     )
+
+
+def test_what_a_version_beside_a_table_lacks_is_listed_where_the_version_is_named() -> None:
+    """The LIVE path keeps it up to date."""
+    daily = TableNode(name="bronze.daily", grain=Grain.DAILY)
+    edge = TableInput(argument="daily", table=daily.name)
+    version = TableNode(name="silver.v2", grain=Grain.DAILY, inputs=(edge,), is_beside=True)
+    graph = Graph(tables=topological([daily, version]), first_day=date(2024, 1, 1))
+    there = DayRange.inclusive(date(2024, 1, 1), date(2024, 1, 9))
+    accepted = {daily.name: frozenset(there), version.name: frozenset({there.start})}
+
+    def left_out(table: str | None) -> set[str]:
+        request = SetRequest(reason="why not", by="ana", stale=True, table=table)
+        return {each.table for each in left_out_of(graph, request, NOTHING_STALE, {}, (), accepted)}
+
+    assert (left_out(None), left_out(version.name)) == (set(), {version.name})
