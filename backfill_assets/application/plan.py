@@ -25,7 +25,7 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, NOT_BY_KIND
 from backfill_assets.planning.partitions import DayRange, Partitions, days_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode, Scope
 from backfill_assets.planning.request import Plan, PlanRequest, affordable, output_of, propose, require_inputs
-from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest, WhyLeftOut
 from backfill_assets.planning.sets import AskedPhases, SetManifest, cut, set_id_for
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
@@ -207,7 +207,24 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
         phases=asked.terms,
     )
     partitions = tuple(partition for each in plans for partition in each.manifest.partitions)
-    return write_set(ws, manifest, plans, (Rebuild(table=table.name, grain=node.grain, partitions=partitions),))
+    left_out = tuple(
+        LeftOut(
+            table=table.name,
+            grain=node.grain,
+            partitions=each.left_out,
+            why=WhyLeftOut.INPUT_EXPIRED if _has_expired(each) else WhyLeftOut.INCOMPLETE,
+            missing=each.lacks,
+        )
+        for each in plans
+        if each.left_out
+    )
+    rebuild = Rebuild(table=table.name, grain=node.grain, partitions=partitions)
+    return write_set(ws, manifest, plans, (rebuild,), left_out)
+
+
+def _has_expired(plan: Plan) -> bool:
+    """Whether some of what the left out partitions read has expired."""
+    return any(not plan.expired.get(each.table, {}).keys().isdisjoint(each.partitions) for each in plan.lacks)
 
 
 def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:

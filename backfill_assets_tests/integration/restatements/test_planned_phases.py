@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,7 +22,7 @@ from backfill_assets.main import app
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.planning.restatement import PlannedSet
+from backfill_assets.planning.restatement import PlannedSet, WhyLeftOut
 from backfill_assets.planning.sets import AskedPhases, Phases
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
@@ -66,6 +66,16 @@ def test_a_table_that_declares_phases_is_planned_in_them_unless_one_is_asked_for
         assert isinstance(plan_table(ws, request, asked), Plan)
     other = plan_table(ws, REQUEST, AskedPhases(count=3, terms=Phases()))
     assert isinstance(other, PlannedSet) and len(other.plans) == 3
+
+
+def test_a_plan_in_phases_of_a_part_of_the_days_names_the_rest(shop: Shop) -> None:
+    more = DayRange(OUTPUT.start, OUTPUT.end + timedelta(days=2))
+    planned = plan_phases(shop.ws, replace(REQUEST, days=more, partial=True), ASKED)
+    built = [day for each in planned.plans for day in each.manifest.partitions]
+    (left,) = planned.left_out
+    assert (left.table, left.why, {*left.partitions}) == (RECENT, WhyLeftOut.INCOMPLETE, {*more} - {*built})
+    assert (planned.planned, planned.asked_for) == (len(OUTPUT), len(more))
+    assert [each.table for each in left.missing] == ["bronze.sales"]
 
 
 @pytest.mark.parametrize(("count", "hours"), [(1, 0), (None, -1)])
