@@ -11,7 +11,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Problem, Refused
 from backfill_assets.landing.turn import clean_up_landing
-from backfill_assets.ledger.errors import UnderWay
+from backfill_assets.ledger.errors import TableBusy, UnderWay
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -172,6 +172,8 @@ def _set(ws: Workspace, record: SetRecord, *, by: str) -> RecoveryOutcome:
 def _rollback(ws: Workspace, order: RollbackOrder) -> RecoveryOutcome:
     try:
         undone = complete_rollback(ws, order)
+    except TableBusy:
+        raise  # it is not given up
     except (Refused, HalfWay) as error:
         return RecoveryOutcome(ended=RecoveryEnd.ABANDONED, error=error)
     return RecoveryOutcome(ended=RecoveryEnd.ROLLED_BACK_TOGETHER, landed=tuple(undone))

@@ -14,6 +14,7 @@ from backfill_assets.core.errors import (
     Refused,
     Retryable,
 )
+from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.ledger.records import (
     Action,
     PublicationIntent,
@@ -143,7 +144,7 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
 
     Raises:
         Refused, HalfWay: It cannot continue and is abandoned; what was undone stays undone.
-        Retryable, OutcomeUnknown: It may continue later: `backfill recover`.
+        TableBusy, Retryable, OutcomeUnknown: It may continue later: `backfill recover`.
     """
     done: list[PublicationRecord] = []
     try:
@@ -152,6 +153,8 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
                 why = f"{order.reason} (with {order.of})"
                 done.append(rollback_run(ws, run_id, by=order.by, reason=why, ordered=True))
         done += _root(ws, order)
+    except TableBusy:
+        raise  # another process is at it, which goes on or is recovered
     except Refused as error:
         with ws.ledger.write() as tx:
             tx.publications.end_rollback(order.of, actor=order.by, note=error.message)

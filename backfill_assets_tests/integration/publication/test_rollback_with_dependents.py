@@ -8,8 +8,11 @@ from contextlib import suppress
 import pytest
 from typer.testing import CliRunner
 
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import InputsMovedOn, LeavesOrphans
+from backfill_assets.ledger.errors import TableBusy
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.restatement import NothingToRebuild, SetRequest, WhyLeftOut
@@ -96,6 +99,18 @@ def test_a_rollback_with_dependents_is_completed_by_the_name_of_its_run_although
         operations.rollback_with_dependents(stopped, silver, by="ben", reason="never right")
     found = operations.recover(shop.ws, by="ops", only=silver)
     assert [each.what for each in found] == ["publication", "rollback"]
+    assert {operations.state_of(shop.ws, run_id) for run_id in (silver, gold)} == {RunState.ROLLED_BACK}
+
+
+def test_who_repeats_a_rollback_with_dependents_while_it_is_under_way_does_not_end_it(shop: Shop) -> None:
+    silver, gold = only_run(shop, RECENT), only_run(shop, TOTALS)
+    with suppress(Stopped):
+        stopped = stopping_at(shop.ws, Point.SWAP_INTENDED)
+        operations.rollback_with_dependents(stopped, silver, by="ben", reason="never right")
+    acting = Acting(by="cleo", recorder=Unrecorded())
+    with pytest.raises(TableBusy):
+        subject_of(shop.ws, silver).rollback(acting, reason="as well", with_dependents=True)
+    operations.recover(shop.ws, by="ops")
     assert {operations.state_of(shop.ws, run_id) for run_id in (silver, gold)} == {RunState.ROLLED_BACK}
 
 
