@@ -12,18 +12,17 @@ from datetime import date
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
+from backfill_assets.planning.partitions import DayRange, TablePartitions, days_of, describe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(TablePartitions):
     """What one publication still asks of one dependent.
 
     Attributes:
         publication_id: The publication.
         source: The table that it changed.
         table: The dependent.
-        grain: Whether a partition of it is a day or a month.
         partitions: What can be computed now and for which no run is planned yet.
         waiting: What cannot, because input partitions that it needs have no accepted version.
         frozen: What could, and waits until the freeze of it ends.
@@ -31,15 +30,12 @@ class Wanted:
 
     publication_id: str
     source: str
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
     waiting: tuple[date, ...] = ()
     frozen: tuple[date, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUp:
+class FollowUp(TablePartitions):
     """One run that is asked for.
 
     Attributes:
@@ -50,9 +46,6 @@ class FollowUp:
 
     publications: tuple[str, ...]
     sources: tuple[str, ...]
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
 
     @property
     def days(self) -> DayRange:

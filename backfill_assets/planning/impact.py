@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, partition_of
+from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, days_of, describe, partition_of
 from backfill_assets.planning.state import ClaimReader
 
 Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]
@@ -20,24 +20,6 @@ Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, Abs
 
 NOTHING: Mapping[str, Iterable[date]] = {}
 KEEP_NOTHING: Mapping[str, AbstractSet[date]] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TablePartitions:
-    """Some partitions of a table, in order.
-
-    Attributes:
-        table: The table.
-        grain: Whether a partition is a day or a month.
-        partitions: Which ones.
-    """
-
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
-
-    def __str__(self) -> str:
-        return f"{self.table} {describe(self.grain, self.partitions)}"
 
 
 def each_once(some: Iterable[TablePartitions]) -> str:

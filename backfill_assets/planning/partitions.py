@@ -354,6 +354,24 @@ class OfPartitions(BackfillError):
     partitions: Partitions
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePartitions:
+    """Some partitions of a table, in order.
+
+    Attributes:
+        table: The table.
+        grain: Whether a partition is a day or a month.
+        partitions: Which ones.
+    """
+
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+
+    def __str__(self) -> str:
+        return f"{self.table} {describe(self.grain, self.partitions)}"
+
+
 def partition_text(grain: Grain, partition: date) -> str:
     """One partition as a person reads it: a month as `2025-02`."""
     return _days_text(grain, days_of(grain, partition))

@@ -7,25 +7,21 @@ from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, days_of
+from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, days_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
+class Reads(TablePartitions):
     """What one call of a transform reads of one input.
 
     Attributes:
         argument: The argument of the transform.
         table: The input.
-        grain: Whether a partition of the input is a day or a month.
         partitions: Every partition in the window.
         days: From the first to the last day that the transform may look at, warm-up and look-ahead included.
     """
 
     argument: str
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
     days: DayRange
 
 

@@ -22,7 +22,7 @@ from backfill_assets.planning.chunks import chunk_sizes, chunks_of
 from backfill_assets.planning.errors import AlreadyAccepted, IncompleteWindows, InputsExpired, NeverPublished
 from backfill_assets.planning.estimates import Estimate, estimate, require_affordable
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.impact import TablePartitions, dependents_of, first_missing
+from backfill_assets.planning.impact import dependents_of, first_missing
 from backfill_assets.planning.manifest import MERGED_WITH, DeclaredTerms, Manifest, configuration_of, node_of
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -40,6 +40,7 @@ from backfill_assets.planning.partitions import (
     DayRange,
     Grain,
     Partitions,
+    TablePartitions,
     days_of,
     partition_of,
     partitions_of_spans,
@@ -115,13 +116,12 @@ class Terms(DeclaredTerms):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedInput:
+class PlannedInput(TablePartitions):
     """What a run reads of one input.
 
     Attributes:
         argument: The argument of the transform.
         table: The input.
-        grain: Whether a partition of the input is a day or a month.
         window: How far around an output partition the transform looks.
         partitions: Every partition in the windows, warm-up and look-ahead included.
         warm_up: Those outside the output days: read, not published.
@@ -133,10 +133,7 @@ class PlannedInput:
     """
 
     argument: str
-    table: str
-    grain: Grain
     window: AnyWindow
-    partitions: tuple[date, ...]
     warm_up: tuple[date, ...]
     missing: tuple[date, ...]
     staged: tuple[date, ...]

@@ -11,9 +11,9 @@ from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.errors import Named
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, StoppedBy
-from backfill_assets.planning.impact import TablePartitions, each_once
+from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import OfPartitions
+from backfill_assets.planning.partitions import OfPartitions, TablePartitions
 
 Groups = tuple[tuple[str, ...], ...]
 """An approver has to be a member of one group in each of these."""

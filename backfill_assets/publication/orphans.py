@@ -17,7 +17,7 @@ from backfill_assets.ledger.records import Action, PartitionVersion, Publication
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.partitions import TablePartitions
 from backfill_assets.planning.state import Basis
 from backfill_assets.publication.errors import BeingPublished, DependentChangedSince, WouldLeaveOrphans
 

@@ -13,10 +13,9 @@ from backfill_assets.core.tariff import Cost
 from backfill_assets.domain import DerivedTable, Tolerance
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.planning.partitions import DayRange, Partitions, days_of
+from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, days_of
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.publication.authority import tolerance_met
 from backfill_assets.report.releases import BroughtAlong

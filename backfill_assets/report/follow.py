@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.following import Wanted
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import TablePartitions
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do
 
 if TYPE_CHECKING:
@@ -45,12 +44,11 @@ class WaitingPublication:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowedRun:
+class FollowedRun(TablePartitions):
     """One run that follows publications, or that should and could not be planned.
 
     Attributes:
         table: The dependent.
-        grain: Whether a partition of it is a day or a month.
         partitions: What of it follows.
         run_id: The run; null when it could not be planned.
         state: How far it came; null when it could not be planned.
@@ -59,9 +57,6 @@ class FollowedRun:
         error: Why it failed, or null.
     """
 
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
     run_id: str | None
     state: RunState | None
     publications: tuple[str, ...]

@@ -12,8 +12,7 @@ from backfill_assets.core.tariff import Cost
 from backfill_assets.core.wording import visible
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.impact import TablePartitions
-from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.planning.partitions import Grain, TablePartitions, count_of, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication.proposals import BLOCKED, Situation

@@ -21,10 +21,10 @@ from backfill_assets.ledger.records import CandidatePartition, PartitionVersion,
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.impact import TablePartitions, dependents_of
+from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.planning.partitions import Grain, Partitions, days_of
+from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions, days_of
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do, rows_of
 from backfill_assets.staleness.decide import ChangedReference

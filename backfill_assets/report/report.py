@@ -17,10 +17,10 @@ from backfill_assets.ledger.records import ApprovalGrounds, ChunkRecord, EventRe
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.impact import TablePartitions, dependents_of
+from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
-from backfill_assets.planning.partitions import Partitions
+from backfill_assets.planning.partitions import Partitions, TablePartitions
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.alternatives import Alternative, instead_of_gated

@@ -9,9 +9,9 @@ from backfill_assets.core import errors
 from backfill_assets.core.about import OfRun, OfSet, OfTable
 from backfill_assets.core.errors import sentence
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.impact import TablePartitions, each_once, lacks
+from backfill_assets.planning.impact import each_once, lacks
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import Partitions, count_of
+from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 
 _MOST_NAMED = 3

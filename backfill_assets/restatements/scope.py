@@ -15,7 +15,6 @@ from datetime import date
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import (
     Rebuild,
-    TablePartitions,
     complete,
     is_within,
     lacking,
@@ -24,7 +23,7 @@ from backfill_assets.planning.impact import (
     reads_expired,
     unbuilt,
 )
-from backfill_assets.planning.partitions import DayRange, Partitions, days_of
+from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, days_of
 from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
 from backfill_assets.restatements.errors import NotLoaded, OnlyCodeChanged, OnlyPart

@@ -15,9 +15,17 @@ from typing import Any
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import document_digest
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
-from backfill_assets.planning.impact import TablePartitions, complete, lacking
+from backfill_assets.planning.impact import complete, lacking
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress, days_of, partition_of
+from backfill_assets.planning.partitions import (
+    DayRange,
+    Grain,
+    Partitions,
+    TablePartitions,
+    compress,
+    days_of,
+    partition_of,
+)
 from backfill_assets.planning.publish_mode import PUBLISH, PublishMode
 from backfill_assets.planning.reasons import Cause, Reason, in_order
 from backfill_assets.planning.state import Basis, BasisInput

@@ -9,10 +9,10 @@ from datetime import date
 from backfill_assets.core.tariff import Cost
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.expiry import stays
-from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
+from backfill_assets.planning.impact import Rebuild, lacks
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits, Mode
-from backfill_assets.planning.partitions import Partitions, count_of, describe
+from backfill_assets.planning.partitions import Partitions, TablePartitions, count_of, describe
 from backfill_assets.planning.publish_mode import Scope
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Agree, Prove, Stage

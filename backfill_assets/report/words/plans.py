@@ -9,11 +9,10 @@ from backfill_assets.core.columns import ColumnChange
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import Tolerance
 from backfill_assets.planning.estimates import Basis, Estimate
-from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.kept import Kept
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics, semantics_of
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import TablePartitions, count_of
 from backfill_assets.planning.publish_mode import PublishKind, PublishMode
 from backfill_assets.planning.reasons import together
 from backfill_assets.planning.sets import Phases

@@ -13,16 +13,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.core.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.impact import (
-    Rebuild,
-    TablePartitions,
-    complete_partitions,
-    each_once,
-    impact,
-    never_built,
-    unbuilt,
-)
-from backfill_assets.planning.partitions import DayRange, Grain, partition_of
+from backfill_assets.planning.impact import Rebuild, complete_partitions, each_once, impact, never_built, unbuilt
+from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, partition_of
 from backfill_assets.planning.windows import Window
 from backfill_assets_tests.support.graph_examples import (
     DAYS,

@@ -18,8 +18,7 @@ from backfill_assets.ledger.findings import BreakdownCell, Finding, GateResult
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
-from backfill_assets.planning.impact import TablePartitions
-from backfill_assets.planning.partitions import Grain, Partitions
+from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions
 from backfill_assets.report.breakdown import breakdown_document
 from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import TableHistory

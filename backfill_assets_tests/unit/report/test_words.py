@@ -12,8 +12,7 @@ from backfill_assets.gates.measured import MergedPartition
 from backfill_assets.ledger.findings import Finding
 from backfill_assets.ledger.states import TRANSITIONS
 from backfill_assets.planning.estimates import Basis, Estimate
-from backfill_assets.planning.impact import TablePartitions
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import Grain, TablePartitions
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 from backfill_assets.planning.windows import Months, Window
