@@ -10,7 +10,7 @@ from typing import Any
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
-from backfill_assets.planning.partitions import DayRange, Grain, compress
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, compress
 
 
 class Cause(StrEnum):
@@ -74,6 +74,25 @@ class Reason:
             semantics=None if semantics is None else ReferenceSemantics(semantics),
             run_id=document["run_id"],
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedReference:
+    """A reference that has changed since a run was planned with it.
+
+    Attributes:
+        table: The table of the run.
+        name: The reference.
+        was: The version that the run was planned with.
+        now: The present version; the same where it has other content under it.
+        partitions: The partitions of the run that it can change.
+    """
+
+    table: str
+    name: str
+    was: str
+    now: str
+    partitions: Partitions
 
 
 _PRESSING = {cause: place for place, cause in enumerate(Cause)}

@@ -12,8 +12,8 @@ from backfill_assets.ledger.records import Action, EventRecord, PublicationHeade
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
+from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.report.documents import INLINE
-from backfill_assets.staleness.decide import ChangedReference
 from backfill_assets.workspace import Workspace
 
 

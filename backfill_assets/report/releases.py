@@ -26,8 +26,8 @@ from backfill_assets.planning.manifest import Manifest, node_of
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, Partitions, TablePartitions, days_of
 from backfill_assets.planning.publish_mode import Scope
+from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, do, rows_of
-from backfill_assets.staleness.decide import ChangedReference
 from backfill_assets.workspace import Workspace
 
 _UNDECIDED = frozenset(RunState) - {

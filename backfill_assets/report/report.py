@@ -21,6 +21,7 @@ from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Kind, Mode
 from backfill_assets.planning.partitions import Partitions, TablePartitions
+from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication.authority import demand_of, open_comments
 from backfill_assets.report.alternatives import Alternative, instead_of_gated
@@ -55,7 +56,6 @@ from backfill_assets.report.releases import (
     replaced_releases,
 )
 from backfill_assets.report.runs import RunSummary, SetDocument, run_summary, set_document
-from backfill_assets.staleness.decide import ChangedReference
 from backfill_assets.workspace import Workspace
 
 

@@ -20,7 +20,6 @@ from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import (
     DayRange,
     Grain,
-    Partitions,
     TablePartitions,
     compress,
     days_of,
@@ -400,25 +399,6 @@ class StaleRange:
     grain: Grain
     partitions: tuple[date, ...]
     reasons: tuple[Reason, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangedReference:
-    """A reference that has changed since a run was planned with it.
-
-    Attributes:
-        table: The table of the run.
-        name: The reference.
-        was: The version that the run was planned with.
-        now: The present version; the same where it has other content under it.
-        partitions: The partitions of the run that it can change.
-    """
-
-    table: str
-    name: str
-    was: str
-    now: str
-    partitions: Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,11 +31,10 @@ from backfill_assets.planning.own_past import NO_PAST, OwnPast, begins_with
 from backfill_assets.planning.partitions import Grain, Partitions, compress, days_of
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.publish_mode import PUBLISH
-from backfill_assets.planning.reasons import Cause, Reason, together
+from backfill_assets.planning.reasons import Cause, ChangedReference, Reason, together
 from backfill_assets.planning.request import Plan
 from backfill_assets.planning.state import Basis
 from backfill_assets.staleness.decide import (
-    ChangedReference,
     ConfiguredWith,
     Narrow,
     Narrowed,

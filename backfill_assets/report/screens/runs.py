@@ -18,6 +18,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Grain, Partitions, count_of
+from backfill_assets.planning.reasons import ChangedReference
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.page import (
     Facts,
@@ -41,7 +42,6 @@ from backfill_assets.report.values import as_sentence
 from backfill_assets.report.words.plans import phase_words, references_described
 from backfill_assets.report.words.staleness import changed_reference_words
 from backfill_assets.report.words.states import meaning_of_run, meaning_of_set
-from backfill_assets.staleness.decide import ChangedReference
 
 _TONES = {
     "PUBLISHED": Tone.GOOD,

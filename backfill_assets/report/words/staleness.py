@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
-from backfill_assets.planning.reasons import Cause, Reason
-from backfill_assets.staleness.decide import ChangedReference
+from backfill_assets.planning.reasons import Cause, ChangedReference, Reason
 
 NEW_VERSION = "give the transform a new version, so that a number names its code"
 """What is to be done about code that has changed under the same version."""
