@@ -16,8 +16,9 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import DayRange, Partitions, TablePartitions, days_of
-from backfill_assets.planning.reasons import Cause
+from backfill_assets.planning.reasons import Cause, only_of_code
 from backfill_assets.publication.authority import tolerance_met
+from backfill_assets.report.advice.left_out import plan_stale
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import KEY, NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
@@ -124,13 +125,13 @@ def _alternatives(
         yield Alternative(instead=Instead.NOTHING, partitions=nothing, stays=whole, cost=free)
     elif len(fresh):
         days = DayRange(needed[0], days_of(grain, needed[-1]).end)
-        asked = do(Act.PLAN, manifest.table, stale=True, first=days.start, last=days.last, reason=WHY, by=NAME)
+        of_code = any(only_of_code(reasons) for reasons in found.reasons.values())
         yield Alternative(
             instead=Instead.ONLY_STALE,
             partitions=Partitions(grain, needed),
             stays=fresh,
             cost=_part(ws, plan, needed),
-            next_step=step(asked),
+            next_step=step(plan_stale(manifest.table, days, changed_code=of_code)),
         )
     if needed and declared.tolerance is not None and is_accepted:
         yield Alternative(

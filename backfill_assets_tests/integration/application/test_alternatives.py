@@ -13,13 +13,14 @@ from pyspark.sql.types import LongType, StructField, StructType
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.lake.errors import OtherColumns
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.reasons import Cause, Reason
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.report.alternatives import Alternative, Instead
 from backfill_assets.report.status import status
 from backfill_assets.report.what_next import next_step
 from backfill_assets.report.words.plans import alternative_words
+from backfill_assets.staleness.decide import Staleness, StaleRange
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.domains import example
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -82,7 +83,7 @@ def test_a_run_whose_release_is_no_longer_declared_is_advised_to_be_given_up(han
 
 @pytest.mark.long
 def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
-    tmp_path: Path, published_home: Path, spark: SparkSession
+    tmp_path: Path, published_home: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy_home(published_home, tmp_path / "home")
     shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 3 * ONE_HOUR), spark=spark)
@@ -98,6 +99,14 @@ def test_only_what_is_stale_costs_its_share_and_a_fix_forward_leaves_all_of_it(
     assert worded(only.next_step) == (
         f"backfill plan {RECENT} --stale --from {fresh.end} --to {OUTPUT.last} --reason WHY --by NAME"
     )
+    with monkeypatch.context() as edited:
+        code = Reason(cause=Cause.CODE_CHANGED)
+        of_code = StaleRange(grain=Grain.DAILY, partitions=only.partitions.days, reasons=(code,))
+        found = Staleness(table=RECENT, grain=Grain.DAILY, accepted=len(OUTPUT), ranges=(of_code,))
+        edited.setattr("backfill_assets.staleness.find.stale_partitions", lambda *_: found)
+        only, *_ = described_plan(shop.ws, planned).alternatives
+    # Nothing but changed code is planned by `--stale` alone.
+    assert f"--to {OUTPUT.last} --changed-code --reason" in worded(only.next_step)
     assert (forward.stays.days, forward.cost and forward.cost.core_seconds) == (tuple(OUTPUT), 0)
     earlier = PlanRequest(table=RECENT, days=OUTPUT, reason="back", by="ana", transform_version="0.9.0")
     assert described_plan(shop.ws, plan(shop.ws, earlier)).alternatives == ()
