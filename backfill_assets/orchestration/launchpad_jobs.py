@@ -224,7 +224,8 @@ def _days_listed(first: date, today: date) -> Enum:
     that are not over.
     """
     count = (date(today.year + 1, 12, 31) - first).days + 1
-    days = [first + timedelta(days=n) for n in range(count)]
+    # Also where the first day is still to come: the code location is loaded, and the planner refuses the day.
+    days = [first + timedelta(days=n) for n in range(max(1, count))]
     return _listed("day", {day.isoformat(): day for day in days}, f"from {days[0]} to {days[-1]}")
 
 

@@ -44,6 +44,11 @@ def definitions(tmp_path_factory: pytest.TempPathFactory) -> Definitions:
     return definitions_of(Settings.from_environment(environment(tmp_path_factory.mktemp("home"))))
 
 
+def test_a_code_location_whose_first_day_is_still_to_come_is_loaded(tmp_path: Path) -> None:
+    later = {**environment(tmp_path), "BACKFILL_FIRST_DAY": "2206-01-01"}
+    Definitions.validate_loadable(definitions_of(Settings.from_environment(later)))
+
+
 def test_every_table_has_its_assets_groups_and_mappings(definitions: Definitions) -> None:
     graph = definitions.resolve_asset_graph()
     found = {
