@@ -25,12 +25,16 @@ def days_of_proposal(record: SetRecord | None) -> frozenset[SourceDay]:
 
 
 def closure_of(ws: Workspace, tx: ReadTransaction) -> Closure:
-    """What has to be rebuilt because of days. Cost: the claims of every derived table."""
+    """What has to be rebuilt because of days; nothing for those of tables that are not declared any more.
+
+    Cost: the claims of every derived table.
+    """
     derived = [node.name for node in ws.graph.tables.values() if not node.is_source]
     accepted = {name: tx.versions.claims(name).keys() for name in derived}
 
     def closure(days: AbstractSet[SourceDay]) -> Area:
-        return {each.table: frozenset(each.partitions) for each in impact(ws.graph, grouped(days), accepted)}
+        changed = {table: some for table, some in grouped(days).items() if table in ws.graph.tables}
+        return {each.table: frozenset(each.partitions) for each in impact(ws.graph, changed, accepted)}
 
     return closure
 
