@@ -233,13 +233,11 @@ def _marks_of(
 
 def _begins_otherwise(node: TableNode, graph: Graph, read: BasisInput, here: AbstractSet[date]) -> Iterator[_Mark]:
     """A state that rests on days before the first one that tables can have by now."""
-    begins, first = graph.begins(node), next(iter(read.digests), None)
+    if not isinstance(read.edge.window, SinceFirstDay):
+        return
     windows = {edge.table: edge.window for edge in node.inputs}
-    if (
-        first is None
-        or not isinstance(read.edge.window, SinceFirstDay)
-        or windows.get(read.edge.table) != read.edge.window
-    ):
+    begins, first = graph.begins(node), next(iter(read.digests), None)
+    if first is None or windows.get(read.edge.table) != read.edge.window:
         return
     if first < partition_of(graph.table(read.edge.table).grain, begins):
         reason = Reason(cause=Cause.CONFIGURATION_CHANGED, was=f"days since {first}", now=f"since {begins}")
@@ -250,8 +248,10 @@ def _unread(
     node: TableNode, graph: Graph, read: BasisInput, now: Mapping[date, str], here: AbstractSet[date]
 ) -> set[date]:
     """The accepted days on which a state rests by now and that were not read: tables have earlier days since then."""
+    if not node.keeps_state:
+        return set()  # Before anything else: this is asked for every run of every table.
     first = next(iter(read.digests), None)
-    if not node.keeps_state or first is None or first <= graph.begins(node):
+    if first is None or first <= graph.begins(node):
         return set()
     return set(graph.needed(read.edge, node, here)).intersection(now).difference(read.digests)
 
