@@ -16,7 +16,7 @@ from datetime import date
 
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.columns import LINEAGE, RUN_ID
-from backfill_assets.core.errors import Problem, Problems
+from backfill_assets.core.errors import BackfillError, Problem, Problems
 from backfill_assets.core.identity import EMPTY_FILE_SET, document_digest
 from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.lake.append import lineage_rows
@@ -219,15 +219,21 @@ _Look = Callable[[ReadTransaction, Sequence[PublicationRecord]], Iterable[str]]
 def _settled(ws: Workspace, tx: ReadTransaction, records: Sequence[PublicationRecord], look: _Look) -> Iterator[str]:
     """What does not agree, whatever lands meanwhile: a log is read after the ledger, which is asked again where they
     differ and publications have moved on."""
-    found = list(look(tx, records))
-    for _ in range(MOST_LOOKS - 1):
-        if not found:
-            return
-        with ws.ledger.read() as now:
-            present = now.publications.records()
-            if _states(present) == _states(records):
-                break
-            records, found = present, list(look(now, present))
+    found: list[str] = []
+    try:
+        found += look(tx, records)
+        for _ in range(MOST_LOOKS - 1):
+            if not found:
+                return
+            with ws.ledger.read() as now:
+                present = now.publications.records()
+                if _states(present) == _states(records):
+                    break
+                records, found = present, []
+                found += look(now, present)
+    except BackfillError:
+        yield from found  # what was found before the log could not be read on
+        raise
     yield from found
 
 

@@ -249,6 +249,18 @@ def test_a_commit_that_claims_to_be_ours_is_found(shop: Shop, claim: str) -> Non
     assert "exchanged other files than" in problems(shop) or "no publication explains" in problems(shop)
 
 
+def test_what_was_found_before_a_log_could_not_be_read_on_is_said(shop: Shop) -> None:
+    table = DeltaTable(str(folder_of(shop.ws.lake, RECENT)))
+    table.create_checkpoint()
+    with shop.ws.ledger.read() as reader:
+        (file,) = reader.versions.accepted(RECENT)[OUTPUT.start].files.files
+    (folder_of(shop.ws.lake, RECENT) / file.path).unlink()
+    (folder_of(shop.ws.lake, RECENT) / "_delta_log" / f"{0:020}.json").write_text("{")
+    found = audit(shop.ws)
+    assert len(found.unreadable) == 1
+    assert f"{file.path} is gone" in "\n".join(found.problems)
+
+
 def test_an_edited_manifest_is_found(shop: Shop) -> None:
     disarm(shop.ws.settings.ledger_url, "manifests")
     tamper(shop.ws.settings.ledger_url, "UPDATE manifests SET body = replace(body, 'better', 'bitter')")
