@@ -15,7 +15,7 @@ from backfill_assets.core.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import Rebuild, complete_partitions, each_once, impact, never_built, unbuilt
 from backfill_assets.planning.partitions import DayRange, Grain, TablePartitions, partition_of
-from backfill_assets.planning.windows import Window
+from backfill_assets.planning.windows import SinceFirstDay, Window
 from backfill_assets_tests.support.graph_examples import (
     DAYS,
     accepted_partitions,
@@ -219,6 +219,18 @@ def test_what_was_never_built_reaches_from_the_first_partition_as_far_as_inputs_
     # What lies before the first day is planned by nothing.
     later = replace(GRAPH, first_day=date(2024, 3, 20))
     assert unbuilt(later, there) == {"silver.weekly": days(date(2024, 3, 20), date(2024, 3, 30))}
+
+
+def test_the_first_month_of_a_state_that_begins_within_it_was_never_built() -> None:
+    since = date(2024, 3, 15)
+    state = TableNode(
+        name="gold.state",
+        grain=Grain.MONTHLY,
+        inputs=(TableInput(argument="events", table="bronze.events", window=SinceFirstDay(since)),),
+    )
+    graph = Graph(tables=topological([EVENTS, state]), first_day=date(2024, 1, 1))
+    there = {"bronze.events": frozenset(days(since, date(2024, 4, 30)))}
+    assert unbuilt(graph, there) == {"gold.state": (date(2024, 3, 1), date(2024, 4, 1))}
 
 
 def test_what_reads_an_expired_snapshot_is_not_built_and_neither_is_what_depends_on_that_alone() -> None:
