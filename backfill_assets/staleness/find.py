@@ -431,7 +431,8 @@ def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedRefer
     @cache
     def window(used: tuple[PinnedReference, ...]) -> Window | None:
         then = {pinned.name: value_then(pinned) for pinned in used}
-        if None in then.values():
+        if None in then.values() or not then.keys() >= {*table.references}:
+            # The window of today cannot be asked of a run that used fewer references.
             return None
         return _wider(
             table.reference_window_for(then),

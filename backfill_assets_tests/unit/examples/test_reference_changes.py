@@ -204,9 +204,10 @@ class References:
         archive(loaded.values(), LocalFiles(self.archive))
         return loaded
 
-    def narrowed(self, name: str = "jurisdiction_calendar") -> Narrowed | None:
+    def narrowed(self, name: str = "jurisdiction_calendar", *, but: str = "") -> Narrowed | None:
+        """What is known of a changed reference, for a run that used all present ones but one."""
         table = DOMAIN.derived_table("silver.case_sla_daily")
-        used = tuple(self.before[reference].pinned for reference in table.references)
+        used = tuple(self.before[reference].pinned for reference in table.references if reference != but)
         return narrowing(DOMAIN, table, self.loaded(), LocalFiles(self.archive))(name, used)
 
     def pinned(self, name: str) -> PinnedReference:
@@ -258,6 +259,11 @@ def test_a_policy_whose_earlier_document_is_lost_leaves_the_reach_of_a_holiday_u
     lost = references.pinned("sla_policy").sha256
     (references.archive / "sla_policy" / f"{lost}.yaml").unlink()
     narrowed = references.narrowed()
+    assert narrowed is not None and narrowed.days and narrowed.window is None
+
+
+def test_the_reach_is_not_known_of_a_run_from_before_the_table_used_another_reference(tmp_path: Path) -> None:
+    narrowed = References(tmp_path, {"jurisdiction_calendar": more_holidays}).narrowed(but="sla_policy")
     assert narrowed is not None and narrowed.days and narrowed.window is None
 
 
