@@ -37,6 +37,7 @@ class Why(StrEnum):
     ROLLED_BACK = "ROLLED_BACK"
     REPLACED = "REPLACED"
     INPUT = "INPUT"
+    REPLAYED = "REPLAYED"
     EVIDENCE = "EVIDENCE"
     REPRODUCTION = "REPRODUCTION"
     IN_USE = "IN_USE"
@@ -89,6 +90,7 @@ class Facts:
         left_alone: Tables that nothing is decided about, and why.
         quarantines: Tables of rejected records: only their log determines what is needed.
         imports: Every landed file's id, and whether it is being landed right now.
+        replayed: The versions that replays have still to send.
     """
 
     runs: tuple[HeldRun, ...]
@@ -97,6 +99,7 @@ class Facts:
     left_alone: Mapping[str, LeftAlone] = field(default_factory=dict)
     quarantines: frozenset[str] = frozenset()
     imports: Mapping[str, bool] = field(default_factory=dict)
+    replayed: tuple[Key, ...] = ()
 
     @cached_property
     def states(self) -> Mapping[str, RunState]:
@@ -199,6 +202,9 @@ def _holdings(facts: Facts, horizons: Horizons) -> Iterator[tuple[Why, str, Iter
             yield Why.ACCEPTED, version.table, version.files.paths
             for before in _restorable(version, versions, horizons.rollback_since):
                 yield Why.REPLACED, before.table, before.files.paths
+    for key in facts.replayed:
+        if (sent := versions.get(key)) is not None:
+            yield Why.REPLAYED, sent.table, sent.files.paths
     for run in facts.runs:
         if (why := _candidate_is_needed(run, horizons)) is not None:
             for paths in run.staged.values():

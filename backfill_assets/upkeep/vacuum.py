@@ -9,9 +9,9 @@ lineage of runs, to which every run adds a file, is brought together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 
 from backfill_assets.core.columns import LINEAGE
 from backfill_assets.core.crash_points import Point
@@ -20,11 +20,11 @@ from backfill_assets.core.identity import document_digest
 from backfill_assets.lake.append import compact_runs
 from backfill_assets.lake.staging import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
-from backfill_assets.ledger.records import RunHeader
-from backfill_assets.ledger.states import OPEN_STATES, ImportState, PublicationState, RunState
+from backfill_assets.ledger.records import PartKind, RunHeader
+from backfill_assets.ledger.states import OPEN_STATES, ImportState, PublicationState, ReplayState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedInput
-from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, LeftAlone, decide
+from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, Key, LeftAlone, decide
 from backfill_assets.upkeep.vacuum_report import Sizes, VacuumReport, counted, vacuum_report
 from backfill_assets.workspace import Workspace
 
@@ -199,7 +199,18 @@ def _facts(
         left_alone=dict.fromkeys(_needed_by(ws, unread), LeftAlone.UNREADABLE_MANIFEST),
         quarantines=quarantines,
         imports={record.import_id: record.state is ImportState.LANDING for record in tx.imports.records()},
+        replayed=tuple(_replayed(tx)),
     )
+
+
+def _replayed(tx: ReadTransaction) -> Iterator[Key]:
+    """The versions that replays read which have not sent all of it; who goes on with one reads everything again."""
+    for replay in tx.replays.records(is_open=True):
+        if replay.state is not ReplayState.SENT:
+            for part in replay.parts:
+                if part.kind is PartKind.PARTITION:
+                    yield replay.table, date.fromisoformat(part.name), part.version
+                    yield replay.table, date.fromisoformat(part.name), part.replaces
 
 
 def _needed_by(ws: Workspace, tables: Iterable[str]) -> frozenset[str]:

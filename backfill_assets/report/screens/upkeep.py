@@ -45,6 +45,7 @@ WHY: Mapping[Why, str] = {
     Why.ROLLED_BACK: "rolled back, within the rollback horizon",
     Why.REPLACED: "a rollback would bring it back",
     Why.INPUT: "input of a run that can still be published",
+    Why.REPLAYED: "a replay has still to send it",
     Why.EVIDENCE: "published within the reproduction horizon",
     Why.REPRODUCTION: "input of a run published within the reproduction horizon",
     Why.IN_USE: "a reproduction may be using it",

@@ -14,11 +14,14 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import MissingInput
+from backfill_assets.deliver.outgoing import parts_of_run
 from backfill_assets.lake.staging import remove_files
 from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.records import ReplayRecord
+from backfill_assets.ledger.states import ReplayState, RunState
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.policy import Policy
 from backfill_assets.report.history import partition_history
 from backfill_assets.upkeep import vacuum as vacuum_module
 from backfill_assets.upkeep.audit import audit
@@ -84,6 +87,42 @@ def test_within_the_horizons_everything_stays_and_a_rollback_works(shop: Shop) -
     operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
     assert shop.amounts()[SIXTH] == 80
     assert vacuumed(shop).removed.files == 0
+
+
+def test_what_a_replay_has_still_to_send_stays_until_it_is_closed(shop: Shop, spark: SparkSession) -> None:
+    second = shop.published(MIDDLE)
+    with shop.ws.ledger.write() as tx:
+        asked = ReplayRecord(
+            replay_id="",
+            subject=second,
+            table=RECENT,
+            period_from=None,
+            period_to=None,
+            parts=parts_of_run(tx, second, None),
+            family="kafka",
+            stream="a cluster",
+            target="a topic",
+            mark="1",
+            stream_partitions=1,
+            is_live=False,
+            identity=None,
+            state=ReplayState.ASKED,
+            sent=None,
+            ends={},
+            by="ana",
+            reason="a test",
+            asked_at=tx.now,
+            policy=Policy(),
+        )
+        replay_id = tx.replays.begin(asked).replay_id
+    old = later(shop, spark, PAST_ALL)
+    found = vacuumed(old)
+    assert found.removed.files == 0
+    (table,) = (each for each in found.tables if each.table == RECENT)
+    assert Why.REPLAYED in {each.reason for each in table.runs}
+    with old.ws.ledger.write() as tx:
+        tx.replays.close(replay_id, by="ana", reason="not needed", deleted=False)
+    assert vacuumed(old).versions_removed == len(MIDDLE)
 
 
 @pytest.mark.long
