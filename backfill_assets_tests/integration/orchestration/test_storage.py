@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from dagster import (
 
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.orchestration import event_log
+from backfill_assets.orchestration.dagster_internals import SqliteEventLogStorage
 from backfill_assets.orchestration.event_log import gathering, one_commit
 from backfill_assets.orchestration.events import MOST_FAILED_ROWS
 from backfill_assets.orchestration.launch import SILENT
@@ -78,6 +80,34 @@ def test_a_command_and_the_ui_of_the_checkout_see_the_same_runs(
     with DagsterInstance.local_temp(str(checkout)) as theirs:
         assert [run.run_id for run in theirs.get_runs()] == [made.run_id]
         assert isinstance(theirs.event_log_storage, SqliteEventLog)
+
+
+def test_the_database_of_a_run_begins_as_dagster_would_make_it(tmp_path: Path) -> None:
+    own, theirs = SqliteEventLog(str(tmp_path / "own" / "runs")), SqliteEventLogStorage(str(tmp_path / "theirs"))
+    for run_id in ("first", "second"):
+        with own.run_connection(run_id), theirs.run_connection(run_id):
+            pass
+
+    def content(path: str) -> list[Any]:
+        with closing(sqlite3.connect(path)) as connection:
+            every = connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
+            revision = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+            return [*every, *revision, *connection.execute("PRAGMA journal_mode").fetchall()]
+
+    made = content(theirs.path_for_shard("first"))
+    assert [content(own.path_for_shard(run_id)) for run_id in ("first", "second")] == [made, made]
+    assert sorted(own.get_all_run_ids()) == ["first", "second"]
+
+
+def test_the_database_of_a_run_that_another_process_began_meanwhile_is_left_as_it_is(tmp_path: Path) -> None:
+    one, other = (SqliteEventLog(str(tmp_path / "runs")) for _ in range(2))
+    with one.run_connection("first"):
+        pass
+    with closing(sqlite3.connect(one.path_for_shard("first"))) as connection:
+        connection.execute("CREATE TABLE written_meanwhile (id INTEGER)")
+    other._begin("first")
+    with closing(sqlite3.connect(one.path_for_shard("first"))) as connection:
+        assert connection.execute("SELECT * FROM written_meanwhile").fetchall() == []
 
 
 def test_events_of_one_commit_are_seen_by_others_all_at_once(instance: DagsterInstance) -> None:
