@@ -36,6 +36,7 @@ from backfill_assets.candidates.inputs import (
     window_digests,
 )
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
+from backfill_assets.core.columns import in_sql
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
@@ -45,7 +46,7 @@ from backfill_assets.core.session_settings import VERSIONS, present_versions
 from backfill_assets.core.tariff import Tariff
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.domain.errors import CodeBroken
-from backfill_assets.lake.checksums import NO_ROWS, checksum_of, hash_columns, sums_of
+from backfill_assets.lake.checksums import NO_ROWS, checksum_of, hashes_of_row, sums_of
 from backfill_assets.lake.staging import OF_NULL, write_staged
 from backfill_assets.lake.tables import missing_files, problem_of
 from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, SourceProvenance
@@ -337,14 +338,14 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
 def _content_of(table: Table, chunk: Chunk) -> Sequence[Column]:
     """What is observed of the rows of a chunk while they are written, without a further pass: what something is
     compared with. For most chunks that is nothing: the gates read back what was written."""
-    hashes = hash_columns(business_schema(table))
+    hashes = hashes_of_row(business_schema(table))
     found: list[Column] = []
     if _is_continued(table):
         found += (F.count(F.lit(1)).alias("rows"), *sums_of(hashes))
     if chunk.once_more:
         once_more = _is_once_more(table, chunk)
-        of_seam = (F.when(once_more, each) for each in hashes)
-        found += (F.count_if(once_more).alias("seam_rows"), *sums_of(of_seam, prefix="seam_"))
+        of_seam = (f"if({once_more}, {each}, null)" for each in hashes)
+        found += (F.expr(f"count_if({once_more}) AS seam_rows"), *sums_of(of_seam, prefix="seam_"))
     return found
 
 
@@ -364,11 +365,12 @@ def _observed(
 
 def _staged_only(frame: DataFrame, table: Table, chunk: Chunk) -> DataFrame:
     """The rows that are staged: those of its neighbours are staged by the chunks that they belong to."""
-    return frame.where(~_is_once_more(table, chunk)) if chunk.once_more else frame
+    return frame.where(f"NOT {_is_once_more(table, chunk)}") if chunk.once_more else frame
 
 
-def _is_once_more(table: Table, chunk: Chunk) -> Column:
-    return F.coalesce(F.col(table.partition.column).isin(list(chunk.once_more)), F.lit(False))
+def _is_once_more(table: Table, chunk: Chunk) -> str:
+    days = ", ".join(f"DATE '{partition}'" for partition in chunk.once_more)
+    return f"coalesce({in_sql(table.partition.column)} IN ({days}), false)"
 
 
 def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, FileSet]) -> None:

@@ -29,6 +29,12 @@ LINEAGE_OF_RUN = (
 """What the rows of a run have in common besides their run. A table declares whether its rows carry it, and may declare
 that otherwise later: files with and without these columns are files of one table."""
 
+
+def in_sql(name: str) -> str:
+    """The name of a column as Spark's SQL has it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 _WHOLE: tuple[type[T.DataType], ...] = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _DIGITS_OF_LONG, _DIGITS_OF_OTHERS = 20, 10
 """The digits before the point with which Parquet readers take a whole number for a decimal."""

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from backfill_assets.core.columns import in_sql
 from backfill_assets.core.grouped import grouped
 from backfill_assets.core.identity import fields_of
 from backfill_assets.domain import (
@@ -59,6 +60,9 @@ from backfill_assets.lake.checksums import (
     sums_of,
 )
 
+ON_ROWS = SchemaMatches | NotNull | AcceptedValues | RowExpression
+"""The gates that are about single rows."""
+
 
 def measure(
     staged: DataFrame, accepted: DataFrame | None, table: Table, *, schema: StructType
@@ -96,7 +100,7 @@ def contents(
         ContractBroken: A measure is neither a condition nor a number.
     """
     column, flags = table.partition.column, violations(table)
-    counted = (F.count_if(F.col(f"bad_{name}")).alias(f"bad_{name}") for name in flags)
+    counted = (F.expr(f"count_if({bad}) AS {bad}") for bad in (in_sql(f"bad_{name}") for name in flags))
     by = dimensions(breakdown)
     measured = amounts(staged, table, breakdown)
     rows = staged.select(
@@ -136,7 +140,8 @@ def compare(
         table: The declaration, for its gates.
     """
     equal = equal_partitions(found, before)
-    empty = Measured(partition=date.min, checksum=NO_ROWS, violations=dict.fromkeys(violations(table), 0))
+    on_rows = [gate.name for gate in table.gates if isinstance(gate, ON_ROWS)]
+    empty = Measured(partition=date.min, checksum=NO_ROWS, violations=dict.fromkeys(on_rows, 0))
     return {
         partition: _with_keys(
             replace(found.get(partition, empty), partition=partition, accepted_checksum=before.get(partition, NO_ROWS)),
@@ -159,15 +164,14 @@ def violation(gate: Gate, table: Table) -> Column | None:
     """True for a row that violates the gate; None for gates that are not about single rows."""
     match gate:
         case NotNull():
-            return F.col(gate.column).isNull()
+            return _is_null([gate.column])
         case AcceptedValues():
             return F.col(gate.column).isNotNull() & ~F.col(gate.column).isin(*gate.values)
         case RowExpression():
             # A condition that is null is not satisfied.
-            return ~F.coalesce(F.expr(gate.condition), F.lit(False))
+            return ~F.expr(gate.condition).eqNullSafe(True)
         case SchemaMatches():
-            required = [field.name for field in table.schema.fields if not field.nullable]
-            return F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in required))
+            return _is_null(field.name for field in table.schema.fields if not field.nullable)
         case (
             UniqueKey()
             | RowCount()
@@ -183,10 +187,17 @@ def violation(gate: Gate, table: Table) -> Column | None:
             return None
 
 
+def _is_null(names: Iterable[str]) -> Column:
+    """Whether one of the columns is null: as SQL, which Spark reads in one call."""
+    return F.expr(" OR ".join(["false", *(f"isnull({in_sql(name)})" for name in names)]))
+
+
 def violations(table: Table) -> Mapping[str, Column]:
     """The violation columns of a table's gates, by gate name."""
     found = {gate.name: violation(gate, table) for gate in table.gates}
     # Gates are about states: the row of a delete has no values but its key.
     changelog = isinstance(table, SourceTable) and table.operation is not None
-    is_state = F.col(OPERATION) != F.lit(str(Operation.DELETE)) if changelog else F.lit(True)
-    return {name: is_state & column if changelog else column for name, column in found.items() if column is not None}
+    of_state = f"{OPERATION} != '{Operation.DELETE}'"
+    return {
+        name: F.expr(of_state) & column if changelog else column for name, column in found.items() if column is not None
+    }

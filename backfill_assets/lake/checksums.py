@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
 
+from backfill_assets.core.columns import in_sql
 from backfill_assets.core.identity import document_digest
 
 FORM = "c3"
@@ -41,66 +42,67 @@ NO_ROWS = checksum_text(0, 0, 0, 0, 0)
 """The checksum of a partition without rows."""
 
 
-def canonical(fields: Iterable[StructField]) -> list[Column]:
-    """The values of columns as parts to be hashed in this order.
+def canonical(fields: Iterable[StructField]) -> list[str]:
+    """The values of columns as parts to be hashed in this order, as SQL: Spark reads a text of any length in one call,
+    where a column is made in some calls for each of its parts.
 
     Spark's hashes skip nulls and do not hash the length of an array. So every value, at any depth, is preceded by a
     flag that says whether it is null, and every array by its length: no sequence of parts belongs to two rows. The
     hashes themselves cover the length of a text, and take zeros of either sign and all NaNs for the same number.
     """
-    return [part for field in fields for part in _parts(F.col(field.name), field.dataType)]
+    return [part for field in fields for part in _parts(in_sql(field.name), field.dataType)]
 
 
-def _parts(value: Column, kind: DataType) -> Iterator[Column]:
-    yield value.isNull()
+def _parts(value: str, kind: DataType, depth: int = 0) -> Iterator[str]:
+    yield f"isnull({value})"
     match kind:
         case StructType():
             for field in kind.fields:
-                yield from _parts(value.getField(field.name), field.dataType)
+                yield from _parts(f"{value}.{in_sql(field.name)}", field.dataType, depth)
         case ArrayType():
-            yield F.size(value)
-            yield F.transform(value, lambda each: _together(_parts(each, kind.elementType)))
+            yield f"size({value})"
+            each = f"each_{depth}"
+            yield f"transform({value}, {each} -> struct({', '.join(_parts(each, kind.elementType, depth + 1))}))"
         case MapType() | VariantType():
             raise TypeError(f"{kind.simpleString()} has no canonical form")
         case _:
             yield value
 
 
-def _together(parts: Iterable[Column]) -> Column:
-    return F.struct(*(part.alias(f"_{place}") for place, part in enumerate(parts)))
-
-
 def row_hash(fields: Iterable[StructField]) -> Column:
     """A 64-bit hash of columns: equal values have equal ones."""
-    return F.xxhash64(*canonical(fields))
+    return F.expr(_hashed(canonical(fields)))
+
+
+def _hashed(parts: Iterable[str]) -> str:
+    return f"xxhash64({', '.join(parts)})"
 
 
 HASHES = ("_row_hash_0", "_row_hash_1")
 """What the two hashes of a row are called as columns."""
 
 
-def hash_columns(schema: StructType) -> tuple[Column, Column]:
-    """The two 64-bit hashes of a row's business columns that a checksum adds up, named `HASHES`.
+def hashes_of_row(schema: StructType) -> tuple[str, str]:
+    """The two 64-bit hashes of a row's business columns that a checksum adds up, as SQL.
 
     Spark hashes neither names nor types: to it, columns that have changed places, and 12.50 and 0.1250 as decimals of
     two and of four digits, are the same. So both hashes begin with the names and types of the columns. The second has
     another part besides, so that rows whose first hashes agree by chance differ in it.
     """
-    first, second = HASHES
     named = document_digest([[field.name, field.dataType.simpleString()] for field in schema.fields])
-    parts = [F.lit(int(named[:15], 16)), *canonical(schema.fields)]
-    return F.xxhash64(*parts).alias(first), F.xxhash64(F.lit(1), *parts).alias(second)
+    parts = [f"{int(named[:15], 16)}L", *canonical(schema.fields)]
+    return _hashed(parts), _hashed(["1", *parts])
 
 
-def sums_of(hashes: Iterable[str | Column], prefix: str = "") -> tuple[Column, ...]:
-    """The aggregates of a checksum, of the columns of `hash_columns` or only the first; null hashes add nothing."""
-    halves = (
-        half
-        for value in hashes
-        for each in [F.col(value) if isinstance(value, str) else value]
-        for half in (each.bitwiseAND(F.lit(LOW_32_BITS).cast("bigint")), F.shiftrightunsigned(each, 32))
-    )
-    return tuple(F.sum(half).alias(f"{prefix}{name}") for half, name in zip(halves, SUMS, strict=False))
+def hash_columns(schema: StructType) -> tuple[Column, ...]:
+    """The hashes of a row as columns, named `HASHES`."""
+    return tuple(F.expr(each).alias(name) for each, name in zip(hashes_of_row(schema), HASHES, strict=True))
+
+
+def sums_of(hashes: Iterable[str], prefix: str = "") -> tuple[Column, ...]:
+    """The aggregates of a checksum, of hashes of rows as SQL; null hashes add nothing."""
+    halves = (half for value in hashes for half in (f"{value} & {LOW_32_BITS}L", f"shiftrightunsigned({value}, 32)"))
+    return tuple(F.expr(f"sum({half}) AS {prefix}{name}") for half, name in zip(halves, SUMS, strict=True))
 
 
 def checksum_of(found: Mapping[str, Any], prefix: str = "") -> str:

@@ -17,6 +17,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from backfill_assets.capture.json_members import PROBLEM
 from backfill_assets.capture.landed_files import FileKind, Format
+from backfill_assets.core.columns import in_sql
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing import debezium
 from backfill_assets.landing.json_text import has_half_pair, has_mark, members, plain
@@ -213,11 +214,11 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
     wanted = [name for name in source.file_columns if name in known]
     chosen = frame.select(
         *(
-            with_nanoseconds_as_text(F.col(_quoted(name)), known[name].data_type, known[name].read_type).alias(name)
+            with_nanoseconds_as_text(F.col(in_sql(name)), known[name].data_type, known[name].read_type).alias(name)
             for name in wanted
         ),
         (F.col("_metadata.row_index") + 1).alias(ROW),
-        F.struct(*(F.col(_quoted(name)) for name in known)).alias(RAW),
+        F.struct(*(F.col(in_sql(name)) for name in known)).alias(RAW),
         F.lit(None).cast(StringType()).alias(BROKEN),
         _no_names().alias(IGNORED),
         *([F.col("_metadata.file_name").alias(FILE)] if len(stored) > 1 else []),
@@ -243,7 +244,3 @@ def _no_names() -> Column:
 
 def _strings(names: list[str]) -> StructType:
     return StructType([StructField(name, StringType()) for name in names])
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
