@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.application.parts import Part
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import resolve_outcomes_at
@@ -216,6 +215,4 @@ def _load(
 
 def build(ws: Workspace, run: RunRecord, acting: Acting) -> RunReport:
     """Stages, gates and publishes a planned load."""
-    loading = Run(ws, run.run_id)
-    loading.execute(acting, tuple(Part))
-    return loading.report()
+    return Run(ws, run.run_id).stage(acting)
