@@ -84,7 +84,7 @@ def prove(
 
 def _at_the_ends(work: _Proving, stage: Prove) -> tuple[Proven, ...]:
     """The ends of the run with longer windows."""
-    found: dict[tuple[date, ...], _Found] = {}
+    found: dict[tuple[date, ...], Proven] = {}
     for computed, calls in groupby(stage.ends, key=lambda end: end.computed):
         longer = [call for call in calls if call.is_other]
         if longer:
@@ -132,21 +132,15 @@ def _proven(work: _Proving, partitions: tuple[date, ...]) -> Proven:
     return Proven(partitions=partitions, windows={each.argument: each.window for each in node_of(manifest).inputs})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Found:
-    again: Mapping[date, Measured]
-    differing: tuple[date, ...]
-    examples: tuple[SampledRow, ...]
-
-
-def _compare(work: _Proving, call: Recomputation) -> _Found:
+def _compare(work: _Proving, call: Recomputation) -> Proven:
     """Recomputes partitions in one call and compares them with the staged ones."""
     require_same_code(work.ws, work.manifest)
     rows = _computed_again(work, call)
     checksums = partition_checksums(rows, work.table.partition.column, business_schema(work.table))
     differing = tuple(p for p in call.compared if checksums.get(p, NO_ROWS) != _checksum(work.measured, p))
     again, examples = _differences(work, rows, differing) if differing else ({}, ())
-    return _Found(
+    return replace(
+        _proven(work, call.compared),
         again={p: again[p] if p in again else _without_differences(work, p) for p in call.compared},
         differing=differing,
         examples=examples,

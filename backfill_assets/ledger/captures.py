@@ -6,13 +6,13 @@ A file counts from its row here on. What landed of it is in `imports`, under the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
 
 from sqlalchemy import insert, select
 
 from backfill_assets.capture.landed_files import LandedFile
-from backfill_assets.capture.streams import SCAN, Captured, Resolution, Resolved, Written
+from backfill_assets.capture.streams import SCAN, Captured, Resolution, Resolved, Span, Written
 from backfill_assets.core.identity import plain
 from backfill_assets.ledger.events import Event, Writes
 from backfill_assets.ledger.queries import Queries
@@ -82,15 +82,13 @@ class CaptureRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CapturedFile:
+class CapturedFile(Span):
     """A file that holds positions of a stream.
 
     Attributes:
         capture_id: The capture that wrote it.
         number: Its number in that.
         partition: The partition of the stream.
-        range_from: The first position.
-        range_to: The position behind the last one.
         records: How many records it has.
         first_at: The earliest time of a record; null without records.
         last_at: The latest one.
@@ -104,9 +102,6 @@ class CapturedFile:
 
     capture_id: str
     number: int
-    partition: str
-    range_from: str
-    range_to: str
     records: int
     first_at: datetime | None
     last_at: datetime | None
@@ -115,7 +110,7 @@ class CapturedFile:
     size_bytes: int
     format: str
     compression: str
-    captured_at: datetime = field(kw_only=True)
+    captured_at: datetime
 
 
 def reached_by(files: Iterable[CapturedFile]) -> set[tuple[str, str, str]]:
