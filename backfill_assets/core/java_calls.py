@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from py4j.java_collections import ListConverter
 from py4j.java_gateway import JavaClass
@@ -70,11 +70,15 @@ def ask_less(session: SparkSession) -> None:
             setattr(java, name, _Remembered(found._fqn, found._gateway_client))
 
 
-class _Settings:
-    """The settings that were read last, as Java has them and as Python does."""
+class _Read(NamedTuple):
+    """Settings as Java has them, and as Python does."""
 
-    of_java: Any = None
-    read: Mapping[str, str] = {}
+    of_java: Any
+    settings: Mapping[str, str]
+
+
+_last: list[_Read] = []
+"""The settings that were read last."""
 
 
 def settings_of(session: SparkSession) -> Mapping[str, str]:
@@ -83,6 +87,9 @@ def settings_of(session: SparkSession) -> Mapping[str, str]:
     if not hasattr(conf, "_jconf"):
         return session.conf.getAll
     found = conf._jconf.getAllAsJava()
-    if _Settings.of_java is None or not found.equals(_Settings.of_java):
-        _Settings.read, _Settings.of_java = dict(found), found
-    return _Settings.read
+    for last in _last:
+        if found.equals(last.of_java):
+            return last.settings
+    read = _Read(of_java=found, settings=dict(found))
+    _last[:] = [read]
+    return read.settings
