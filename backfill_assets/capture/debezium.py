@@ -5,13 +5,12 @@ An event is taken apart when it lands (`landing.debezium`): files and topics kee
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backfill_assets.capture.json_members import quoted
+from backfill_assets.capture.json_members import as_written, json_of
 
 OPERATION, COMMIT, LSN, COMMITTED_AT = "debezium_operation", "debezium_commit", "debezium_lsn", "debezium_at"
 """The columns of a landed event besides those of the table."""
@@ -68,15 +67,15 @@ def as_delete(key: bytes | None, before: Keyed | None, after: Keyed | None) -> s
         return None
     delete = {"op": "d", "before": row, "after": None, "source": place}
     if not isinstance(schema, dict):
-        return quoted(delete)
-    return quoted({"schema": {"type": "struct", "fields": [{**schema, "field": "before"}]}, "payload": delete})
+        return json_of(delete)
+    return json_of({"schema": {"type": "struct", "fields": [{**schema, "field": "before"}]}, "payload": delete})
 
 
 def _payload(written: bytes | None) -> tuple[object, object]:
     """What a key or a value says, and its schema; nothing where it is no JSON."""
     try:
-        found = json.loads(written or b"null")
-    except (ValueError, RecursionError):
+        found = as_written(written or b"null")
+    except ValueError:
         return None, None
     if isinstance(found, dict) and "payload" in found:
         return found["payload"], found.get("schema")

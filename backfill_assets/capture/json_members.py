@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
-from typing import Any
+from functools import cache
+from typing import Any, NoReturn
 
 quoted = json.JSONEncoder(ensure_ascii=False).encode
 """A value as JSON on one line."""
@@ -19,9 +21,42 @@ PROBLEM = "kafka_problem"
 """The member that says why the value of a landed record could not be read."""
 
 
+class Digits(str):
+    """A number of JSON, as it was written."""
+
+    __slots__ = ()
+
+
+def as_written(text: str | bytes) -> Any:
+    """What a text of JSON says, with numbers as `Digits`.
+
+    Raises:
+        ValueError: It is no JSON, names a member twice, or is deeper than it can be read.
+    """
+    try:
+        return json.loads(
+            text, parse_float=Digits, parse_int=Digits, parse_constant=_no_number, object_pairs_hook=_named_once
+        )
+    except RecursionError:
+        raise ValueError("too deep") from None
+
+
+def _no_number(said: str) -> NoReturn:
+    raise ValueError(said)
+
+
+def _named_once(members: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a member is named twice")
+    return found
+
+
 def json_of(value: Any) -> str:
-    """A value as JSON on one line: decimals with all their digits, bytes as Base64, what is no number as a text."""
+    """A value as JSON on one line: numbers with all their digits, bytes as Base64, what is no number as a text."""
     match value:
+        case Digits():
+            return str(value)
         case float() if not math.isfinite(value):
             return quoted(str(value))
         case Decimal():
@@ -54,7 +89,7 @@ def members_of(value: bytes, prefix: str) -> bytes | None:
     # Otherwise what is no object does not become one by our own members, and none of its bytes is lost: then landing
     # says of the record what is wrong.
     is_changed = len(members) + len(b"{}") < len(value) or b"\n" in members or b"\r" in members
-    if is_changed or not members or f'"{prefix}'.encode() in members:
+    if is_changed or not members or _name_with(prefix).search(members):
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
@@ -63,6 +98,13 @@ def members_of(value: bytes, prefix: str) -> bytes | None:
             return None
     # Line breaks of a JSON object are between its members: within a text they are escaped.
     return members.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+@cache
+def _name_with(prefix: str) -> re.Pattern[bytes]:
+    """The beginning of a name with a prefix, of which any character may be written as an escape."""
+    characters = (rf"(?:{re.escape(each)}|\\u(?i:{ord(each):04x}))" for each in prefix)
+    return re.compile(f'"{"".join(characters)}'.encode())
 
 
 def text_or_base64(name: str, value: bytes) -> Mapping[str, str]:

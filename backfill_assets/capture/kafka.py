@@ -7,7 +7,6 @@ a position, not a record: the last offsets may be markers of transactions, which
 from __future__ import annotations
 
 import base64
-import json
 import secrets
 import time
 from collections import deque
@@ -29,7 +28,7 @@ from backfill_assets.capture.errors import (
     OtherTopic,
     RangeExpired,
 )
-from backfill_assets.capture.json_members import PROBLEM, json_of, members_of, quoted, text_or_base64
+from backfill_assets.capture.json_members import PROBLEM, as_written, json_of, members_of, quoted, text_or_base64
 from backfill_assets.capture.kafka_client import KafkaClient, TopicIdentity
 from backfill_assets.capture.kafka_topic import FIXED, KafkaTopic
 from backfill_assets.capture.landed_files import Family, FileKind, Format
@@ -354,7 +353,9 @@ class KafkaStream:
         value, said = message.value(), _kafka_members(message)
         if value is None:
             deleted = self._deleted(message, after)[1:-1]
-            return f'{{{said}, "{TOMBSTONE}": true{self._version()}{deleted and ", "}{deleted}}}\n'.encode()
+            line = f'{{{said}, "{TOMBSTONE}": true{self._version()}{deleted and ", "}{deleted}}}\n'
+            # Half of a surrogate pair stays the escape that it was in the key; landing rejects it.
+            return line.encode(errors="backslashreplace")
         more, members = self._read(value)
         if self._in_events and members is not None:
             self._before = debezium.Keyed(key=self._key_of(message), value=b"{%b}" % members)
@@ -399,7 +400,7 @@ class KafkaStream:
             return _NOTHING
         try:
             text = key.decode()
-            found = {as_delete.key[0]: text} if self._declared.key_format == "text" else json.loads(text)
+            found = {as_delete.key[0]: text} if self._declared.key_format == "text" else as_written(text)
         except ValueError:
             return _NOTHING
         if self._declared.key_format == "schema" and not isinstance(found, dict) and len(as_delete.key) == 1:
@@ -413,7 +414,7 @@ class KafkaStream:
             as_delete.column: as_delete.delete,
             **when,
         }
-        return quoted(columns)
+        return json_of(columns)
 
     # ------------------------------------------------------------------------------------------------- the connection
 

@@ -87,3 +87,10 @@ def test_a_delete_that_is_gone_from_the_feed_ended_its_key_before_the_next_event
 def test_without_a_key_or_a_place_in_the_feed_nothing_is_stated(key: bytes | None, after: bytes | None) -> None:
     other = Keyed(key=b'{"order_id": 2}', value=b'{"op": "d", "source": {"lsn": 1}}')
     assert as_delete(key, other, None if after is None else Keyed(key=b"k", value=after)) is None
+
+
+def test_the_delete_that_a_record_without_a_value_states_has_the_digits_of_its_key() -> None:
+    after = Keyed(key=b"k", value=b'{"op": "c", "source": {"lsn": 12}}')
+    stating = as_delete(b'{"order_id": 12345678901234567.10, "rate": 1E5}', None, after)
+    row = '{"order_id": 12345678901234567.10, "rate": 1E5}'
+    assert stating == f'{{"op": "d", "before": {row}, "after": null, "source": {{"lsn": 11}}}}'
