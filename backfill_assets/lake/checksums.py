@@ -58,7 +58,8 @@ def _parts(value: str, kind: DataType, depth: int = 0) -> Iterator[str]:
     match kind:
         case StructType():
             for field in kind.fields:
-                yield from _parts(f"{value}.{in_sql(field.name)}", field.dataType, depth)
+                # Not with a point: a frame that an author has named like the column would be asked for its own column.
+                yield from _parts(f"{value}['{field.name}']", field.dataType, depth)
         case ArrayType():
             yield f"size({value})"
             each = f"each_{depth}"

@@ -93,6 +93,16 @@ def test_values_of_columns_that_changed_places_or_digits_are_other_values(spark:
         assert found != checksums(spark, t.StructType([day, *others]), [[same]])
 
 
+def test_a_frame_that_is_named_like_a_struct_column_has_the_rows_that_it_has_without_a_name(
+    spark: SparkSession,
+) -> None:
+    range_ = t.StructField("range", RANGE)
+    schema = t.StructType([t.StructField(DAY, t.DateType()), t.StructField("low", t.IntegerType()), range_])
+    plainly = spark.createDataFrame([(FIRST, 1, (2, 3))], schema)
+    found = (partition_checksums(rows, DAY, schema) for rows in (plainly, plainly.alias("range")))
+    assert next(found) == next(found)
+
+
 def test_a_checksum_names_its_form(spark: SparkSession) -> None:
     schema = t.StructType([t.StructField(DAY, t.DateType()), t.StructField("value", t.LongType())])
     (found,) = checksums(spark, schema, [[(1,), (2,)]])
