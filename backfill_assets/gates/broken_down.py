@@ -56,13 +56,17 @@ def amounts(frame: DataFrame, table: Table, breakdown: Breakdown | None) -> Sequ
         ContractBroken: A measure is neither a condition nor a number.
     """
     measures = breakdown.measures if breakdown else {}
-    return [_amount(frame, table, name, measured).alias(f"of_{name}") for name, measured in measures.items()]
+    values = {name: F.expr(measured) for name, measured in measures.items()}
+    # Their types are asked for together: each question takes Spark as long as planning.
+    kinds = frame.select(*values.values()).schema.fields if values else []
+    return [
+        _amount(value, kind.dataType, table, name).alias(f"of_{name}")
+        for (name, value), kind in zip(values.items(), kinds, strict=True)
+    ]
 
 
-def _amount(frame: DataFrame, table: Table, name: str, measured: str) -> Column:
+def _amount(value: Column, kind: DataType, table: Table, name: str) -> Column:
     """What a row adds to a measure: 1 or 0 for a condition, otherwise its number."""
-    value = F.expr(measured)
-    kind: DataType = frame.select(value).schema.fields[0].dataType
     match kind:
         case BooleanType():
             return value.cast("int")
