@@ -95,16 +95,24 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
         OutcomeUnknown: The commit failed in a way that does not show whether it landed.
     """
     _require_files(lake, order)
+    is_unsure = False
     for attempt in range(MOST_ATTEMPTS):
-        handle = lake.open(order.table)
-        match handle.transaction_version(order.publication_id):
-            case int(state) if state == LANDED:
-                return _landed(lake, order)
-            case int():
-                raise errors.Abandoned(table=order.table, publication_id=order.publication_id, run_id=order.run_id)
-        with lake.reading(order.table):
-            _compare(handle, order)
-            of_files = _with_columns_of_files(lake, handle, order)
+        try:
+            handle = lake.open(order.table)
+            match handle.transaction_version(order.publication_id):
+                case int(state) if state == LANDED:
+                    return _landed(lake, order)
+                case int():
+                    raise errors.Abandoned(table=order.table, publication_id=order.publication_id, run_id=order.run_id)
+            with lake.reading(order.table):
+                _compare(handle, order)
+                of_files = _with_columns_of_files(lake, handle, order)
+        except (errors.ChangedByAnotherWriter, errors.Abandoned):
+            raise  # what an earlier attempt may have sent finds its place taken
+        except BackfillError as error:
+            if is_unsure:
+                raise _unknown(order, error) from error
+            raise
         try:
             _commit(handle, of_files)
         except CommitFailedError:
@@ -118,6 +126,7 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
                 raise _unknown(order, error) from error
             if _has_landed(lake, order):
                 return _landed(lake, order)
+            is_unsure = True
             wait(_FIRST_WAIT_S * 2**attempt)
         else:
             return _landed(lake, order)

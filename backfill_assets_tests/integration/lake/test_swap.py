@@ -19,10 +19,11 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.sql.types import DateType, LongType, StructField, StructType
 
-from backfill_assets.core.errors import LostRace, MissingInput, Refused, TargetChanged
+from backfill_assets.core.errors import LostRace, MissingInput, OutcomeUnknown, Refused, TargetChanged
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.core.places import StoreUrl
 from backfill_assets.core.store_access import StoreAccess
+from backfill_assets.files.port import NoAnswer
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, fence, is_landed, swap
 from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets_tests.support.lakes import folder_of, overwrite, use_store
@@ -208,6 +209,27 @@ def test_a_writer_that_is_always_first_makes_us_give_up_with_nothing_changed(
     with pytest.raises(LostRace):
         swap(lake, order("unlucky", Exchange(value=DAYS[0], new=new)), wait=no_wait)
     assert not is_landed(lake, TABLE, "unlucky")
+
+
+def test_a_commit_whose_answer_was_lost_is_not_refused_by_a_store_that_is_away_then(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = order("late", Exchange(value=DAYS[0], new=staged(lake, "new", DAYS[0], 2)))
+    commit, sent = Seam.COMMIT.present, []
+
+    def lost(*given: object) -> None:
+        sent.append(given)
+        raise OSError("timed out")
+
+    def away(self: Lake, table: str) -> None:
+        raise NoAnswer(place=self.url(table), why="it does not answer")
+
+    with monkeypatch.context() as patch:
+        Seam.COMMIT.put(patch, lost)
+        with pytest.raises(OutcomeUnknown):
+            swap(lake, wanted, wait=lambda _: patch.setattr(Lake, "open", away))
+    commit(*sent[0])
+    assert seen(lake) == {DAYS[0]: 2}, "the store took it after all"
 
 
 def test_a_staged_file_that_is_gone_is_refused_before_anything(lake: Lake) -> None:
