@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from backfill_assets import __version__
+from backfill_assets.core.errors import is_full_disk
 from backfill_assets.domain.declarations import SHORT_NAME
 from backfill_assets.report.errors import CannotUse
 from backfill_assets.report.new_project import Example, NewProject
@@ -38,7 +39,7 @@ def new_project(name: str, example: Example = "orders", *, into: Path) -> NewPro
         into: The folder in which its folder is made.
 
     Raises:
-        Refused: The name cannot be that of a package, or there is something of this name.
+        Refused: The name cannot be that of a package, there is something of this name, or nothing can be written.
     """
     folder = into / name
     _require_name(name, folder)
@@ -55,7 +56,10 @@ def new_project(name: str, example: Example = "orders", *, into: Path) -> NewPro
     except OSError as error:
         if folder.exists():
             raise _taken(folder) from error
-        raise
+        if is_full_disk(error):
+            raise
+        why = f"nothing can be written there: {error.strerror}"
+        raise CannotUse(what=f"the folder {into}", why=why, instead="a folder of your own") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return NewProject(folder=str(folder), package=name, files=tuple(sorted(written)))

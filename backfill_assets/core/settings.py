@@ -25,6 +25,9 @@ EXAMPLE = "backfill_assets.examples.enforcement_sla"
 """The domain of a checkout that names no other, and of the demo."""
 
 DEFAULT_FIRST_DAY = "1999-01-01"
+EARLIEST, LATEST = date(1000, 1, 1), date(9000, 1, 1)
+"""The first and the last day that may be the first of the tables."""
+
 DEFAULT_LIVE_AT = time(5)
 JSON = "json"
 ARCHIVE = "reference_archive"
@@ -155,7 +158,7 @@ class Settings:
             ledger_url=ledger_url,
             dagster_url=_dagster_url(given, ledger_url),
             domain=given.get("BACKFILL_DOMAIN") or (EXAMPLE if IS_CHECKOUT else ""),
-            first_day=_day(given, "BACKFILL_FIRST_DAY", DEFAULT_FIRST_DAY),
+            first_day=_first_day(given),
             user=given.get("BACKFILL_USER", ""),
             chunk_partitions=_count(given, "BACKFILL_CHUNK_PARTITIONS", 5_000),
             chunk_rows=_count(given, "BACKFILL_CHUNK_ROWS", 20_000_000),
@@ -261,12 +264,17 @@ def _dagster_url(given: Mapping[str, str], ledger_url: str) -> str:
     )
 
 
-def _day(given: Mapping[str, str], name: str, default: str) -> date:
-    text = given.get(name) or default
+def _first_day(given: Mapping[str, str]) -> date:
+    name = "BACKFILL_FIRST_DAY"
+    text = given.get(name) or DEFAULT_FIRST_DAY
     try:
-        return date.fromisoformat(text)
-    except ValueError as error:
-        raise InvalidSetting(setting=name, why=f"is {text!r}, which is not a date like 2024-10-01") from error
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = date.min
+    if not EARLIEST <= day <= LATEST:
+        why = f"is {text!r}, which is not a date like 2024-10-01, from {EARLIEST} to {LATEST}"
+        raise InvalidSetting(setting=name, why=why)
+    return day
 
 
 def _matching(given: Mapping[str, str], name: str, default: str, pattern: str, what: str) -> str:

@@ -161,7 +161,10 @@ def _sqlite_engine(address: URL) -> Engine:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LedgerUrl(why=f"the folder of the ledger, {folder}, cannot be created: {error.strerror}.") from error
-    engine = create_engine(address)
+    try:
+        engine = create_engine(address)
+    except ValueError as error:
+        raise LedgerUrl(why=f"an option of the ledger URL has no value for SQLite: {error}.") from error
     event.listen(engine, "do_connect", _connect_sqlite)
     event.listen(engine, "checkin", _leave_sqlite_to_others)
     event.listen(engine, "begin", _begin_sqlite)

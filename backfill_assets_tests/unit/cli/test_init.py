@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -59,6 +61,16 @@ def test_a_file_of_the_name_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(CannotUse, match="it is there"):
         new_project("my_shop", into=tmp_path)
     assert [(each.name, each.read_text()) for each in tmp_path.iterdir()] == [("my_shop", "mine")]
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(os, "rename", refused)
+    with pytest.raises(CannotUse, match=f"{tmp_path} cannot be used: nothing can be written there: Permission denied"):
+        new_project("my_shop", into=tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_of_a_folder_that_python_finds_too_it_is_said_that_it_is_there(

@@ -35,6 +35,7 @@ def test_opening_creates_the_folder_and_a_file_in_wal_mode(tmp_path: Path, clock
         ("nonsense", "not a database URL"),
         ("sqlite://", "in memory"),
         ("sqlite:///:memory:", "in memory"),
+        ("sqlite:///ledger.db?timeout=soon", "an option of the ledger URL .*soon"),
         ("mysql://me:secret@host/ledger", "SQLite and PostgreSQL"),
         ("postgresql://me:secret@localhost:1/ledger", "cannot be used"),
         ("postgresql://me:secret@localhost:1/ledger?connect_timeout=soon", "cannot be used: .*connect_timeout"),
