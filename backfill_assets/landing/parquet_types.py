@@ -35,8 +35,10 @@ _ATOMIC: dict[pa.DataType, T.DataType] = {
     pa.date64(): T.DateType(),
     pa.string(): T.StringType(),
     pa.large_string(): T.StringType(),
+    pa.string_view(): T.StringType(),
     pa.binary(): T.BinaryType(),
     pa.large_binary(): T.BinaryType(),
+    pa.binary_view(): T.BinaryType(),
 }
 
 

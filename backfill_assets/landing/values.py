@@ -135,8 +135,9 @@ def typed(value: Column, found: T.DataType, target: T.DataType, how: Reading = E
         case T.MapType():
             assert isinstance(found, T.MapType), "no contract has maps; they are what a JSON column is written from"
             keys, items = (T.ArrayType(kind) for kind in (target.keyType, target.valueType))
-            parts = (_array(F.map_keys(value), keys, keys, how), _array(F.map_values(value), items, items, how))
-            return F.map_from_arrays(*parts)
+            names = _array(F.map_keys(value), keys, keys, how)
+            is_once = F.size(names) == F.size(F.array_distinct(names))
+            return F.when(is_once, F.map_from_arrays(names, _array(F.map_values(value), items, items, how)))
     return _of_text(value, target, how) if isinstance(found, T.StringType) else _of_type(value, found, target, how)
 
 

@@ -212,6 +212,8 @@ def test_arrays_and_bytes_of_parquet_are_judged_leaf_by_leaf(room: LandingRoom) 
     assert judged(room, "numbers", pa.list_(pa.float64()), values) == [[1, 2], [], None, *unlike]
     assert judged(room, "bytes", pa.binary(), [b"\xff", b"", None]) == [b"\xff", b"", None]
     assert judged(room, "note", pa.large_binary(), [b"ok", b"\xff"]) == ["ok", "note is not UTF-8 text"]
+    assert judged(room, "note", pa.string_view(), ["a", None]) == ["a", None]
+    assert judged(room, "bytes", pa.binary_view(), [b"\xff", b"longer than twelve bytes"])[1][:6] == b"longer"
     odd = pa.StringArray.from_buffers(2, pa.py_buffer(struct.pack("<3i", 0, 1, 2)), pa.py_buffer(b"a\xff"))
     rows = room.of("note").judge(parquet({"note": odd}), "a.parquet")
     assert found(rows, ["note"] * 2) == ["a", "note is not UTF-8 text"]
@@ -226,6 +228,7 @@ def test_arrays_and_bytes_of_parquet_are_judged_leaf_by_leaf(room: LandingRoom) 
         (pa.struct([("a", pa.timestamp("ns"))]), {"a": 1_001}, '{"a":"1970-01-01T00:00:00.000001001"}'),
         (pa.struct([("a", pa.int32()), ("b", pa.string())]), {"a": None, "b": "x"}, '{"a":null,"b":"x"}'),
         (pa.map_(pa.string(), pa.decimal128(5, 3)), [("k", Decimal("1.500"))], '{"k":1.500}'),
+        (pa.map_(pa.string(), pa.int64()), [("k", 1), ("k", 2)], "note cannot be written as JSON"),
         (pa.struct([("a", pa.float64())]), {"a": float("nan")}, "note cannot be written as JSON"),
     ],
 )
