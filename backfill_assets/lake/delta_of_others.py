@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _ESCAPED = "%25"
 _FEED = "delta.enableChangeDataFeed"
+_FEED_WAS_OFF = "Change Data not enabled"
 _DENIED = (
     *("403 Forbidden", "401 Unauthorized", "AccessDenied", "InvalidAccessKeyId"),
     *("SignatureDoesNotMatch", "PermissionDenied"),
@@ -148,6 +149,8 @@ class DeltaStream(TableStream):
             if _ESCAPED in said:
                 why = "the client does not open partitions whose values have characters such as a blank"
                 raise ChangesUnreadable(name=self.name, why=why) from None
+            if _FEED_WAS_OFF in said:
+                raise ChangesUnreadable(name=self.name, why="its change feed was off in between") from None
             if any(word in said for word in _DENIED):
                 raise StreamDenied(name=self.name, why="its store refused the request") from None
             if isinstance(error, FileNotFoundError) or any(word in said for word in _GONE):

@@ -245,6 +245,11 @@ def test_a_feed_that_begins_later_is_used_for_what_it_has(shop_of: ShopOf) -> No
     table.update(predicate="sale_id = 's000003'", updates={"amount": "33"})
     shop.capture(None, builds=True)
     assert shop.current() == held(shop.table)
+    table.alter.set_table_properties(dict.fromkeys(FEED, "false"))
+    table.alter.set_table_properties(FEED)
+    with pytest.raises(ChangesUnreadable, match="its change feed was off in between") as refused:
+        shop.capture(None)
+    assert "--snapshot" in explained(refused.value)
 
 
 @pytest.mark.long
