@@ -61,7 +61,10 @@ def protobuf_decoder(schema: Schema, schema_id: int) -> Decode:
             raise BrokenValue(f"it is not what schema {schema_id} says") from None
         if not message.IsInitialized():
             raise BrokenValue(f"it lacks a field that schema {schema_id} requires")
-        return _members(message)
+        try:
+            return _members(message)
+        except UnicodeDecodeError:
+            raise BrokenValue(f"it is not what schema {schema_id} says: a text is not UTF-8") from None
 
     return decode
 
@@ -164,7 +167,8 @@ def _value(value: Any, field: Any) -> Any:
         named = field.enum_type.values_by_number.get(value)
         return value if named is None else named.name
     if field.message_type is None:
-        return value
+        # Of syntax proto2 a text may be any bytes, and the library gives those that are no UTF-8 as bytes.
+        return value.decode() if field.type == field.TYPE_STRING and isinstance(value, bytes) else value
     name = field.message_type.full_name
     match name:
         case "google.protobuf.Timestamp":

@@ -184,6 +184,15 @@ def test_a_message_of_protobuf_is_what_was_written(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- what is refused
 
 
+def test_a_text_of_protobuf_that_is_no_utf8_breaks_its_record_alone(tmp_path: Path) -> None:
+    schema = 'syntax = "proto2"; message M { optional string a = 1; repeated string b = 2; map<string, string> c = 3; }'
+    reader = folder_of(tmp_path, _8_proto=schema)
+    for number, written in ((1, b"\xff"), (2, b"\xff"), (3, message({1: "k", 2: b"\xff"}))):
+        with pytest.raises(BrokenValue, match="it is not what schema 8 says: a text is not UTF-8"):
+            reader.read(protobuf(8, message({number: written})))
+    assert members(reader, protobuf(8, message({1: "é"})))["a"] == "é"
+
+
 def test_json_is_as_it_was_written(tmp_path: Path) -> None:
     reader = folder_of(tmp_path, _9_json="{}")
     assert reader.read(of_schema(9, b'{"amount": 1.50}')).members == b'"amount": 1.50'
