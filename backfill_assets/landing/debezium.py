@@ -6,9 +6,13 @@ becomes the text of its value; without it values are taken as they are written. 
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Mapping
 from decimal import Decimal
 from functools import partial
+from hashlib import md5
+from uuid import UUID
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,9 +30,10 @@ ROW = "_change"
 _EVENT, _SOURCE, _FIELDS, _VALUES = "_event", "_origin", "_fields", "_values"
 _OF_KAFKA = "kafka_"
 _NOTHING = "{}"
+_TYPE = "name: string, parameters: map<string, string>"
 _SCHEMA = (
-    "struct<fields: array<struct<field: string, fields: array<struct<field: string, name: string, "
-    "parameters: map<string, string>>>>>>"
+    "struct<fields: array<struct<field: string, fields: array<struct<field: string, "
+    f"{_TYPE}, items: struct<{_TYPE}>>>>>>"
 )
 
 _DECIMAL, _ANY_SCALE = "org.apache.kafka.connect.data.Decimal", "io.debezium.data.VariableScaleDecimal"
@@ -39,6 +44,7 @@ _MICROSECONDS: Mapping[str, int] = {
     "org.apache.kafka.connect.data.Timestamp": 1_000,
 }
 """By the name of a time without a zone, how many microseconds its unit has."""
+_ENCODED = (_DECIMAL, _ANY_SCALE, *_DATES, *_MICROSECONDS)
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, in days from 1970-01-01."""
 _DAY_US = 86_400_000_000
@@ -128,11 +134,21 @@ def complaint(source: SourceTable) -> Column:
 
 def _unavailable(name: str, placeholder: str) -> Column:
     """What is wrong with a value that was stored out of line, and that an update left as it was."""
-    written = F.col(ROW)[name]
-    as_bytes = F.base64(F.encode(F.lit(placeholder), "UTF-8"))
     says = f"{name} was left as it was, and the event does not have its value"
     is_of_state = F.coalesce(_operation() != OPERATIONS["delete"], F.lit(False))
-    return F.when(is_of_state & ((written == placeholder) | (written == as_bytes)), F.lit(says))
+    return F.when(is_of_state & F.col(ROW)[name].isin(*_unavailable_forms(placeholder)), F.lit(says))
+
+
+def _unavailable_forms(placeholder: str) -> list[str]:
+    """How the connector writes the placeholder: as a text, as bytes, and in arrays of texts, bytes, numbers and UUIDs,
+    and in a map."""
+    found = placeholder.encode()
+    encoded = b64encode(found).decode()
+    numbers = memoryview(found).cast("b").tolist()  # bytes of Java have a sign
+    uuid = str(UUID(bytes=md5(found, usedforsecurity=False).digest(), version=3))
+    nested = ([placeholder], [encoded], numbers, [uuid], {placeholder: placeholder})
+    as_json = (json.dumps(each, ensure_ascii=False, separators=(",", ":")) for each in nested)
+    return [placeholder, encoded, found.hex(), *as_json]
 
 
 def _operation() -> Column:
@@ -166,6 +182,12 @@ def _inner(column: str, name: str) -> Column:
 
 def _decoded(text: Column, field: Column) -> Column:
     """The text of a value whose field in the schema is known; what cannot be one of its type stays as it is."""
+    items = field["items"]
+    each_decoded = F.to_json(F.transform(elements(text), lambda each: _by_type(plain(each), items)))
+    return F.when(items["name"].isin(*_ENCODED), F.coalesce(each_decoded, text)).otherwise(_by_type(text, field))
+
+
+def _by_type(text: Column, field: Column) -> Column:
     kind = field["name"]
     found = F.when(kind == _DECIMAL, _decimal(text, field["parameters"]["scale"]))
     found = found.when(

@@ -36,6 +36,15 @@ from backfill_assets_tests.support.shop import ticking_clock
 AFTERWARDS = datetime(2027, 1, 15, 12, tzinfo=UTC)
 LEFT = "update of 3 that leaves its long note"
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
+LEFT_OUT: Sequence[Any] = (
+    ["__debezium_unavailable_value"],
+    ["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="],
+    list(b"__debezium_unavailable_value"),
+    ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],
+    {"__debezium_unavailable_value": "__debezium_unavailable_value"},
+    "5f5f646562657a69756d5f756e617661696c61626c655f76616c7565",
+)
+"""What stands for an array of texts, of bytes, of numbers and of UUIDs, for an hstore, and for bytes as digits."""
 
 
 @pytest.fixture
@@ -118,11 +127,12 @@ def changed(**changes: Any) -> Mapping[str, Any]:
     return {**found, **changes}
 
 
-def with_its_schema(name: str, kind: str, scale: str | None, written: Any) -> bytes:
-    """The line of an event that has key, event time and one more column, whose schema it says."""
+def with_its_schema(name: str, kind: str, scale: str | None, written: Any, *, is_array: bool = False) -> bytes:
+    """The line of an event that has key, event time and one more column, whose schema it says, or that of its items."""
     event = changed()
     row = {**{each: event["after"][each] for each in ("order_id", "ordered_at")}, name: written}
-    column = {"field": name, "name": kind, "parameters": {"scale": scale} if scale else None}
+    said = {"name": kind, "parameters": {"scale": scale} if scale else None}
+    column = {"field": name, **({"type": "array", "items": said} if is_array else said)}
     line = {"schema": {"fields": [{"field": "after", "fields": [column]}]}, "payload": {**event, "after": row}}
     return f"{json.dumps(line)}\n".encode()
 
@@ -144,6 +154,7 @@ def test_a_line_that_is_no_change_of_the_table_is_rejected_with_the_reason(room:
         changed(source={**event["source"], "connector": "mysql"}),
         changed(source={**event["source"], "sequence": "no array", "lsn": None}),
         changed(after={**event["after"], "photo": "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="}),
+        *(changed(after={**event["after"], "photo": left}) for left in LEFT_OUT),
         changed(after={**event["after"], "amount": "fQ=="}),
         {**event, "kafka_tombstone": True, "op": None},
     ]
@@ -159,7 +170,7 @@ def test_a_line_that_is_no_change_of_the_table_is_rejected_with_the_reason(room:
         "the event is of the table public.customers",
         "the event is of the connector for mysql, whose positions are not known",
         "debezium_commit is missing",
-        "photo was left as it was, and the event does not have its value",
+        *["photo was left as it was, and the event does not have its value"] * (1 + len(LEFT_OUT)),
         "amount is not a number: 'fQ=='",
         "the record has no value, and no event after it says where in the feed it is",
     ]
@@ -189,6 +200,16 @@ def test_values_are_read_by_the_schema_of_their_event(room: LandingRoom) -> None
         ("", None, 0.10, "0.1"),
     ]
     lines = [with_its_schema("note", kind, scale, written) for kind, scale, written, _ in values]
+    arrays: list[tuple[str, str | None, list[Any], str]] = [
+        (DECIMAL, "2", ["1234", None, "fQ=="], '["-26588.24",null,"1.25"]'),
+        ("io.debezium.data.VariableScaleDecimal", None, [{"scale": 3, "value": "fQ=="}], '["0.125"]'),
+        ("io.debezium.time.Date", None, [20_301, None], '["2025-08-01",null]'),
+        ("io.debezium.time.MicroTimestamp", None, [-1], '["1969-12-31T23:59:59.999999"]'),
+        ("", None, [1.50, "a"], '[1.5,"a"]'),
+        (DECIMAL, "2", [], "[]"),
+    ]
+    lines += [with_its_schema("note", kind, scale, written, is_array=True) for kind, scale, written, _ in arrays]
+    values += arrays
     judged = narrow(room, "note").judge(b"".join(lines), "events.jsonl")
     assert [each["note"] for each in judged] == [expected for _, _, _, expected in values]
 
