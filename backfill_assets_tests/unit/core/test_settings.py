@@ -112,16 +112,8 @@ def test_a_place_for_dagsters_runs_that_is_none_is_refused_without_its_password(
         ("BACKFILL_SPARK_MEMORY", "lots", "BACKFILL_SPARK_MEMORY is 'lots', which is not an amount of memory like 4g"),
         ("BACKFILL_SPARK_MEMORY", "0g", "BACKFILL_SPARK_MEMORY is '0g', which is not an amount of memory like 4g"),
         ("BACKFILL_FIRST_DAY", "yesterday", "BACKFILL_FIRST_DAY is 'yesterday', which is not a date"),
-        (
-            "BACKFILL_FIRST_DAY",
-            "0001-01-01",
-            "BACKFILL_FIRST_DAY is '0001-01-01', which is not a date like 2024-10-01, from",
-        ),
-        (
-            "BACKFILL_FIRST_DAY",
-            "9999-12-30",
-            "BACKFILL_FIRST_DAY is '9999-12-30', which is not a date like 2024-10-01, from",
-        ),
+        ("BACKFILL_FIRST_DAY", "0001-01-01", "BACKFILL_FIRST_DAY is '0001-01-01', which is not a date"),
+        ("BACKFILL_FIRST_DAY", "9999-12-30", "BACKFILL_FIRST_DAY is '9999-12-30', which is not a date"),
         ("BACKFILL_CHUNK_PARTITIONS", "0", "BACKFILL_CHUNK_PARTITIONS is '0'"),
         ("BACKFILL_DAGSTER_DAYS", "0", "BACKFILL_DAGSTER_DAYS is '0', which is not a whole number from 1 to 99,999"),
         ("BACKFILL_ROLLBACK_DAYS", "999999", "BACKFILL_ROLLBACK_DAYS is '999999'"),
