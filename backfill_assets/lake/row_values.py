@@ -46,6 +46,9 @@ _HAS_OFFSET = re.compile(r"(Z|:\d{2}(\.\d+)?[+-]\d{2}:?\d{2})\Z")
 Texts: TypeAlias = Mapping[str, str | None]
 """Values of a row by column, as text or null."""
 
+Among: TypeAlias = Mapping[str, Sequence[str | None]]
+"""Values by column, null included, of which rows have one."""
+
 
 def texts(
     row: Row | Mapping[str, Any], columns: Iterable[str], instants: Collection[str] = ()
@@ -118,25 +121,33 @@ class FoundRows:
 
 
 def rows_with_keys(
-    lake: Lake, table: str, files: FileSet, keys: Sequence[Mapping[str, str]], *, most: int
+    lake: Lake, table: str, files: FileSet, keys: Sequence[Mapping[str, str]], *, most: int, among: Among | None = None
 ) -> FoundRows:
     """The rows of these files that have one of these keys; arguments and errors as of `rows_with_key`.
 
     Args:
         keys: By column, the value as text; columns that are not in the files are left out.
         most: The maximum number of rows that are returned; all are counted.
+        among: By column, the values of which a row has one.
     """
     with lake.reading(table):
         found = _dataset(lake, table, files)
         if found is None:
             return FoundRows(count=0, rows=())
-        chosen = _are_keys(found.schema, keys)
+        chosen = _are_keys(found.schema, keys, among)
         read = _texts_of(found.head(most, columns=[*found.schema.names, _FILE], filter=chosen))
         return FoundRows(count=found.count_rows(filter=chosen), rows=_with_paths(files, read))
 
 
 def changed_rows(
-    lake: Lake, table: str, files: FileSet, before: FileSet, keys: Sequence[Mapping[str, str]], *, most: int
+    lake: Lake,
+    table: str,
+    files: FileSet,
+    before: FileSet,
+    keys: Sequence[Mapping[str, str]],
+    *,
+    most: int,
+    among: Among | None = None,
 ) -> FoundRows:
     """The rows of a version of a partition with one of these keys that an earlier version of it did not have.
 
@@ -148,12 +159,13 @@ def changed_rows(
     with lake.reading(table):
         new, old = _dataset(lake, table, files), _dataset(lake, table, before)
         if new is None or old is None:
-            return rows_with_keys(lake, table, files, keys, most=most)
+            return rows_with_keys(lake, table, files, keys, most=most, among=among)
         types = {each.name: each.type for each in old.schema}
         shared = [each.name for each in new.schema if each.name[0] != "_" and types.get(each.name) == each.type]
+        read = {"new": (new, [*new.schema.names, _FILE]), "old": (old, shared)}
         readers = {
-            "new": new.scanner(columns=[*new.schema.names, _FILE], filter=_are_keys(new.schema, keys)).to_reader(),
-            "old": old.scanner(columns=shared, filter=_are_keys(old.schema, keys)).to_reader(),
+            name: each.scanner(columns=columns, filter=_are_keys(each.schema, keys, among)).to_reader()
+            for name, (each, columns) in read.items()
         }
         named = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in shared]
         same = " AND ".join(f"new.{name} IS NOT DISTINCT FROM old.{name}" for name in named) or "true"
@@ -174,8 +186,13 @@ def changed_rows(
         return FoundRows(count=count, rows=_with_paths(files, _texts_of(found.drop_columns([_COUNT]))))
 
 
-def _are_keys(schema: pa.Schema, keys: Sequence[Mapping[str, str]]) -> ds.Expression:
-    return reduce(or_, (_is_key(schema, key) for key in keys))
+def _are_keys(schema: pa.Schema, keys: Sequence[Mapping[str, str]], among: Among | None) -> ds.Expression:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    are_keys = reduce(or_, (_is_key(schema, key) for key in keys))
+    allowed = (pc.field(name).isin(pa.array(values, schema.field(name).type)) for name, values in (among or {}).items())
+    return reduce(and_, allowed, are_keys)
 
 
 def _with_paths(files: FileSet, rows: Sequence[Texts]) -> tuple[tuple[str, Texts], ...]:

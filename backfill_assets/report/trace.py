@@ -11,8 +11,9 @@ from itertools import islice
 from backfill_assets.core.columns import RUN_ID
 from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.core.identity import FileSet
-from backfill_assets.domain import SourceTable
-from backfill_assets.lake.row_values import FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
+from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.domain.operations import ENDED_BY, OPERATION, STATES
+from backfill_assets.lake.row_values import Among, FoundRows, Texts, changed_rows, rows_with_key, rows_with_keys
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.records import Action, PartitionVersion, Period
 from backfill_assets.ledger.table_acts import ShownPeriod
@@ -410,9 +411,10 @@ def _contributing(
     origins = {file.path: made for made in reads.values() for file in made.files.files}
     read = FileSet.of(file for made in reads.values() for file in made.files.files)
     try:
-        first = _changed_rows(ws, table, changed, keys, most) if changed is not None else None
+        among = _given(ws.domain.table(above), declared)
+        first = _changed_rows(ws, table, changed, keys, most, among) if changed is not None else None
         known = list(first.rows) if first else []
-        found = rows_with_keys(ws.lake, table, read, keys, most=most + len(known))
+        found = rows_with_keys(ws.lake, table, read, keys, most=most + len(known), among=among)
     except BackfillError as error:
         return replace(seen, problem=error.message), ()
     chosen_rows = [*known, *(each for each in found.rows if each not in known)][:most]
@@ -442,18 +444,28 @@ def _contributing(
     return replace(seen, count=found.count, changed=count, rows=shown), tuple(followed)
 
 
+def _given(above: Table, table: Table) -> Among | None:
+    """Which rows of a table a transform was given, null for all: of a changelog the current ones, without `changes`."""
+    if not isinstance(above, DerivedTable) or not isinstance(table, SourceTable) or table.operation is None:
+        return None
+    if any(above.inputs[argument].name == table.name for argument in above.changes):
+        return None
+    return {OPERATION: STATES, ENDED_BY: (None,)}
+
+
 def _changed_rows(
     ws: Workspace,
     table: str,
     changed: Mapping[date, tuple[FileSet, FileSet]],
     keys: Sequence[Mapping[str, str]],
     most: int,
+    among: Among | None,
 ) -> FoundRows | None:
     """The rows that changed; None where what they replaced cannot be read any more."""
     count, rows = 0, list[tuple[str, Texts]]()
     try:
         for _, (files, before) in sorted(changed.items()):
-            found = changed_rows(ws.lake, table, files, before, keys, most=max(most - len(rows), 1))
+            found = changed_rows(ws.lake, table, files, before, keys, most=max(most - len(rows), 1), among=among)
             count += found.count
             rows += found.rows
     except BackfillError:

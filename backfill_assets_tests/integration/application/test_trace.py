@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from rich.console import Console
 
 from backfill_assets.application import look
 from backfill_assets.cli.terminal import show
 from backfill_assets.core.errors import InvalidRange, MissingInput, Refused
+from backfill_assets.core.settings import Settings
 from backfill_assets.planning.partitions import DayRange, instant_named, moment_named
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.html import html_file
@@ -19,12 +22,16 @@ from backfill_assets.report.screens.history import row_page
 from backfill_assets.report.screens.trace import trace_page
 from backfill_assets.report.trace import MOST_ROWS, Trace
 from backfill_assets.report.values import text_of
+from backfill_assets.testing import DomainKit
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.domains import feed
 from backfill_assets_tests.support import operations
 from backfill_assets_tests.support.advice import advised
 from backfill_assets_tests.support.by_hand import JANUARY, Hand
 from backfill_assets_tests.support.hand_made import GOLD
 from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, REACHED, SOLD, TOTALS, planned_set, ready_set
-from backfill_assets_tests.support.shop import RECENT, SALES, Shop
+from backfill_assets_tests.support.shop import DAYS, RECENT, SALES, Shop, sale, shop_environment, ticking_clock
 
 SHOP = {"shop": "only"}
 FIRST_OF_FEBRUARY = JANUARY.end
@@ -127,6 +134,30 @@ def earlier_first(shop: Shop) -> int:
     (record,) = traced(shop, SALES, SOLD.start, {"sale_id": f"sale-{SOLD.start}"}).records
     assert record.record is not None
     return record.record
+
+
+def test_versions_of_a_feed_that_a_function_was_not_given_are_not_behind_its_number(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Every version of a key is in bronze. Without `changes` a function is given those that nothing has ended."""
+    environment = {**shop_environment(tmp_path), "BACKFILL_DOMAIN": feed.__name__}
+    ws = Workspace.open(Settings.from_environment(environment), clock=ticking_clock(NOON), open_session=lambda: spark)
+    kit = DomainKit(ws=ws, folder=tmp_path / "incoming")
+    second, third, fourth, fifth = (DAYS.start + timedelta(days=number) for number in range(1, 5))
+    kit.land(SALES, [{**sale(day), "op": "c", "number": number} for number, day in enumerate(DAYS)])
+    for name, day, op, amounts in (
+        ("update", third, "u", {second: 10, third: 7, fourth: 10, fifth: 10}),
+        ("delete", second, "d", {third: 7, fourth: 10, fifth: 10}),
+    ):
+        kit.land(SALES, [{**sale(day, amount=7), "op": op, "number": 20}], name=f"{name}.jsonl")
+        kit.published(RECENT, DayRange.inclusive(fourth, fourth))
+        found = look.trace(ws, RECENT, fourth, SHOP, None)
+        (bronze,) = found.inputs
+        rows = {date.fromisoformat(row.partition): int(row.values["amount"] or 0) for row in bronze.rows}
+        assert (rows, bronze.count, found.values["amount"]) == (amounts, len(amounts), str(sum(amounts.values())))
+        assert len(found.records) == len(amounts)
+    assert bronze.changed == 0, "the deletion took a row away, and changed none"
+    ws.close()
 
 
 @pytest.mark.long
