@@ -22,7 +22,8 @@ def columns_in(expression: str, what: str) -> tuple[str, ...]:
         parsed = sqlglot.parse_one(expression, dialect="spark")
     except sqlglot.errors.SqlglotError as error:
         raise InvalidDeclaration(f"{what} is not SQL: {expression!r}.") from error
-    return tuple(sorted({column.name for column in parsed.find_all(sqlglot.expressions.Column)}))
+    # Of a member of a struct, the column: `payment` of `payment.amount`.
+    return tuple(sorted({column.parts[0].name for column in parsed.find_all(sqlglot.expressions.Column)}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

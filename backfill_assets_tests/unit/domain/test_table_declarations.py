@@ -204,6 +204,10 @@ MISTAKES: Mistakes = {
         lambda: check_conditions(derived(source(), gates=(expression("positive", "nobody > 0"),))),
         "silver.daily: gate positive: column 'nobody' is not a column",
     ),
+    "an expression over a member of a missing column": (
+        lambda: check_conditions(derived(source(), gates=(expression("positive", "payment.count > 0"),))),
+        "silver.daily: gate positive: column 'payment' is not a column",
+    ),
     "an expression that is not SQL": (
         lambda: check_conditions(derived(source(), gates=(expression("positive", "count > > ("),))),
         "the condition of gate positive is not SQL",
@@ -413,3 +417,8 @@ def test_a_module_without_a_domain_is_to_be_corrected_in_its_file() -> None:
     with pytest.raises(InvalidDeclaration) as refusal:
         load_domain("backfill_assets.core.errors")
     assert advised(refusal.value) == f"correct {sys.modules['backfill_assets.core.errors'].__file__}"
+
+
+def test_a_condition_on_a_member_of_a_struct_is_about_the_column() -> None:
+    gate = expression("paid", "payment.paid.amount > fee AND exists(items, each -> each.count > 0)")
+    assert gate.columns == ("fee", "items", "payment")
