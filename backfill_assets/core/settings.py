@@ -14,6 +14,7 @@ from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
+from urllib.parse import unquote
 
 from backfill_assets.core.people import Sensor
 from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, is_pattern, place_of
@@ -153,7 +154,9 @@ class Settings:
             home=home,
             reference=reference,
             reference_archive=_place(given, "BACKFILL_REFERENCE_ARCHIVE", beside),
-            lake=_one_folder("BACKFILL_LAKE", _place(given, "BACKFILL_LAKE", home / "lake")),
+            lake=_as_written(
+                "BACKFILL_LAKE", _one_folder("BACKFILL_LAKE", _place(given, "BACKFILL_LAKE", home / "lake"))
+            ),
             landing=_one_folder("BACKFILL_LANDING", _place(given, "BACKFILL_LANDING", home / "landing")),
             ledger_url=ledger_url,
             dagster_url=_dagster_url(given, ledger_url),
@@ -221,6 +224,14 @@ def _one_folder(name: str, place: P) -> P:
     if isinstance(place, Path) and is_pattern(str(place)):
         why = f"is {place}, and Spark takes any of * ? [ ] {{ }} and the backslash in a name for a pattern"
         raise InvalidSetting(setting=name, why=why, wanted="a folder without these characters in its path")
+    return place
+
+
+def _as_written(name: str, place: P) -> P:
+    """A place that is not the address of another one: delta-rs writes in one folder and reads in the other."""
+    if isinstance(place, Path) and (other := unquote(str(place))) != str(place):
+        why = f"is {place}, which Delta takes for the address of {other}"
+        raise InvalidSetting(setting=name, why=why, wanted="a folder without % in its path")
     return place
 
 

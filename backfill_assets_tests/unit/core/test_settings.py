@@ -53,9 +53,15 @@ def test_a_folder_whose_name_spark_takes_for_a_pattern_is_refused(tmp_path: Path
         Settings.from_environment({"BACKFILL_HOME": str(tmp_path), name: str(tmp_path / folder)})
 
 
+def test_a_lake_whose_path_delta_takes_for_another_one_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"BACKFILL_LAKE is .*my%20home/lake, which Delta takes for .*/my home/lake"):
+        Settings.from_environment({"BACKFILL_HOME": str(tmp_path / "my%20home")})
+
+
 @pytest.mark.parametrize("folder", ["my home", "my%20home", "my#home", "100%", "a:b@c"])
 def test_a_home_has_its_own_ledger_whatever_it_is_called(tmp_path: Path, folder: str) -> None:
-    settings = Settings.from_environment({"BACKFILL_HOME": str(tmp_path / folder)})
+    given = {"BACKFILL_HOME": str(tmp_path / folder), "BACKFILL_LAKE": str(tmp_path / "lake")}
+    settings = Settings.from_environment(given)
     Ledger.open(settings.ledger_url, clock=system_clock).close()
     assert {each.parent.name for each in tmp_path.rglob("ledger.db")} == {folder}
 
