@@ -209,7 +209,8 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
         archived = [each for capture in captures for each in work.captured(capture)]
         statement = _statement(extract, archived)
         kept = statement.kept(work)
-        if (known := _landed_last(work, kept.sha256)) is not None:
+        # A capture has landed when its files are imports: one that were left out would land behind later captures.
+        if not extract.is_captured and (known := _landed_last(work, kept.sha256)) is not None:
             same = Landed(record=known, days=(), is_new=False)
             return LandedExtract(files=(), statement=same, withdrawn=Withdrawn())
         imports = work.begun([*(each.file for each in archived), kept], OnDuplicate.CORRECT)

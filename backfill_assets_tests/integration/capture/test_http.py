@@ -297,6 +297,20 @@ def test_a_capture_that_was_killed_goes_on_at_the_next_page_without_loss_or_dupl
 
 
 @pytest.mark.long
+def test_a_scan_that_found_nothing_new_withdraws_nothing_of_what_comes_later(shop_of: ShopOf, api: Api) -> None:
+    """It did not count as landed, and landed once more behind the captures that came after it."""
+    api.sell(20)
+    by_id = IdRange(after="since", member="sale_id")
+    shop = shop_of(path="/v1/ids", window=None, records="items", pages=by_id)
+    for is_whole in (False, True, True):
+        assert shop.capture(None, None, is_whole=is_whole).captured == 20
+    api.sell(1, start=20)
+    assert shop.capture(None, None, builds=True).captured == 1
+    assert shop.capture(None, None, builds=True).landed is None
+    assert current(shop).keys() == api.sales.keys()
+
+
+@pytest.mark.long
 def test_a_scan_that_was_stopped_goes_on_and_lands_only_when_it_is_complete(shop_of: ShopOf, api: Api) -> None:
     api.sell(100)
     shop = shop_of(attempts=1)
