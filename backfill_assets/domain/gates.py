@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import count_of
+
+_NEEDS_QUOTES = re.compile(r'[,"]|^$')
+"""In a value that would be taken for several, or for none."""
 
 
 def columns_in(expression: str, what: str) -> tuple[str, ...]:
@@ -94,7 +99,9 @@ class AcceptedValues(_Gate):
 
     @property
     def demands(self) -> str:
-        return f"{self.column} is one of {', '.join(self.values)}"
+        # Manifests pin gates by their words: other values have other words.
+        listed = (json.dumps(each, ensure_ascii=False) if _NEEDS_QUOTES.search(each) else each for each in self.values)
+        return f"{self.column} is one of {', '.join(listed)}"
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -422,3 +422,9 @@ def test_a_module_without_a_domain_is_to_be_corrected_in_its_file() -> None:
 def test_a_condition_on_a_member_of_a_struct_is_about_the_column() -> None:
     gate = expression("paid", "payment.paid.amount > fee AND exists(items, each -> each.count > 0)")
     assert gate.columns == ("fee", "items", "payment")
+
+
+def test_gates_on_other_values_have_other_words_by_which_a_manifest_pins_them() -> None:
+    given: tuple[list[str], ...] = (["a", "b"], ["a, b"], ['"a', 'b"'], ['"a, b"'], [""], [])
+    assert len({accepted("state", each).demands for each in given}) == len(given)
+    assert accepted("state", ["a", "b"]).demands == "state is one of a, b"
