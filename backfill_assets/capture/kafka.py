@@ -387,9 +387,9 @@ class KafkaStream:
             return key
         try:
             found = self._values.read_key(key)
-        except BrokenValue:
+            return found if isinstance(found, bytes) else json_of(found).encode()
+        except (BrokenValue, RecursionError):
             return key
-        return found if isinstance(found, bytes) else json_of(found).encode()
 
     def _deleted(self, message: Message, after: debezium.Keyed | None) -> str:
         """A delete as a JSON object; without members, so that the record is rejected, where none is declared."""

@@ -76,7 +76,10 @@ class ValueReader:
         if isinstance(found, bytes):
             members = members_of(found, "kafka_")
         elif isinstance(found, Mapping) and not any(name.startswith("kafka_") for name in found):
-            members = json_of(found)[1:-1].encode()
+            try:
+                members = json_of(found)[1:-1].encode()
+            except RecursionError:
+                raise BrokenValue("the value is deeper than it can be read") from None
         else:
             members = None
         if members is None:

@@ -184,6 +184,13 @@ def test_a_message_of_protobuf_is_what_was_written(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------- what is refused
 
 
+def test_a_value_of_avro_that_is_too_deep_breaks_its_record_alone(tmp_path: Path) -> None:
+    reader = folder_of(tmp_path, _7_avsc=record(inner=["null", "R"]))
+    assert members(reader, of_schema(7, b"\x02" * 2 + b"\x00")) == {"inner": {"inner": {"inner": None}}}
+    with pytest.raises(BrokenValue, match="the value is deeper than it can be read"):
+        reader.read(of_schema(7, b"\x02" * 700 + b"\x00"))
+
+
 def test_a_text_of_protobuf_that_is_no_utf8_breaks_its_record_alone(tmp_path: Path) -> None:
     schema = 'syntax = "proto2"; message M { optional string a = 1; repeated string b = 2; map<string, string> c = 3; }'
     reader = folder_of(tmp_path, _8_proto=schema)
