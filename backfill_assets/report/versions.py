@@ -32,7 +32,7 @@ class ResolvedTable:
         version: The version of the Delta table to read.
         run_id: The run whose publication or rollback made that version.
         publication_id: That publication or rollback.
-        landed_at: Since when it is there.
+        landed_at: When that version landed; readers were shown the table later, if their cut-over was.
         as_of: As of which run, day or time; null for now.
     """
 

@@ -54,7 +54,7 @@ def resolved_page(found: ResolvedTable) -> Page:
             ("path", Code(found.path)),
             ("version", found.version),
             ("as of", found.as_of),
-            ("since", found.landed_at),
+            ("published", found.landed_at),
             ("run", run_ref(found.run_id)),
         ),
     )

@@ -126,6 +126,8 @@ def test_readers_see_a_version_once_they_are_cut_over_and_the_earlier_table_agai
     assert "readers saw it from" not in said
     assert f"When readers of {RECENT} were shown {V2}" in said
     assert act_id in said
+    resolved = markdown_page(page_of(shadow.resolve(shop.ws, RECENT)))
+    assert "published" in resolved and "since" not in resolved, "its readers see it since the cut-over"
     stopping = shadow.stop(shop.ws, RECENT, by="ana", reason="the new one is here to stay").act.act_id
     approve_asked(shop.ws, stopping, by="ben", note="agreed")
     table_acts.undo(shop.ws, act_id, by="cara", reason="second thoughts")
