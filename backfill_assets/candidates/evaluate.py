@@ -158,14 +158,18 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         UnknownName: There is no such run.
         IllegalTransition: The run has not been staged.
         MissingInput: Staged or accepted files do not exist any more.
-        ContractBroken: The table declares other gates than the manifest.
+        ContractBroken: The table declares other gates than the manifest, or the code is not that of it.
         InputsMovedOn: It was computed from candidates of its set that have been staged again since.
         AtWork: Another process holds its lease.
         TakenOver: Another process has taken over the run, or it was abandoned or cancelled.
         WrongSession: The Spark session gives rows another meaning.
     """
     with ws.ledger.read() as tx:
-        session = None if tx.runs.get(run_id).manifest.expires else ws.spark()
+        before = tx.runs.get(run_id)
+    if not before.manifest.expires and before.state in (RunState.STAGED, RunState.GATING):
+        # Required columns, and the measures that gates add up, are declared beside the function.
+        require_same_code(ws, before.manifest)
+    session = None if before.manifest.expires else ws.spark()
     lease = LeaseTerms(attempt=secrets.token_hex(4), length=ws.settings.lease)
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)

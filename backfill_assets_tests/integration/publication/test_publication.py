@@ -343,6 +343,16 @@ def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(s
     assert operations.state_of(shop.ws, run_id) is RunState.PLANNED
 
 
+def test_what_was_staged_by_the_manifests_code_is_not_measured_by_another(shop: Shop) -> None:
+    """Required columns and the measures of gates are declared with the code, which a manifest names."""
+    run_id = shop.planned(MIDDLE)
+    operations.stage(shop.ws, run_id, actor="ana")
+    edit(shop.ws)
+    with pytest.raises(ContractBroken, match="planned with other code"):
+        operations.gate(shop.ws, run_id, actor="ana")
+    assert operations.state_of(shop.ws, run_id) is RunState.STAGED
+
+
 def test_code_that_is_not_the_manifests_is_refused_before_spark_is_started(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
     ws = edit(replace(shop.ws, open_session=lambda: pytest.fail("Spark was started")))
