@@ -148,6 +148,7 @@ def test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time(ws: Work
     assert (amounts(ws), amounts(ws, BILLS)) == before
 
 
+@pytest.mark.long
 def test_a_merge_whose_keys_move_is_not_planned_as_recorded_with_several_versions_in_one_set(ws: Workspace) -> None:
     schema = StructType([*charges.schema, StructField("sale_id", StringType(), nullable=False)])
     merging = replace(charges, schema=schema, key=("sale_id",), publish=merge(on=("sale_id",)))

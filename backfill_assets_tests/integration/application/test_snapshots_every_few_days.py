@@ -60,6 +60,7 @@ def everything(office: Office) -> None:
     empty(office, [day for day in dates(date(2026, 1, 1), LAST) if day not in touched])
 
 
+@pytest.mark.long
 def test_days_before_a_state_begins_can_be_asked_of_all_tables(tmp_path: Path, spark: SparkSession) -> None:
     office = opened(tmp_path / "office", spark)
     before = DayRange.inclusive(date(2026, 1, 1), SINCE)

@@ -441,6 +441,7 @@ def test_an_answer_that_a_killed_capture_did_not_record_is_removed_when_there_is
     assert shop.bytes("*.gz").keys() == {each.stored_path.rpartition("/")[2] for each in shop.files()}
 
 
+@pytest.mark.long
 def test_what_another_capture_has_recorded_since_is_not_removed(
     shop_of: ShopOf, api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -417,6 +417,7 @@ def test_a_replay_that_is_closed_while_it_is_sent_sends_nothing_more(shop_of: Sh
     assert send(shop, into).replay_id == "rep-000002"
 
 
+@pytest.mark.long
 def test_a_replay_that_was_closed_before_its_topic_was_there_leaves_none(shop_of: ShopOf, broker: Broker) -> None:
     shop = shop_of(sale_records(20))
     into = f"{shop.topic}.backfill"

@@ -102,6 +102,7 @@ def test_a_rollback_with_dependents_is_completed_by_the_name_of_its_run_although
     assert {operations.state_of(shop.ws, run_id) for run_id in (silver, gold)} == {RunState.ROLLED_BACK}
 
 
+@pytest.mark.long
 def test_who_repeats_a_rollback_with_dependents_while_it_is_under_way_does_not_end_it(shop: Shop) -> None:
     silver, gold = only_run(shop, RECENT), only_run(shop, TOTALS)
     with suppress(Stopped):

@@ -112,6 +112,7 @@ def test_a_rollback_with_dependents_is_completed_by_the_same_command(shop: Shop,
     assert all_is_well(shop)
 
 
+@pytest.mark.long
 def test_a_rollback_whose_end_was_not_noted_is_ended_by_the_same_command(shop: Shop) -> None:
     silver = first_run(shop, RECENT)
     with pytest.MonkeyPatch.context() as patch, suppress(Stopped):

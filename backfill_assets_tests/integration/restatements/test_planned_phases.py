@@ -68,6 +68,7 @@ def test_a_table_that_declares_phases_is_planned_in_them_unless_one_is_asked_for
     assert isinstance(other, PlannedSet) and len(other.plans) == 3
 
 
+@pytest.mark.long
 def test_a_plan_in_phases_of_a_part_of_the_days_names_the_rest(shop: Shop) -> None:
     more = DayRange(OUTPUT.start, OUTPUT.end + timedelta(days=2))
     planned = plan_phases(shop.ws, replace(REQUEST, days=more, partial=True), ASKED)

@@ -249,6 +249,7 @@ def test_a_commit_that_claims_to_be_ours_is_found(shop: Shop, claim: str) -> Non
     assert "exchanged other files than" in problems(shop) or "no publication explains" in problems(shop)
 
 
+@pytest.mark.long
 def test_what_was_found_before_a_log_could_not_be_read_on_is_said(shop: Shop) -> None:
     table = DeltaTable(str(folder_of(shop.ws.lake, RECENT)))
     table.create_checkpoint()
