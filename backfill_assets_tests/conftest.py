@@ -17,6 +17,7 @@ from backfill_assets.testing import QUICK_SPARK
 from backfill_assets_tests.support import long_tests
 from backfill_assets_tests.support.ledgers import home_environment
 from backfill_assets_tests.support.quick_commands import remember_commands
+from backfill_assets_tests.support.quick_py4j import convert_lists_at_once, remember_java_names, remember_settings
 from backfill_assets_tests.support.quick_statements import remember_statements
 from backfill_assets_tests.support.quick_writers import nothing_slow_at_the_writers_turn
 from backfill_assets_tests.support.s3_server import jars_setting
@@ -25,6 +26,9 @@ from backfill_assets_tests.support.searches import register_profiles
 # What tests print goes to no terminal, also where a process of several has been told the width of one.
 os.environ.pop("COLUMNS", None)
 register_profiles()
+remember_java_names()
+remember_settings()
+convert_lists_at_once()
 remember_statements()
 remember_commands()
 

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, cast
 
 from backfill_assets.core import java_classes
 from backfill_assets.core.file_rights import umask_of
-from backfill_assets.core.java_calls import ask_less, settings_of
 from backfill_assets.core.session_settings import (
     DRIVER,
     JAVA,
@@ -110,10 +109,7 @@ def open_spark(settings: Settings) -> SparkSession:
         builder = builder.remote(settings.spark_remote)
     for key, value in spark_conf(settings).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    if not settings.spark_remote:
-        ask_less(session)
-    return session
+    return builder.getOrCreate()
 
 
 def found_server(settings: Settings) -> Found | None:
@@ -190,7 +186,7 @@ def require_meaning(spark: SparkSession, *, transform: str | None = None) -> Non
     Raises:
         WrongSession: A setting does not have the required value; the message states both.
     """
-    wrong = next(wrong_settings(settings_of(spark), java_properties(spark)), None)
+    wrong = next(wrong_settings(spark.conf.getAll, java_properties(spark)), None)
     if wrong is not None:
         raise ChangedSession(setting=wrong.name, why=str(wrong), transform=transform)
 
