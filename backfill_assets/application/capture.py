@@ -69,12 +69,11 @@ class Asked:
     is_whole: bool = False
     confirmed_by: str | None = None
 
-    @property
-    def period(self) -> Period:
-        """The days as instants, in UTC."""
+    def period(self, source: SourceTable) -> Period:
+        """The instants of the days, as clocks show them where the source is."""
         return Period(
-            start=None if self.first is None else _midnight(self.first),
-            end=None if self.last is None else _midnight(self.last + timedelta(days=1)),
+            start=None if self.first is None else _begins(source, self.first),
+            end=None if self.last is None else source.days.instants(DayRange.inclusive(self.last, self.last))[1],
             is_whole=self.is_whole,
         )
 
@@ -167,13 +166,13 @@ def _resolved(ws: Workspace, table: SourceTable, asked: Asked) -> Iterator[_Reso
             captured = tx.captures.captured(table.name, before[0].stream) if before else ()
         if before:
             stream.require_same(before[0].stream)
-        resolution = stream.resolve(asked.period, captured)
+        period = asked.period(table)
+        resolution = stream.resolve(period, captured)
         if before and resolution.stream != before[0].stream:  # declared to be another one
             with ws.ledger.read() as tx:
                 captured = tx.captures.captured(table.name, resolution.stream)
-            resolution = stream.resolve(asked.period, captured)
+            resolution = stream.resolve(period, captured)
         left = {span.partition: tuple(stream.pieces(span, captured)) for span in resolution.spans}
-        period = asked.period
         plan = capture_plan(table, resolution, left, period_from=period.start, period_to=period.end, as_of=ws.clock())
         yield _Resolved(stream=stream, period=period, resolution=resolution, left=left, plan=plan, captured=captured)
 
@@ -393,12 +392,12 @@ def _land(
             continue
         start, end, reason = records[whole].period_from, records[whole].period_to, records[whole].reason
         days = DayRange(
-            start.date() if start else ws.settings.first_day,
-            end.date() if end else ws.clock().date() + timedelta(days=1),
+            table.days.of(start or datetime.combine(ws.settings.first_day, time(), tzinfo=UTC)),
+            table.days.of(end) if end else table.days.of(ws.clock()) + timedelta(days=1),
         )
         stated = Extract(days=days, where={}, reason=reason, confirmed_by=confirmed_by, is_captured=True)
         found = land_extract(replace(work, lease=new_lease(ws.settings)), captures, stated)
-        extract = StatedExtract(scope=stated.scope, withdrawn=found.withdrawn)
+        extract = StatedExtract(scope=stated.scope(table), withdrawn=found.withdrawn)
         for outcome in (*found.files, found.statement):
             report(outcome)
     if not outcomes:
@@ -421,5 +420,5 @@ def _landed_file(table: SourceTable, file: CapturedFile, capture: CaptureRecord)
     )
 
 
-def _midnight(day: date) -> datetime:
-    return datetime.combine(day, time(), tzinfo=UTC)
+def _begins(source: SourceTable, day: date) -> datetime:
+    return source.days.instants(DayRange.inclusive(day, day))[0]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time
 from typing import assert_never
 
 from backfill_assets.application.recorder import Acting
@@ -31,6 +30,7 @@ from backfill_assets.ledger.replays import gone_on
 from backfill_assets.ledger.states import ReplayState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.errors import NoSuchName
+from backfill_assets.planning.local_days import LocalDays
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.authority import require_may_approve
 from backfill_assets.report.replayed import (
@@ -167,9 +167,9 @@ def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Re
     table, parts = _parts(ws, asked)
     sink, declared = _sink(ws, table, asked.into), _declared(table)
     place, there = sink.place, sink.found()
-    begins = None if asked.days is None else datetime.combine(asked.days.start, time(), tzinfo=UTC)
-    ends = None if asked.days is None else datetime.combine(asked.days.end, time(), tzinfo=UTC)
     subject = table.name if asked.subject == table.short_name else asked.subject
+    named = table.days if isinstance(table, SourceTable) and subject == table.name else LocalDays()
+    begins, ends = (None, None) if asked.days is None else named.instants(asked.days)
     with ws.ledger.read() as tx:
         held = tx.replays.open_in(place, asked.into)
     if held is not None:

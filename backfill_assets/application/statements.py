@@ -45,7 +45,7 @@ def land_as_extract(
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     found = land_extract(landing(ws, table, acting.by), captures, extract)
-    stated = StatedExtract(scope=extract.scope, withdrawn=found.withdrawn)
+    stated = StatedExtract(scope=extract.scope(table), withdrawn=found.withdrawn)
     return landed_report(ws, table, [*found.files, found.statement], acting, builds=builds, extract=stated)
 
 
@@ -68,7 +68,7 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
     wanted = confirm if found.percent > allowed and not extract.confirmed_by else land
     return ExtractPreview(
         source=table.name,
-        scope=extract.scope,
+        scope=extract.scope(table),
         withdrawn=found,
         percent=round(found.percent, 3),
         allowed_percent=allowed,

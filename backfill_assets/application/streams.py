@@ -59,7 +59,7 @@ def opened_stream(table: SourceTable, *, home: Path, as_of: datetime) -> Iterato
                 headers=secret(declared.secret_headers),
                 token=secret(declared.token.secrets) if declared.token else {},
             )
-            stream = HttpStream(declared, secret=for_api, event_time=table.event_time, as_of=as_of)
+            stream = HttpStream(declared, secret=for_api, event_time=table.event_time, as_of=as_of, days=table.days)
         case LakeTable():
             stream = DeltaStream(
                 declared, secret=secret(declared.secrets), event_time=table.event_time, operated=operated

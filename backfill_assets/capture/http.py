@@ -26,7 +26,7 @@ from backfill_assets.capture.errors import (
     NothingCaptured,
     NotReconciled,
 )
-from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber
+from backfill_assets.capture.http_api import Cursor, HttpApi, IdRange, PageNumber, TimeForm, TimeWindow
 from backfill_assets.capture.http_requests import Answer, Asking, HttpSecrets
 from backfill_assets.capture.landed_files import Family, FileKind, Format
 from backfill_assets.capture.streams import (
@@ -42,12 +42,15 @@ from backfill_assets.capture.streams import (
     new_scan,
 )
 from backfill_assets.core.identity import canonical_json
+from backfill_assets.planning.local_days import LocalDays
+from backfill_assets.planning.partitions import DayRange
 
 _LEVEL = 6
 _START, _END = "start", "end"
 _SINCE_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 _INSTANT = "%Y-%m-%dT%H:%M:%SZ"
 _SECONDS = timedelta(seconds=1)
+_ONE_DAY = timedelta(days=1)
 _BLANK = re.compile(r"[ \t\r\n]*")
 _KEPT_HEADERS = ("content-type", "etag", "last-modified")
 
@@ -59,12 +62,16 @@ class HttpStream:
         declared: The API as its source declares it.
         event_time: The member of a record that is its time.
         as_of: The present; nothing later is asked for.
+        days: What the days are that an API of days is asked for.
     """
 
     kind = FileKind(format=Format.JSONL, compression="gzip")
 
-    def __init__(self, declared: HttpApi, *, secret: HttpSecrets, event_time: str, as_of: datetime) -> None:
+    def __init__(
+        self, declared: HttpApi, *, secret: HttpSecrets, event_time: str, as_of: datetime, days: LocalDays
+    ) -> None:
         self._declared = declared
+        self._days = days
         self._event_time = event_time
         self._as_of = as_of
         self._asking = Asking(declared, secret, name=self.name)
@@ -108,8 +115,8 @@ class HttpStream:
     def _in_windows(self, period: Period, captured: Sequence[Captured]) -> tuple[str, str]:
         window = self._declared.window
         assert window is not None
-        whole = timedelta(days=1) if window.form == "day" else _SECONDS
-        until = _floor(self._as_of - window.settles_after, whole)
+        settled = self._as_of - window.settles_after
+        until = self._begins(settled, _ONE_DAY) if window.form == "day" else _floor(settled, _SECONDS)
         read = [] if period.is_whole else list(_windows_read(captured, "0"))
         if period.start is None and not read:
             raise NothingCaptured(source=self._declared.url)
@@ -133,7 +140,7 @@ class HttpStream:
         read = sorted(_windows_read(captured, span.partition), key=lambda each: each.start)
         for each in [*read, _WindowRead(start=end, end=end, reached="")]:
             while at < min(each.start, end):
-                to = min(_floor(at, window.step) + window.step, each.start, end)
+                to = min(self._ends(at, window), each.start, end)
                 yield Span(partition=span.partition, range_from=_position(at), range_to=_position(to))
                 at = to
             if not each.is_complete and each.start < end and each.end > at:
@@ -174,7 +181,29 @@ class HttpStream:
         named = self._declared.window
         if window is None or named is None:
             return {}
-        return {name: _written(at, named.form) for name, at in zip((named.start, named.end), window, strict=True)}
+        return {name: self._written(at, named.form) for name, at in zip((named.start, named.end), window, strict=True)}
+
+    def _ends(self, at: datetime, window: TimeWindow) -> datetime:
+        """Where the window ends that holds an instant: of an API of days, with a day."""
+        if window.form != "day":
+            return _floor(at, window.step) + window.step
+        begins = self._days.of(self._begins(at, window.step))
+        return self._days.instants(DayRange(begins, begins + window.step))[1]
+
+    def _begins(self, at: datetime, step: timedelta) -> datetime:
+        """Where the days begin that hold an instant, counted since 1970."""
+        day = self._days.of(at)
+        first = day - (day - _SINCE_1970.date()) % step
+        return self._days.instants(DayRange(first, first + step))[0]
+
+    def _written(self, at: datetime, form: TimeForm) -> str:
+        seconds = (at - _SINCE_1970) // _SECONDS
+        return {
+            "iso": _position(at),
+            "day": self._days.of(at).isoformat(),
+            "seconds": str(seconds),
+            "milliseconds": str(seconds * 1000),
+        }[form]
 
     def _of_page(self, at: str) -> Mapping[str, str]:
         match self._declared.pages:
@@ -355,16 +384,6 @@ def _time(position: str) -> datetime:
 
 def _floor(at: datetime, step: timedelta) -> datetime:
     return at - (at - _SINCE_1970) % step
-
-
-def _written(at: datetime, form: str) -> str:
-    seconds = (at - _SINCE_1970) // _SECONDS
-    return {
-        "iso": _position(at),
-        "day": f"{at:%Y-%m-%d}",
-        "seconds": str(seconds),
-        "milliseconds": str(seconds * 1000),
-    }[form]
 
 
 def _text(value: object) -> str:

@@ -75,7 +75,8 @@ class TimeWindow:
         end: What is asked with the first instant behind it; that an API counts it to the window does no harm.
         of: The member of a record whose time is in the window.
         step: How long a window is.
-        form: How instants are written: `2026-01-31T00:00:00Z`, a `day`, or seconds or milliseconds since 1970.
+        form: How instants are written: `2026-01-31T00:00:00Z`, a `day` of the source's `timezone`, or seconds or
+            milliseconds since 1970.
         settles_after: For how long records of a time may still come: nothing later than that ago is read.
     """
 

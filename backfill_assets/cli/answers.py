@@ -204,14 +204,26 @@ ByAccount = Annotated[
         help="Who is acting (default: $BACKFILL_USER, or the account that the process belongs to).",
     ),
 ]
-From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day or month, inclusive.")]
-To = Annotated[date, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day or month, inclusive.")]
-MaybeFrom = Annotated[
-    date | None, typer.Option("--from", parser=day, metavar="DAY", help="First day or month, inclusive; with --to.")
-]
-MaybeTo = Annotated[
-    date | None, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day or month, inclusive; with --from.")
-]
+OF_ONE_PARTITION = "one partition: a day (of a source, a UTC date), or a month."
+OF_PARTITIONS = "inclusive; partitions of a source are UTC dates"
+OF_THE_SOURCE = "inclusive, by the clocks of the source's timezone (default: UTC)"
+"""What the days are that a person names: those of partitions, or those of the records of a source."""
+
+
+def first_day(of: str, *, more: str = "") -> Any:
+    """The option `--from`."""
+    return typer.Option("--from", parser=day, metavar="DAY", help=f"First day or month, {of}{more}.")
+
+
+def final_day(of: str, *, more: str = "") -> Any:
+    """The option `--to`."""
+    return typer.Option("--to", parser=last_day, metavar="DAY", help=f"Last day or month, {of}{more}.")
+
+
+From = Annotated[date, first_day(OF_PARTITIONS)]
+To = Annotated[date, final_day(OF_PARTITIONS)]
+MaybeFrom = Annotated[date | None, first_day(OF_PARTITIONS, more="; with --to")]
+MaybeTo = Annotated[date | None, final_day(OF_PARTITIONS, more="; with --from")]
 RunId = Annotated[str, argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
 RunOrSet = Annotated[str, argument(metavar="RUN", help="A run's or a set's id, as `plan` and `status` print it.")]
 Reason = Annotated[str, text(help="Why.")]

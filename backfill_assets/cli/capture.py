@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, Reason, answering, app, argument, day, last_day, number, text
+from backfill_assets.cli.answers import (
+    OF_THE_SOURCE,
+    By,
+    Json,
+    Reason,
+    answering,
+    app,
+    argument,
+    day,
+    last_day,
+    number,
+    text,
+)
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.report.errors import NotGiven, NotTogether
 
@@ -16,8 +28,10 @@ NOW = "now"
 @app.command()
 def capture(
     source: Annotated[str, argument(metavar="SOURCE", help="A source that declares a capture.")],
-    first: Annotated[str, text("--from", metavar="DAY", help="First day or month (default: where captures end).")] = "",
-    last: Annotated[str, text("--to", metavar="DAY", help="Last day or month, inclusive; or `now`.")] = "",
+    first: Annotated[
+        str, text("--from", metavar="DAY", help=f"First day or month, {OF_THE_SOURCE}; without it where captures end.")
+    ] = "",
+    last: Annotated[str, text("--to", metavar="DAY", help=f"Last day or month, {OF_THE_SOURCE}; or `now`.")] = "",
     whole: Annotated[
         bool, typer.Option("--snapshot", help="Read everything that the source holds now; what it lacks is withdrawn.")
     ] = False,

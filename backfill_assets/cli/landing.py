@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill_assets.cli.answers import (
+    OF_THE_SOURCE,
     By,
     Json,
     MaybeFrom,
@@ -47,7 +48,8 @@ def land(
     replaces: Annotated[
         str | None,
         text(
-            metavar="DAY..DAY", help="The files are all there is for these days: what they lack of them is withdrawn."
+            metavar="DAY..DAY",
+            help=f"The files are all there is for these days, {OF_THE_SOURCE}: what they lack of them is withdrawn.",
         ),
     ] = None,
     where: Annotated[

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
 from backfill_assets.cli.answers import (
+    OF_ONE_PARTITION,
+    OF_THE_SOURCE,
     By,
-    From,
     Json,
     MaybeFrom,
     MaybeTo,
@@ -19,12 +21,13 @@ from backfill_assets.cli.answers import (
     RunOrSet,
     SourceName,
     TableName,
-    To,
     answering,
     app,
     argument,
     columns_and_values,
     days_of_one,
+    final_day,
+    first_day,
     lines,
     moment,
     number,
@@ -109,7 +112,7 @@ def history(
     table: TableName,
     partition: Annotated[
         DayRange | None,
-        typer.Option(parser=days_of_one, metavar="DAY", help="The whole story of one partition: a day, or a month."),
+        typer.Option(parser=days_of_one, metavar="DAY", help=f"The whole story of {OF_ONE_PARTITION}"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -125,7 +128,7 @@ def history(
 @app.command()
 def trace(
     table: TableName,
-    partition: Annotated[DayRange, typer.Argument(parser=days_of_one, metavar="DAY", help="A day, or a month.")],
+    partition: Annotated[DayRange, typer.Argument(parser=days_of_one, metavar="DAY", help=f"Of {OF_ONE_PARTITION}")],
     key: Annotated[
         list[str] | None,
         typer.Argument(metavar="COLUMN=VALUE", callback=lines, help="The key of the row, one word per column."),
@@ -160,8 +163,8 @@ def trace(
 @app.command()
 def locate(
     source: SourceName,
-    first: From,
-    last: To,
+    first: Annotated[date, first_day(OF_THE_SOURCE)],
+    last: Annotated[date, final_day(OF_THE_SOURCE)],
     as_json: Json = False,
 ) -> None:
     """Which imports hold records of these days, how late they came, and which published partitions rest on them."""

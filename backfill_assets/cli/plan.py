@@ -47,7 +47,10 @@ def plan(
     by: By = "",
     because: Annotated[
         list[str] | None,
-        texts(metavar="TABLE:DAY..DAY", help="Rebuild everything that depends on these days (or months), as one set."),
+        texts(
+            metavar="TABLE:DAY..DAY",
+            help="Rebuild everything that depends on these days (of a source: UTC dates) or months, as one set.",
+        ),
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
     with_dependents: Annotated[

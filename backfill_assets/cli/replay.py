@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Annotated
 
 import typer
 
 from backfill_assets.cli.answers import (
+    OF_THE_SOURCE,
     By,
     Json,
-    MaybeFrom,
-    MaybeTo,
     Reason,
     answering,
     app,
     argument,
+    final_day,
+    first_day,
     number,
     range_given,
     text,
@@ -32,8 +34,8 @@ def replay(
     ],
     replay_id: Annotated[str, argument(metavar="[REPLAY]", help="With `close`: the replay.")] = "",
     into: Annotated[str, text(metavar="TOPIC|STREAM", help="The topic or stream, which is created.")] = "",
-    first: MaybeFrom = None,
-    last: MaybeTo = None,
+    first: Annotated[date | None, first_day(OF_THE_SOURCE, more=", or of partitions; with --to")] = None,
+    last: Annotated[date | None, final_day(OF_THE_SOURCE, more=", or of partitions; with --from")] = None,
     by: By = "",
     reason: Reason = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be sent, and write nothing.")] = False,

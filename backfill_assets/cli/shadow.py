@@ -16,7 +16,7 @@ Deed = Literal["start", "status", "cut-over", "stop"]
 def resolve(
     table: TableName,
     as_of: Annotated[
-        str, text(metavar="RUN|DAY|TIME", help="What readers saw then, at the end of a day (default: now).")
+        str, text(metavar="RUN|DAY|TIME", help="What readers saw then, in UTC, at the end of a day (default: now).")
     ] = "",
     as_json: Json = False,
 ) -> None:

@@ -459,7 +459,8 @@ def parts_of_source(tx: ReadTransaction, source: SourceTable, days: DayRange | N
     captures = {each.capture_id: each for each in tx.captures.records(source.name)}
     captured = tx.captures.files(source.name)
     of_streams = {each.stored_path for each in captured}
-    of_days = None if days is None else {each.import_id for each in tx.imports.days(source=source.name, days=days)}
+    dates = None if days is None else source.days.partitions(days)
+    of_days = None if dates is None else {each.import_id for each in tx.imports.days(source=source.name, days=dates)}
     landed = [
         each
         for each in tx.imports.records(source.name, COUNTING)
@@ -479,7 +480,7 @@ def parts_of_source(tx: ReadTransaction, source: SourceTable, days: DayRange | N
             stream_partition=each.partition,
         )
         for each in sorted(captured, key=_place)
-        if each.records and (days is None or _has_records_of(each, days))
+        if each.records and (days is None or _has_records_of(each, source.days.instants(days)))
     ]
     files += [
         ReplayPart(
@@ -526,7 +527,8 @@ def _place(file: CapturedFile) -> tuple[str, str, int]:
     return file.stored_path.rpartition("/")[0], partition, int(begins) if begins.isdecimal() else 0
 
 
-def _has_records_of(file: CapturedFile, days: DayRange) -> bool:
+def _has_records_of(file: CapturedFile, period: tuple[datetime, datetime]) -> bool:
     if file.first_at is None or file.last_at is None:
         return True
-    return file.first_at.date() <= days.last and file.last_at.date() >= days.start
+    begins, ends = period
+    return file.first_at < ends and file.last_at >= begins

@@ -47,6 +47,7 @@ from backfill_assets.domain.operations import (
     Operations,
     Ties,
 )
+from backfill_assets.planning.local_days import LocalDays
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 
@@ -110,9 +111,10 @@ class SourceTable:
         rounds: States that files have more digits than the contract keeps, so that landing may drop them: decimals are
             rounded half up, fractions of a second are cut to microseconds, numbers become the nearest float or double.
             Without it such a record is rejected.
-        timezone: The zone of times in its files that have no offset, such as Europe/Amsterdam. Of the two times that a
-            clock shows twice each is the first one, and a time that it skips is rejected. Without it a time needs an
-            offset. The partition is the UTC date in either case.
+        timezone: The zone of times in its files that have no offset, such as Europe/Amsterdam, and of the days that a
+            person names of it. Of the two times that a clock shows twice each is the first one, and a time that it
+            skips is rejected. Without it a time needs an offset, and days are those of UTC. The partition is the UTC
+            date in either case.
         row_number: States that files have no key: each record is known by the name of its file and its number in it,
             which landing writes into the columns `file_name` and `row_number`. Both are the key, and in the schema.
         plausible_gap_days: How many days in a row without events are plausible within a file. Longer gaps, and those
@@ -191,6 +193,11 @@ class SourceTable:
             self.at(version)
         except InvalidDeclaration as error:
             raise InvalidDeclaration(f"version {version} of {error.message}") from error
+
+    @property
+    def days(self) -> LocalDays:
+        """What the days of its zone are, which are not its partitions."""
+        return LocalDays(self.timezone or "UTC")
 
     @property
     def contract_version(self) -> int:

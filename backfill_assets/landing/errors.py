@@ -165,7 +165,7 @@ class NotEmpty(OfTable, OfPartitions, errors.Refused):
 
 @sentence
 class NothingLanded(OfTable, errors.MissingInput):
-    """nothing has landed for {missing} of {table}, and these days are not declared empty."""
+    """nothing has landed for {missing} of {table} (UTC dates), and these days are not declared empty."""
 
     missing: Partitions
     asked: tuple[date, ...]

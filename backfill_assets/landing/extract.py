@@ -19,7 +19,7 @@ from backfill_assets.capture.file_capture import FileCapture, kind_of
 from backfill_assets.capture.landed_files import Capture
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.places import exactly
-from backfill_assets.domain import Operation
+from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import is_current
 from backfill_assets.lake.row_values import Texts, instants_in, texts
 from backfill_assets.landing.attempt import Landing, require_all
@@ -37,7 +37,7 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing, version_columns
 from backfill_assets.landing.land import Landed, landed_now, require_whole_files
-from backfill_assets.landing.record_rules import REASON, Bounds
+from backfill_assets.landing.record_rules import REASON, Bounds, local_day
 from backfill_assets.landing.statements import (
     Statement,
     columns_condition,
@@ -88,6 +88,7 @@ def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord])
 
 
 _MOST_SAMPLES = 5
+_DAY = "_local_day"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class Extract:
     """What files are stated to be.
 
     Attributes:
-        days: They hold everything of these days, by event date.
+        days: They hold everything of these days, as clocks show them where the source is.
         where: And of rows with these values only; empty for all rows of the days.
         reason: Why they replace what landed before.
         confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
@@ -108,10 +109,10 @@ class Extract:
     confirmed_by: str | None = None
     is_captured: bool = False
 
-    @property
-    def scope(self) -> str:
-        """The days, and the values of the rows."""
-        return " and ".join([str(self.days), *(f"{name}={value[:100]}" for name, value in self.where.items())])
+    def scope(self, source: SourceTable) -> str:
+        """The days, with their zone where the source has one, and the values of the rows."""
+        days = f"{self.days} in {source.timezone}" if source.timezone else str(self.days)
+        return " and ".join([days, *(f"{name}={value[:100]}" for name, value in self.where.items())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +124,7 @@ class Withdrawn:
         current: How many keys there are in its days and scope before it lands.
         records: How many valid records its files have.
         outside: How many of them are of other days, or not in the scope.
-        by_day: How many keys of each event date, only of dates that lose one.
+        by_day: How many keys of each of these days, only of days that lose one.
         sample: Some of the keys, as texts.
         effect: What the keys that its files have are; null where it lands.
     """
@@ -187,9 +188,8 @@ def preview(work: Landing, captures: Sequence[FileCapture], extract: Extract, *,
         frame = each if frame is None else frame.unionByName(each)
     assert frame is not None
     lacking, found = _lacking(work, frame, extract, in_scope)
-    day = work.source.partition.column
-    by_day = {row[day]: row["count"] for row in lacking.groupBy(day).count().collect()}
-    sample = lacking.orderBy(day, *work.source.key).limit(_MOST_SAMPLES).collect()
+    by_day = {row[_DAY]: row["count"] for row in lacking.groupBy(_DAY).count().collect()}
+    sample = lacking.orderBy(_DAY, *work.source.key).limit(_MOST_SAMPLES).collect()
     return replace(
         found,
         keys=sum(by_day.values()),
@@ -207,7 +207,7 @@ def land_extract(work: Landing, captures: Sequence[Capture], extract: Extract) -
     with work.turn():
         _require_whole_files(work, captures, extract)
         archived = [each for capture in captures for each in work.captured(capture)]
-        statement = _statement(extract, archived)
+        statement = _statement(work.source, extract, archived)
         kept = statement.kept(work)
         # A capture has landed when its files are imports: one that were left out would land behind later captures.
         if not extract.is_captured and (known := _landed_last(work, kept.sha256)) is not None:
@@ -234,8 +234,12 @@ def _require_whole_files(work: Landing, captures: Sequence[Capture], extract: Ex
     if work.source.row_number and extract.where:
         why = f"files of {work.source.name} have no key, and cannot be all there is only of some rows"
         raise FileRefused(fault=Fault.ROWS_WITHOUT_KEY, why=why, source=work.source.name)
+
+    def has_others(record: ImportRecord) -> bool:
+        return bool(work.records.valid([record]).where(~_is_of(work.source, extract)).limit(1).count())
+
     with work.ledger.read() as tx:
-        require_whole_files(tx, work.source, captures, extract.days)
+        require_whole_files(tx, work.source, captures, extract.days, has_others)
 
 
 def _finished(
@@ -258,7 +262,7 @@ def _finished(
             withdrawn.keys,
             by=work.by,
             of=withdrawn.current,
-            scope=extract.scope,
+            scope=extract.scope(work.source),
             files=[record.import_id for record in imports[:-1]],
             confirmed_by=extract.confirmed_by,
         )
@@ -266,14 +270,16 @@ def _finished(
 
 
 def _with_empty_days(work: Landing, found: Account, stating: ImportRecord, extract: Extract) -> Account:
-    """With the days of which the files have no record, and no other file has: the statement says that they are empty.
+    """With the UTC dates of which the files have no record, and no other file has: the statement says that they are
+    empty.
 
-    Not the day on which it lands and later ones, which are not over; and nothing where it is about some rows only, or
-    captured: then its days are not those that a person has named.
+    Not a date that its days have a part of, nor that on which it lands and later ones, which are not over; and nothing
+    where it is about some rows only, or captured: then its days are not those that a person has named.
     """
     today = stating.first_seen_at.date()
     touched = {day.event_date for file in found.files.values() for day in file.days}
-    over = [day for day in extract.days if work.settings.first_day <= day < today and day not in touched]
+    whole = work.source.days.whole_partitions(extract.days)
+    over = [day for day in whole if work.settings.first_day <= day < today and day not in touched]
     with work.ledger.read() as tx:
         empty = () if extract.where or extract.is_captured else unexplained_days(tx, work.source, over)
     of = stating.import_id
@@ -281,14 +287,15 @@ def _with_empty_days(work: Landing, found: Account, stating: ImportRecord, extra
     return replace(found, files={**found.files, of: replace(found.files[of], days=days)})
 
 
-def _statement(extract: Extract, archived: Sequence[Archived]) -> Statement:
+def _statement(source: SourceTable, extract: Extract, archived: Sequence[Archived]) -> Statement:
     document = {
         "statement": "extract",
         "days": [extract.days.start.isoformat(), extract.days.last.isoformat()],
+        **({"timezone": source.timezone} if source.timezone else {}),
         "where": dict(extract.where),
         "files": [each.file.sha256 for each in archived],
     }
-    return Statement(title=f"complete extract of {extract.scope}", document=document, reason=extract.reason)
+    return Statement(title=f"complete extract of {extract.scope(source)}", document=document, reason=extract.reason)
 
 
 def _landed_last(work: Landing, sha256: str) -> ImportRecord | None:
@@ -300,22 +307,27 @@ def _landed_last(work: Landing, sha256: str) -> ImportRecord | None:
 
 def _current(work: Landing, extract: Extract) -> DataFrame:
     """The current rows of the days, as everything that has landed makes them."""
-    days = list(extract.days)
+    days = list(work.source.days.partitions(extract.days))
     with work.ledger.read() as tx:
         imports = imports_for_days(tx, work.source, days)
     rows = bronze_rows(work.spark, work.settings, work.source, imports=imports, days=days)
+    rows = rows.where(_is_of(work.source, extract))
     return rows if work.source.operation is None else rows.where(is_current())
+
+
+def _is_of(source: SourceTable, extract: Extract) -> Column:
+    return local_day(source).between(F.lit(extract.days.start), F.lit(extract.days.last))
 
 
 def _lacking(work: Landing, offered: DataFrame, extract: Extract, in_scope: Column) -> tuple[DataFrame, Withdrawn]:
     """The keys that an extract lacks, each with its day, and what else is counted of it."""
     _require_keys(work, offered)
-    key, day = work.source.key, F.col(work.source.partition.column)
+    key = work.source.key
     before = _current(work, extract).where(in_scope)
     # Keys of rejected records as well: what is wrong about them is no reason to withdraw the key.
     keys = offered.select(*key).dropna().distinct()
-    lacking = before.join(keys, on=list(key), how="left_anti").select(*key, day)
-    within = day.between(F.lit(extract.days.start), F.lit(extract.days.last)) & in_scope
+    lacking = before.join(keys, on=list(key), how="left_anti").select(*key, local_day(work.source).alias(_DAY))
+    within = _is_of(work.source, extract) & in_scope
     records = offered.where(F.col(REASON).isNull()).select(F.count("*"), F.count_if(~within)).collect()[0]
     return lacking, Withdrawn(current=before.count(), records=records[0], outside=records[1])
 
@@ -355,7 +367,7 @@ def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> 
         return
     raise WithdrawsTooMuch(
         source=work.source.name,
-        scope=str(extract.scope),
+        scope=extract.scope(work.source),
         keys=withdrawn.keys,
         current=withdrawn.current,
         records=withdrawn.records,

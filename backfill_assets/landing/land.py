@@ -270,11 +270,22 @@ def _require_own_name(
             raise FileRefused(fault=Fault.SAME_NAME, why=why, path=file.name)
 
 
-def require_whole_files(tx: ReadTransaction, source: SourceTable, captures: Sequence[Capture], days: DayRange) -> None:
+def require_whole_files(
+    tx: ReadTransaction,
+    source: SourceTable,
+    captures: Sequence[Capture],
+    days: DayRange,
+    has_others: Callable[[ImportRecord], bool],
+) -> None:
     """Refuses an extract that would replace records of other days than its own, which it does not withdraw, and one
-    with two files of a name."""
+    with two files of a name.
+
+    Args:
+        has_others: Whether an import has records of other days; asked where a UTC date is of two days.
+    """
     if not source.row_number:
         return
+    dates, whole = source.days.partitions(days), source.days.whole_partitions(days)
     for name, many in Counter(each.name for each in captures).items():
         if many > 1:
             why = f"{many} files of the extract are named {name}"
@@ -282,8 +293,10 @@ def require_whole_files(tx: ReadTransaction, source: SourceTable, captures: Sequ
     landed = _landed_names(tx, source)
     for each in captures:
         record = landed.get(each.name)
-        if record is not None and any(
-            day.events and day.event_date not in days for day in tx.imports.days([record.import_id])
-        ):
+        if record is None:
+            continue
+        touched = [day.event_date for day in tx.imports.days([record.import_id]) if day.events]
+        is_of_others = any(day not in dates for day in touched)
+        if is_of_others or (any(day not in whole for day in touched) and has_others(record)):
             why = f"{each.name} has the name of {record.import_id}, which has records of other days than {days}"
             raise FileRefused(fault=Fault.OTHER_DAYS, why=why, path=each.name)

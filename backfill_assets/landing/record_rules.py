@@ -12,7 +12,7 @@ from datetime import date, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StringType
+from pyspark.sql.types import BinaryType, DataType, StringType, TimestampNTZType
 
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATES
@@ -76,6 +76,14 @@ def _event_time(source: SourceTable) -> Column:
     """The time that decides the day: that of the operation where a delete or a truncate has no event time."""
     at = None if source.operation is None else source.operation.at
     return F.col(source.event_time) if at is None else F.coalesce(F.col(source.event_time), F.col(at))
+
+
+def local_day(source: SourceTable) -> Column:
+    """The day of a record where clocks show the time of its source; its partition where the source has no zone."""
+    if not source.timezone:
+        return F.col(source.partition.column)
+    utc = _event_time(source).cast(TimestampNTZType())  # sessions are held to UTC
+    return F.to_date(F.convert_timezone(F.lit("UTC"), F.lit(source.timezone), utc))
 
 
 def _needed(name: str, source: SourceTable) -> Column | None:

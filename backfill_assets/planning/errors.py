@@ -25,7 +25,7 @@ class NoSuchName(UnknownName):
 
 @sentence
 class OutsideDays(OfTable, InvalidRange):
-    """{table} can have partitions from {earliest} to {latest}; the range {days} is not within them."""
+    """{table} can have partitions from {earliest} to {latest} (UTC); the range {days} is not within them."""
 
     earliest: date
     latest: date

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, time, timedelta
+from datetime import datetime, timedelta
 
 from backfill_assets.capture.streams import SCAN
 from backfill_assets.domain import SourceTable
@@ -68,7 +68,7 @@ def _captured(tx: ReadTransaction, source: SourceTable, last: CaptureRecord, as_
 
 def captured_in(tx: ReadTransaction, source: SourceTable, days: DayRange) -> tuple[CapturedFile, ...]:
     """The captured files with records whose time is in some days, as far as the first and the last record tell."""
-    start, end = (datetime.combine(day, time(), tzinfo=UTC) for day in (days.start, days.end))
+    start, end = source.days.instants(days)
     return tuple(
         each
         for each in tx.captures.files(source.name)

@@ -155,11 +155,13 @@ def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
     if len(gaps) == 1:
         (gap,) = gaps
         (command,) = loads(table.name, gap, empty=True)
-        yield step(f"{table.name}: no events from {gap.start} to {gap.last}; if nothing happened then: ", command)
+        yield step(
+            f"{table.name}: no events from {gap.start} to {gap.last} (UTC dates); if nothing happened then: ", command
+        )
     elif gaps:
         days = count_of(sum(map(len, gaps)), "day")
         yield step(
-            f"{table.name}: no events on {days} from {gaps[0].start} to {gaps[-1].last}, at most "
+            f"{table.name}: no events on {days} (UTC dates) from {gaps[0].start} to {gaps[-1].last}, at most "
             f"{max(map(len, gaps)):,} of them in a row; if nothing happened then: ",
             do(Act.LOAD, table.short_name, missing=True, empty=True, reason=WHY, by=NAME),
         )

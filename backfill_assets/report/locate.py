@@ -90,6 +90,8 @@ class LocatedPeriod:
         source: The source table.
         from_: The first day.
         to: The last one.
+        timezone: Where clocks show these days; empty for days of UTC.
+        dates: The UTC dates that they touch: those of the imports' days and of the source's partitions.
         imports: In the order of arrival.
         quarantine: Where the Delta table of all rejected records is.
         partitions: What readers see that rests on the period, inputs before dependents.
@@ -102,6 +104,8 @@ class LocatedPeriod:
     source: str
     from_: date
     to: date
+    timezone: str
+    dates: Partitions
     imports: tuple[LocatedImport, ...]
     quarantine: str
     partitions: tuple[RestingPartitions, ...]
@@ -114,10 +118,11 @@ class LocatedPeriod:
 def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
     """Where the records of some days of a source are, and what rests on them."""
     source = ws.domain.source_table(name)
+    dates = source.days.partitions(days)
     with ws.ledger.read() as tx:
-        touching = tx.imports.days(source=source.name, days=days, states=(*COUNTING, ImportState.LANDING))
+        touching = tx.imports.days(source=source.name, days=dates, states=(*COUNTING, ImportState.LANDING))
         by_id = {record.import_id: record for record in tx.imports.records(source.name)} if touching else {}
-        partitions = tuple(_resting(ws, tx, source.name, frozenset(days)))
+        partitions = tuple(_resting(ws, tx, source.name, frozenset(dates)))
         captured = captured_in(tx, source, days)
     by_import = grouped((each.import_id, each) for each in touching)
     waiting = sorted({each.event_date for each in touching if by_id[each.import_id].state is ImportState.LANDED})
@@ -126,6 +131,8 @@ def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
         source=source.name,
         from_=days.start,
         to=days.last,
+        timezone=source.timezone,
+        dates=Partitions.of(Grain.DAILY, dates),
         imports=tuple(_located(ws, source, by_id[each], some) for each, some in by_import.items()),
         quarantine=str(ws.lake.place(source.quarantine)),
         partitions=partitions,

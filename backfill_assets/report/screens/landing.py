@@ -114,7 +114,7 @@ def _built(source: str, load: RunReport, empty: Partitions | None) -> str:
         days = f"{days}, of these {len(empty):,} without events ({describe_ranges(empty.grain, empty)})"
     if load.is_blocked:
         return f"{source}: not built, because a gate blocked {load.run.record.run_id}: {days}"
-    return f"{source}: built {days}"
+    return f"{source}: built the UTC dates {days}"
 
 
 def imports_table(imports: Sequence[ImportRecord]) -> Table:
@@ -212,6 +212,7 @@ def _key(key: Mapping[str, str | None]) -> str:
 def period_page(period: LocatedPeriod) -> Page:
     """The imports that hold records of a period, and the partitions that rest on it."""
     named = f"{period.source} {DayRange.inclusive(period.from_, period.to)}"
+    named += f" in {period.timezone}" if period.timezone else ""
     rows = [
         (
             each.table,
@@ -224,8 +225,10 @@ def period_page(period: LocatedPeriod) -> Page:
     ]
     resting = table(["table", "partitions", "run", "release", "through"], rows, whole=["run"])
     not_loaded = f"landed, and not built into {period.source} yet: {period.not_loaded}"
+    dates = f"imports, and partitions of {period.source}, are those of the UTC dates {period.dates}"
     return page(
         named,
+        Note(text=dates) if period.timezone else None,
         section(f"imports with records of {named}", _located(period.imports))
         or Note(text=f"no import holds records of {named}"),
         *(
@@ -257,7 +260,7 @@ def _located(imports: Iterable[LocatedImport]) -> Table:
         )
         for each in imports
     ]
-    heads = ["import", "file", "state", "landed", "by", "events from", "records", "rejected", "late"]
+    heads = ["import", "file", "state", "landed", "by", "UTC dates", "records", "rejected", "late"]
     return table(heads, rows, numbers=["records", "rejected"], whole=["import", "state"])
 
 

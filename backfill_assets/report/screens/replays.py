@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime, time
 
 from backfill_assets.capture.landed_files import Family
 from backfill_assets.ledger.records import ReplayRecord
@@ -111,9 +112,15 @@ def _facts(plan: ReplayPlan) -> tuple[tuple[str, Value], ...]:
         ("replay", plan.replay_id),
         ("of", record.subject),
         ("table", record.table if record.table != record.subject else None),
-        ("from", None if record.period_from is None else f"{record.period_from:%Y-%m-%d} UTC"),
-        ("before", None if record.period_to is None else f"{record.period_to:%Y-%m-%d} UTC"),
+        ("from", _instant(record.period_from)),
+        ("before", _instant(record.period_to)),
         ("sends", f"{records}, {record.size_bytes:,} bytes as stored"),
         ("into", f"{record.target} of {record.stream}, {count_of(record.stream_partitions, parts)}: {kind}"),
         ("delivered", plan.delivery),
     )
+
+
+def _instant(at: datetime | None) -> str | None:
+    if at is None:
+        return None
+    return f"{at:%Y-%m-%d} UTC" if at.time() == time() else f"{at:%Y-%m-%d %H:%M:%S} UTC"

@@ -8,14 +8,19 @@ from datetime import date
 import pytest
 from typer.testing import CliRunner
 
-from backfill_assets.core.errors import UnknownName
+from backfill_assets.application.capture import Asked
+from backfill_assets.core.errors import Refused, UnknownName
+from backfill_assets.deliver.outgoing import parts_of_source
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.main import app
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions
 from backfill_assets.report.command_line import words_of
 from backfill_assets.report.locate import LocatedPeriod, locate
+from backfill_assets.report.screens import page_of
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.staleness.test_stale import land_only
+from backfill_assets_tests.support.captured_shop import plain_text
+from backfill_assets_tests.support.declaring import declaring
 from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, REACHED, TOTALS
 from backfill_assets_tests.support.shop import RECENT, SALES, Shop, sale, shop_environment
 
@@ -108,3 +113,31 @@ def test_the_command_says_it_as_text_and_as_json(shop: Shop) -> None:
     document = json.loads(CliRunner().invoke(app, [*words, "--json"], env=environment).stdout)
     assert (document["from"], document["imports"][0]["family"]) == ("2026-01-06", "file")
     assert [each["table"] for each in document["partitions"]] == [SALES, RECENT]
+
+
+@pytest.mark.parametrize(
+    ("zone", "dates", "asked"),
+    [
+        ("", (january(6), january(7)), ("2026-01-06T00:00:00+00:00", "2026-01-08T00:00:00+00:00")),
+        ("Pacific/Kiritimati", (january(5), january(7)), ("2026-01-05T10:00:00+00:00", "2026-01-07T10:00:00+00:00")),
+        ("America/New_York", (january(6), january(8)), ("2026-01-06T05:00:00+00:00", "2026-01-08T05:00:00+00:00")),
+    ],
+)
+def test_what_is_located_captured_and_replayed_of_a_day_is_that_of_the_zone_of_its_source(
+    shop: Shop, zone: str, dates: tuple[date, date], asked: tuple[str, str]
+) -> None:
+    ws, days = declaring(shop.ws, timezone=zone), DayRange.inclusive(january(6), january(7))
+    source, found = ws.domain.source_table(SALES), locate(ws, SALES, days)
+    assert (found.from_, found.to, found.timezone) == (days.start, days.last, zone)
+    assert found.dates == Partitions.of(Grain.DAILY, DayRange.inclusive(*dates))
+    assert {day.day.event_date for each in found.imports for day in each.days} == set(found.dates)
+    assert set(found.partitions[0].partitions) == set(found.dates)
+    page = plain_text(page_of(found))
+    assert (f"in {zone}" in page, f"of the UTC dates {found.dates}" in page) == (bool(zone), bool(zone))
+    period = Asked(first=days.start, last=days.last).period(source)
+    assert period.start and period.end
+    assert (period.start.isoformat(), period.end.isoformat()) == asked
+    with ws.ledger.read() as tx:
+        assert len(parts_of_source(tx, source, days)) == 1
+        with pytest.raises(Refused, match="2026-01-13"):
+            parts_of_source(tx, source, DayRange.inclusive(january(13), january(13)))

@@ -80,7 +80,8 @@ def test_days_of_a_short_gap_that_are_built_without_events_are_said(shop: Shop, 
     said = types("land", "sales", path, "--by", "ana")
     assert said.exit_code == 0, said.output
     assert (
-        "bronze.sales: built 2026-01-11..2026-01-15, 5 days, of these 2 without events (2026-01-12..2026-01-13)"
+        "bronze.sales: built the UTC dates 2026-01-11..2026-01-15, 5 days, of these 2 without events "
+        "(2026-01-12..2026-01-13)"
     ) in " ".join(said.stdout.split())
     more = written(shop, "more.jsonl", [sale(day) for day in sorted(january(16, 18, 19))])
     document = json.loads(types("land", "sales", more, "--by", "ana", "--json").stdout)

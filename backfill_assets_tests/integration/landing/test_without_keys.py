@@ -156,3 +156,20 @@ def test_a_declaration_without_keys_has_both_columns_and_no_operations(declared:
     declares: Callable[..., SourceTable] = replace
     with pytest.raises(InvalidDeclaration, match=mistake):
         declares(VISITS, **declared)
+
+
+@pytest.mark.long
+def test_of_a_source_with_a_zone_a_file_is_replaced_by_an_extract_of_its_local_days(
+    spark: SparkSession, settings: Settings, clock: Clock
+) -> None:
+    local = replace(VISITS, timezone="Europe/Amsterdam")
+    lines = [json.dumps({"at": f"{SECOND}T{time}", "page": "home"}).encode() + b"\n" for time in ("00:30", "12:00")]
+    with landing_room(spark, settings, clock, local) as room:
+        room.land(b"".join(lines), "day.jsonl")
+        corrected = room.write(lines[1], "day.jsonl")
+        with pytest.raises(Refused, match=r"has records of other days than 2024-05-01"):
+            extract(room, corrected, FIRST)
+        with pytest.raises(Refused, match=r"has records of other days than 2024-05-03"):
+            extract(room, corrected, date(2024, 5, 3))
+        extract(room, corrected, SECOND)
+        assert kept(room, FIRST, SECOND) == [("day.jsonl", 1, "home")]

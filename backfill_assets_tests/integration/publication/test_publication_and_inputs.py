@@ -172,7 +172,7 @@ def test_a_long_time_without_events_is_asked_about_where_files_land(tmp_path: Pa
     assert report.load is not None
     assert str(report.load.run.manifest.output) == "2026-01-11, 2027-01-12, 2 days"
     assert [worded(each) for each in report.next_steps] == [
-        f"{SALES}: no events from 2026-01-12 to 2027-01-11; if nothing happened then: "
+        f"{SALES}: no events from 2026-01-12 to 2027-01-11 (UTC dates); if nothing happened then: "
         "backfill load sales --from 2026-01-12 --to 2027-01-11 --empty --reason WHY --by NAME"
     ]
     shop.ws.close()

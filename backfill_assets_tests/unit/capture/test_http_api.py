@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets import domain
-from backfill_assets.capture.http import HttpStream, _elements
+from backfill_assets.capture.http import HttpStream, _elements, _parts
 from backfill_assets.capture.http_api import Cursor, HttpApi, PageNumber, TimeWindow, Token
 from backfill_assets.capture.http_requests import HttpSecrets
 from backfill_assets.capture.streams import Captured, Period, Span
 from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain import SourceTable
+from backfill_assets.planning.local_days import LocalDays
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.domains import captured
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
@@ -70,8 +72,8 @@ def test_secrets_may_be_told_to_an_api_of_this_machine() -> None:
     assert declared(url="http://127.0.0.1:8080/v1", secret_headers={"Authorization": "API_TOKEN"})
 
 
-def stream(*, as_of: datetime = FIRST + 100 * HOUR, **changed: Any) -> HttpStream:
-    return HttpStream(replace(API, **changed), secret=HttpSecrets(), event_time="at", as_of=as_of)
+def stream(*, as_of: datetime = FIRST + 100 * HOUR, zone: str = "UTC", **changed: Any) -> HttpStream:
+    return HttpStream(replace(API, **changed), secret=HttpSecrets(), event_time="at", as_of=as_of, days=LocalDays(zone))
 
 
 def text(hour: int) -> str:
@@ -127,6 +129,17 @@ def test_what_is_new_begins_where_captures_end_and_ends_with_what_has_settled() 
     assert (span.range_from, span.range_to) == (text(6), text(90))
     pieces = [(each.range_from, each.range_to) for each in opened.pieces(span, pages)]
     assert pieces[:2] == [(f"{text(6)}..{text(12)} cursor x", text(12)), (text(18), text(24))]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Amsterdam", "America/New_York", "Pacific/Kiritimati"])
+def test_an_api_of_days_is_asked_for_the_days_of_the_zone_each_once(zone: str) -> None:
+    window = replace(WINDOW, form="day", step=timedelta(days=1))
+    days, asked = LocalDays(zone), DayRange(date(2026, 3, 25), date(2026, 4, 2))  # clocks in Amsterdam change
+    opened = stream(window=window, zone=zone, as_of=datetime(2026, 6, 1, 12, tzinfo=UTC))
+    start, end = days.instants(asked)
+    (span,) = opened.resolve(Period(start=start, end=end), ()).spans
+    written = [opened._of_window(_parts(piece)[0]) for piece in opened.pieces(span, ())]
+    assert written == [{"from": f"{day}", "to": f"{day + timedelta(days=1)}"} for day in asked]
 
 
 @pytest.mark.parametrize("pages", [None, PageNumber(parameter="page"), Cursor(parameter="c", next="next")])

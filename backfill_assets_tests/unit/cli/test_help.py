@@ -135,3 +135,14 @@ def test_wrong_usage_is_one_refusal_that_says_where_what_and_what_to_do(words: s
 
 def test_the_program_without_a_command_shows_its_help() -> None:
     assert said(code=1).startswith("Usage: ")
+
+
+def test_every_option_that_takes_a_day_says_where_its_days_begin() -> None:
+    options = [
+        (name, option)
+        for name, command in COMMANDS.items()
+        for option in command.params
+        if re.search(r"\bDAY\b", option.metavar or "") or option.name in {"first", "last"}
+    ]
+    assert len(options) > 15
+    assert [(name, option.name) for name, option in options if "UTC" not in (option.help or "")] == []
