@@ -62,11 +62,19 @@ def opened_stream(table: SourceTable, *, home: Path, as_of: datetime) -> Iterato
             stream = HttpStream(declared, secret=for_api, event_time=table.event_time, as_of=as_of, days=table.days)
         case LakeTable():
             stream = DeltaStream(
-                declared, secret=secret(declared.secrets), event_time=table.event_time, operated=operated
+                declared,
+                secret=secret(declared.secrets),
+                event_time=table.event_time,
+                operated=operated,
+                columns=table.file_columns,
             )
         case IcebergTable():
             stream = IcebergStream(
-                declared, secret=secret(declared.secrets), event_time=table.event_time, operated=operated
+                declared,
+                secret=secret(declared.secrets),
+                event_time=table.event_time,
+                operated=operated,
+                columns=table.file_columns,
             )
         case KinesisStream():
             stream = KinesisCapture(declared, secret=secret(declared.secrets))

@@ -302,5 +302,13 @@ class VersionGone(OfStream, Refused):
 
 
 @sentence
+class WentBack(OfStream, Refused):
+    """{name} ends at version {found} now, and version {captured} of it was captured: it is another history."""
+
+    captured: int
+    found: int
+
+
+@sentence
 class ChangesUnreadable(OfStream, Because, Refused):
     """the changes of {name} cannot be read: {why}."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from json import loads
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as pds
+import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from backfill_assets.capture.errors import (
@@ -20,10 +24,12 @@ from backfill_assets.capture.errors import (
     ReadFailed,
     StreamDenied,
     VersionGone,
+    WentBack,
 )
 from backfill_assets.capture.lake_table import LakeTable
 from backfill_assets.capture.streams import Operated, Span
-from backfill_assets.lake.tables_of_others import COMMITTED, ROWS, VERSION, Newest, TableStream
+from backfill_assets.lake.delta_reading import Columns, complaint, has_deletion_vectors, has_plain_files, schema_of
+from backfill_assets.lake.tables_of_others import COMMITTED, ROWS, VERSION, Newest, TableStream, all_there
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -39,6 +45,19 @@ _GONE = ("not found", "No such file", "Invalid table version", "not the same as 
 """What the client says; it also says how many milliseconds a request took, so that a bare 403 may be a time."""
 
 
+_UNKNOWN_FEATURE = re.compile(r"Feature '(\w+)' is not supported")
+_OF_A_CATALOG = "catalog-managed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A data file of a version, with the values of its partition and, if the log says so, how many rows it has."""
+
+    path: str
+    partition: Mapping[str, pa.Scalar]
+    records: int | None
+
+
 class DeltaStream(TableStream):
     """A Delta table that was opened.
 
@@ -47,14 +66,21 @@ class DeltaStream(TableStream):
         secret: The secret options of its store.
         event_time: The column that is the time of a record.
         operated: How the source names operations; None where its records have none.
+        columns: The columns of its contract.
     """
 
     table_format = "delta"
 
     def __init__(
-        self, declared: LakeTable, *, secret: Mapping[str, str], event_time: str, operated: Operated | None
+        self,
+        declared: LakeTable,
+        *,
+        secret: Mapping[str, str],
+        event_time: str,
+        operated: Operated | None,
+        columns: Sequence[str] = (),
     ) -> None:
-        super().__init__(declared.url, chunk=declared.chunk, event_time=event_time, operated=operated)
+        super().__init__(declared.url, chunk=declared.chunk, event_time=event_time, operated=operated, columns=columns)
         self._declared = declared
         self._options = {**declared.options, **secret}
 
@@ -64,36 +90,107 @@ class DeltaStream(TableStream):
     def _newest(self) -> Newest:
         table = self._at(self._declared.version)
         has_feed = self._has_feed(table)
-        return Newest(
-            version=table.version(), pinned={"change feed": "yes" if has_feed else "no"}, has_changes=has_feed
-        )
+        pinned = {"change feed": "yes" if has_feed else "no"}
+        return Newest(version=table.version(), pinned=pinned, has_changes=has_feed)
+
+    def _state(self, partition: str, version: int) -> int:  # noqa: ARG002 - as of any table
+        return version
+
+    def _after(self, newest: Newest, version: int) -> int:
+        if newest.version < version:
+            raise WentBack(name=self.name, captured=version, found=newest.version)
+        return newest.version
 
     def _has_feed(self, table: DeltaTable) -> bool:
         """Whether changes can be read as operations."""
         has_deletes = self._operated is not None and self._operated.delete is not None
-        if not has_deletes or (table.metadata().configuration or {}).get(_FEED) != "true":
+        is_on = (table.metadata().configuration or {}).get(_FEED) == "true"
+        if not has_deletes or not is_on or not has_plain_files(table):
             return False
         # The client looks for files of partition values with such characters in folders that do not exist.
         return not any(_ESCAPED in path for path in pa.table(table.get_add_actions())["path"].to_pylist())
 
-    def _own_schema(self, version: int) -> pa.Schema:
-        return self._dataset(version).schema
+    def _own_schema(self, state: int) -> pa.Schema:
+        with self._reading(state):
+            return schema_of(self._at(state))
 
-    def _files(self, version: int) -> Sequence[Any]:
-        return sorted(self._dataset(version).get_fragments(), key=lambda each: each.path)
+    @lru_cache(maxsize=4)  # noqa: B019 - a stream lives as long as one capture
+    def _files(self, state: int) -> Sequence[_File]:
+        with self._reading(state):
+            actions = pa.table(self._at(state).get_add_actions())
+        found = []
+        values = actions["partition"] if "partition" in actions.column_names else [pa.scalar(None)] * len(actions)
+        for path, records, partition in zip(actions["path"], actions["num_records"], values, strict=True):
+            if urlsplit(path.as_py()).scheme:
+                raise CannotBeCaptured(name=self.name, why="it is a clone that has files of another table")
+            # An empty text is how the log writes a partition of null.
+            own = {name: _not_empty(value) for name, value in partition.items()} if partition.is_valid else {}
+            found.append(_File(path=unquote(path.as_py()), partition=own, records=records.as_py()))
+        return sorted(found, key=lambda each: each.path)
 
-    def _counts(self, version: int) -> Sequence[int]:
-        actions = pa.table(self._at(version).get_add_actions())
-        known = dict(zip(actions["path"].to_pylist(), actions["num_records"].to_pylist(), strict=True))
-        counts = ((known.get(each.path), each) for each in self._files(version))
-        return [each.count_rows() if count is None else count for count, each in counts]
+    def _counts(self, state: int) -> Sequence[int]:
+        return [
+            self._opened(each).metadata.num_rows if each.records is None else each.records
+            for each in self._files(state)
+        ]
 
-    def _require_readable(self, version: int, files: Sequence[Any]) -> None:  # noqa: ARG002 - as of any table
-        for each in files:
-            each.ensure_complete_metadata()
+    def _require_readable(self, state: int, files: Sequence[_File]) -> None:
+        self._require_there(state, [each.path for each in files])
 
-    def _batches(self, version: int, file: Any) -> Iterator[pa.RecordBatch]:
-        yield from file.to_batches(schema=self._dataset(version).schema, batch_size=ROWS)
+    def _require_there(self, state: int, paths: Sequence[str]) -> None:
+        if not all_there(lambda path: self._store.get_file_info(path).type is pafs.FileType.File, paths):
+            raise VersionGone(name=self.name, version=state)
+
+    def _batches(self, state: int, file: _File) -> Iterator[pa.RecordBatch]:
+        columns, kept = Columns.of(self._at(state)), self._kept(state).get(file.path)
+        yield from columns.batches(self._opened(file), dict(file.partition), kept, ROWS)
+
+    @lru_cache(maxsize=4)  # noqa: B019 - a stream lives as long as one capture
+    def _kept(self, state: int) -> Mapping[str, pa.Array]:
+        """By file that lost rows, which of them the table still has."""
+        table = self._at(state)
+        if not has_deletion_vectors(table):
+            return {}
+        files = {each.path for each in self._files(state)}
+        found: dict[str, pa.Array] = {}
+        for batch in pa.RecordBatchReader.from_stream(table.deletion_vectors()):
+            for uri, kept in zip(batch["filepath"], batch["selection_vector"], strict=True):
+                path = unquote(urlsplit(uri.as_py()).path)
+                (own,) = [each for each in files if path.endswith(f"/{each}")]
+                found[own] = kept.values
+        return found
+
+    def _opened(self, file: _File) -> pq.ParquetFile:
+        return pq.ParquetFile(
+            self._store.open_input_file(file.path),
+            # Nanoseconds do not reach as far as what others write into these.
+            coerce_int96_timestamp_unit="us",
+            page_checksum_verification=True,
+            pre_buffer=True,
+        )
+
+    @cached_property
+    def _store(self) -> pafs.FileSystem:
+        from deltalake.fs import DeltaStorageHandler
+
+        return pafs.PyFileSystem(DeltaStorageHandler(self._declared.url, dict(self._options) or None))
+
+    def _require_changes(self, first: int, last: int) -> None:
+        with self._reading(last):
+            self._schema(last)
+            if not has_plain_files(self._at(first)):
+                why = "it had mapped columns or deletion vectors, of which its client reads no changes"
+                raise ChangesUnreadable(name=self.name, why=why)
+            for version in range(first, last + 1):
+                self._require_there(version, self._changed_files(version))
+
+    def _changed_files(self, version: int) -> Sequence[str]:
+        """The files that have the changes of a version."""
+        with self._store.open_input_stream(f"_delta_log/{version:020}.json") as file:
+            actions = [loads(line) for line in file.read().decode().splitlines() if line.strip()]
+        written = [each["cdc"] for each in actions if "cdc" in each]
+        moved = [each[kind] for each in actions for kind in ("add", "remove") if kind in each]
+        return [unquote(each["path"]) for each in written or moved if each.get("dataChange") or written]
 
     def _changes(self, piece: Span, copy: Path) -> Iterator[pa.RecordBatch]:
         """The changes of versions: per version and key what it is afterwards, or that it is deleted.
@@ -105,6 +202,7 @@ class DeltaStream(TableStream):
         assert operated is not None and operated.delete is not None
         first, last = int(piece.range_from), int(piece.range_to) - 1
         schema = self._schema(last)
+        self._require_changes(first, last)
         held = copy.with_name(f"{copy.name}.changes")
         try:
             with self._reading(last):
@@ -114,7 +212,7 @@ class DeltaStream(TableStream):
                         file.write_batch(batch)
             with duckdb.connect(config={"threads": "1", "temp_directory": str(copy.parent)}) as connection:
                 connection.execute("SET TimeZone = 'UTC'")
-                statement = _changes_statement(self._dataset(last).schema.names, operated)
+                statement = _changes_statement(self._own_schema(last).names, operated)
                 found = connection.sql(statement, params={"held": str(held), **operated.values})
                 for batch in found.to_arrow_reader(ROWS):
                     yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
@@ -124,28 +222,27 @@ class DeltaStream(TableStream):
     def _at(self, version: int | None) -> DeltaTable:
         from deltalake import DeltaTable
 
-        return DeltaTable(self._declared.url, version=version, storage_options=dict(self._options) or None)
-
-    @lru_cache(maxsize=4)  # noqa: B019 - a stream lives as long as one capture
-    def _dataset(self, version: int) -> pds.Dataset:
-        with self._reading(version):
-            return self._at(version).to_pyarrow_dataset()
+        table = DeltaTable(self._declared.url, version=version, storage_options=dict(self._options) or None)
+        if why := complaint(table):
+            raise CannotBeCaptured(name=self.name, why=why)
+        return table
 
     @contextmanager
     def _reading(self, version: int | None = None) -> Iterator[None]:
         """Turns errors of the client into ours; what it says itself may hold an access key."""
-        from deltalake.exceptions import DeltaError, DeltaProtocolError, TableNotFoundError
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
             yield
         except TableNotFoundError:
             raise NoStream(name="Delta table", servers=self._declared.url) from None
-        except DeltaProtocolError:
-            raise CannotBeCaptured(
-                name=self.name, why="it uses features of Delta that its reader does not have"
-            ) from None
         except (DeltaError, pa.ArrowException, OSError) as error:
             said = str(error)
+            if unknown := _UNKNOWN_FEATURE.search(said):
+                raise CannotBeCaptured(name=self.name, why=f"it uses the feature {unknown[1]} of Delta") from None
+            if _OF_A_CATALOG in said:
+                why = "it uses the feature catalogManaged of Delta: its versions are known to its catalog only"
+                raise CannotBeCaptured(name=self.name, why=why) from None
             if _ESCAPED in said:
                 why = "the client does not open partitions whose values have characters such as a blank"
                 raise ChangesUnreadable(name=self.name, why=why) from None
@@ -157,6 +254,10 @@ class DeltaStream(TableStream):
                 wanted = self._declared.version if version is None else version
                 raise VersionGone(name=self.name, version=wanted) from None
             raise ReadFailed(name=self.name, why=f"its client failed ({type(error).__name__})") from None
+
+
+def _not_empty(value: pa.Scalar) -> pa.Scalar:
+    return pa.scalar(None, value.type) if value.as_py() == "" else value
 
 
 def _changes_statement(columns: Sequence[str], operated: Operated) -> str:

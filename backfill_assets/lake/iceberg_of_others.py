@@ -1,6 +1,7 @@
-"""Iceberg tables of others: the snapshots of their current branch, by sequence number.
+"""Iceberg tables of others: their current snapshots, by sequence number.
 
 There is no change feed: what follows the first snapshot is the newest one once more, which lands as a complete extract.
+A table that was rolled back has an earlier snapshot again, under the next number that was not captured.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ from backfill_assets.capture.errors import CannotBeCaptured, NoStream, ReadFaile
 from backfill_assets.capture.lake_table import IcebergTable
 from backfill_assets.capture.streams import Operated
 from backfill_assets.core.errors import PackageMissing
-from backfill_assets.lake.tables_of_others import ROWS, Newest, TableStream
+from backfill_assets.lake.tables_of_others import OF_STATE, ROWS, Newest, TableStream, all_there
 
 if TYPE_CHECKING:
     from pyiceberg.table import FileScanTask, Table
     from pyiceberg.table.snapshots import Snapshot
 
+_EQUALITY_DELETES = "equality deletes"
 _ORDERED = 2
 """The first version of the format whose snapshots have numbers that rise."""
 
@@ -34,6 +36,7 @@ class IcebergStream(TableStream):
         secret: The secret properties of its catalog.
         event_time: The column that is the time of a record.
         operated: How the source names operations; None where its records have none.
+        columns: The columns of its contract.
 
     Raises:
         PackageMissing: pyiceberg is not installed.
@@ -42,13 +45,21 @@ class IcebergStream(TableStream):
     table_format = "iceberg"
 
     def __init__(
-        self, declared: IcebergTable, *, secret: Mapping[str, str], event_time: str, operated: Operated | None
+        self,
+        declared: IcebergTable,
+        *,
+        secret: Mapping[str, str],
+        event_time: str,
+        operated: Operated | None,
+        columns: Sequence[str] = (),
     ) -> None:
         try:
             import pyiceberg  # noqa: F401 - asked for now, so that a refusal comes before anything is read
         except ImportError:
             raise PackageMissing(what="a capture from Iceberg", package="pyiceberg", extra="iceberg") from None
-        super().__init__(declared.table, chunk=declared.chunk, event_time=event_time, operated=operated)
+        super().__init__(
+            declared.table, chunk=declared.chunk, event_time=event_time, operated=operated, columns=columns
+        )
         self._declared = declared
         self._properties = {**declared.catalog, **secret}
 
@@ -71,65 +82,59 @@ class IcebergStream(TableStream):
         if metadata.format_version < _ORDERED:
             why = f"it has version {metadata.format_version} of its format, whose snapshots are not numbered"
             raise CannotBeCaptured(name=self.name, why=why)
-        history = self._history()
-        found = [each for each in history if wanted is None or each.snapshot_id == wanted]
-        if not found:
-            if history and wanted is not None:
+        chosen = metadata.current_snapshot_id if wanted is None else wanted
+        newest = None if chosen is None else metadata.snapshot_by_id(chosen)
+        if newest is None:
+            if wanted is not None and metadata.snapshots:
                 raise VersionGone(name=self.name, version=wanted)
             raise CannotBeCaptured(name=self.name, why="it has no snapshot yet")
-        newest = found[-1]
         pinned = {"snapshot": str(newest.snapshot_id), "change feed": "no"}
-        return Newest(version=_number(newest), pinned=pinned, has_changes=False)
+        return Newest(version=_number(newest), state=newest.snapshot_id, pinned=pinned, has_changes=False)
 
-    def _history(self) -> list[Snapshot]:
-        """The snapshots of the current branch that are kept, the first one first."""
-        metadata = self._opened.metadata
-        known = {each.snapshot_id: each for each in metadata.snapshots}
-        found, at = [], metadata.current_snapshot_id
-        while at in known:
-            found.append(known[at])
-            at = known[at].parent_snapshot_id
-        return found[::-1]
+    def _state(self, partition: str, version: int) -> int | None:
+        _, _, state = partition.partition(OF_STATE)
+        if state:
+            return int(state)
+        return next((each.snapshot_id for each in self._opened.metadata.snapshots if _number(each) == version), None)
 
-    def _snapshot(self, version: int) -> Snapshot:
-        found = next((each for each in self._history() if _number(each) == version), None)
-        if found is None:
-            raise VersionGone(name=self.name, version=version)
-        return found
+    def _after(self, newest: Newest, version: int) -> int:
+        """Its own number; the next one where the table has gone back to a snapshot of before what was captured."""
+        return max(newest.version, version + 1)
 
-    def _own_schema(self, version: int) -> pa.Schema:
+    def _own_schema(self, state: int) -> pa.Schema:
         from pyiceberg.io.pyarrow import schema_to_pyarrow
 
-        schema = schema_to_pyarrow(self._scan(version).projection(), include_field_ids=False)
+        schema = schema_to_pyarrow(self._scan(state).projection(), include_field_ids=False)
         return pa.schema([pa.field(each.name, _plain(each.type), each.nullable) for each in schema])
 
-    def _scan(self, version: int) -> Any:
-        return self._opened.scan(snapshot_id=self._snapshot(version).snapshot_id)
+    def _scan(self, state: int) -> Any:
+        return self._opened.scan(snapshot_id=state)
 
     @lru_cache(maxsize=4)  # noqa: B019 - a stream lives as long as one capture
-    def _files(self, version: int) -> Sequence[FileScanTask]:
-        with self._reading(version):
-            return sorted(self._scan(version).plan_files(), key=lambda task: str(task.file.file_path))
+    def _files(self, state: int) -> Sequence[FileScanTask]:
+        with self._reading(state):
+            return sorted(self._scan(state).plan_files(), key=lambda task: str(task.file.file_path))
 
-    def _counts(self, version: int) -> Sequence[int]:
-        return [task.file.record_count for task in self._files(version)]
+    def _counts(self, state: int) -> Sequence[int]:
+        return [task.file.record_count for task in self._files(state)]
 
-    def _require_readable(self, version: int, files: Sequence[FileScanTask]) -> None:
-        for each in files:
-            if not self._opened.io.new_input(each.file.file_path).exists():
-                raise VersionGone(name=self.name, version=version)
+    def _require_readable(self, state: int, files: Sequence[FileScanTask]) -> None:
+        deletes = (delete for each in files for delete in each.delete_files)
+        paths = {str(each.file_path) for each in (*(each.file for each in files), *deletes)}
+        if not all_there(lambda path: bool(self._opened.io.new_input(path).exists()), sorted(paths)):
+            raise VersionGone(name=self.name, version=state)
 
-    def _batches(self, version: int, file: FileScanTask) -> Iterator[pa.RecordBatch]:
+    def _batches(self, state: int, file: FileScanTask) -> Iterator[pa.RecordBatch]:
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
 
-        opened, schema = self._opened, self._own_schema(version)
-        read = ArrowScan(opened.metadata, opened.io, self._scan(version).projection(), AlwaysTrue())
+        opened, schema = self._opened, self._own_schema(state)
+        read = ArrowScan(opened.metadata, opened.io, self._scan(state).projection(), AlwaysTrue())
         for batch in read.to_record_batches([file]):
             yield from pa.Table.from_batches([batch]).cast(schema).to_batches(max_chunksize=ROWS)
 
     @contextmanager
-    def _reading(self, version: int | None = None) -> Iterator[None]:
+    def _reading(self, state: int | None = None) -> Iterator[None]:
         """Turns errors of the client into ours; what it says itself may hold a token."""
         from pyiceberg.exceptions import (
             ForbiddenError,
@@ -139,6 +144,7 @@ class IcebergStream(TableStream):
             RESTError,
             UnauthorizedError,
         )
+        from pyiceberg.io.pyarrow import UnsupportedPyArrowTypeException
 
         try:
             yield
@@ -149,10 +155,16 @@ class IcebergStream(TableStream):
         except NotInstalledError as error:
             raise ReadFailed(name=self.name, why=f"its client needs another package: {error}") from None
         except FileNotFoundError:
-            if version is None:
+            if state is None:
                 raise NoStream(name="metadata of an Iceberg table", servers=self._declared.table) from None
-            raise VersionGone(name=self.name, version=version) from None
-        except (RESTError, pa.ArrowException, OSError, ValueError) as error:
+            raise VersionGone(name=self.name, version=state) from None
+        except UnsupportedPyArrowTypeException as error:
+            why = f"its client does not read the type of {error.field.name}, which is {error.field.field_type}"
+            raise CannotBeCaptured(name=self.name, why=why) from None
+        except (RESTError, pa.ArrowException, OSError, ValueError, NotImplementedError) as error:
+            if _EQUALITY_DELETES in str(error):
+                why = "it has equality deletes, which its client does not apply: compact the table"
+                raise CannotBeCaptured(name=self.name, why=why) from None
             raise ReadFailed(name=self.name, why=f"its client failed ({type(error).__name__})") from None
 
 

@@ -3,14 +3,16 @@
 A position is a version that was not read yet. The first capture is a snapshot of the newest version, group by group of
 its data files (`8@20`: of version 7, twenty files are read). What follows are the changes of later versions as
 operations, where the format can tell them and the source has operations; else the newest version once more, as a scan
-that lands as a complete extract.
+that lands as a complete extract. A table that goes back to an earlier state is scanned under a number of its own, so
+that the records of this state are the newest ones.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,6 +42,8 @@ from backfill_assets.capture.streams import (
 )
 
 _BEGIN = "0"
+OF_STATE = "-of-"
+_ASKED_AT_ONCE = 16
 _VERSIONS = 100
 """At most so many versions have their changes in one file."""
 ROWS = 50_000
@@ -53,6 +57,7 @@ class Newest:
 
     Attributes:
         version: Its number, which rises from version to version.
+        state: What is read, of a format whose tables can go back: such a state has another number then.
         pinned: What else is known of it.
         has_changes: Whether the changes that led to it can be read as operations.
     """
@@ -60,6 +65,7 @@ class Newest:
     version: int
     pinned: Mapping[str, str]
     has_changes: bool
+    state: int | None = None
 
 
 class TableStream(ABC):
@@ -70,14 +76,18 @@ class TableStream(ABC):
         chunk: About how many rows of a version one landed file has.
         event_time: The column that is the time of a record.
         operated: How the source names operations; None where its records have none.
+        columns: The columns of its contract. A table that lacks one is refused: its values would be null.
     """
 
     kind = FileKind(format=Format.PARQUET, compression="")
     table_format: str
     """The format of its tables, such as `delta`."""
 
-    def __init__(self, place: str, *, chunk: int, event_time: str, operated: Operated | None) -> None:
+    def __init__(
+        self, place: str, *, chunk: int, event_time: str, operated: Operated | None, columns: Sequence[str]
+    ) -> None:
         self._place, self._chunk = place, chunk
+        self._columns = columns
         self._event_time = event_time
         self._operated = operated
 
@@ -99,31 +109,43 @@ class TableStream(ABC):
         """The newest version, or the one that is declared."""
 
     @abstractmethod
-    def _own_schema(self, version: int) -> pa.Schema:
-        """The columns of the table in a version."""
+    def _state(self, partition: str, version: int) -> int | None:
+        """Of what state captured positions are; null where that is not known any more."""
+
+    def _after(self, newest: Newest, version: int) -> int:
+        """The number of a state that is not the captured one, of a number that was captured last."""
+        raise NotImplementedError
 
     @abstractmethod
-    def _files(self, version: int) -> Sequence[Any]:
-        """The data files of a version, always in the same order."""
+    def _own_schema(self, state: int) -> pa.Schema:
+        """The columns of the table in a state."""
 
     @abstractmethod
-    def _counts(self, version: int) -> Sequence[int]:
+    def _files(self, state: int) -> Sequence[Any]:
+        """The data files of a state, always in the same order."""
+
+    @abstractmethod
+    def _counts(self, state: int) -> Sequence[int]:
         """How many rows each of these files has."""
 
     @abstractmethod
-    def _require_readable(self, version: int, files: Sequence[Any]) -> None:
+    def _require_readable(self, state: int, files: Sequence[Any]) -> None:
         """Fails where a file is not there any more."""
 
     @abstractmethod
-    def _batches(self, version: int, file: Any) -> Iterator[pa.RecordBatch]:
+    def _batches(self, state: int, file: Any) -> Iterator[pa.RecordBatch]:
         """The rows of a file with the columns of the table, at most `ROWS` at once."""
+
+    def _require_changes(self, first: int, last: int) -> None:
+        """Fails where the changes of versions cannot be read any more, of a format that can tell them."""
+        raise NotImplementedError
 
     def _changes(self, piece: Span, copy: Path) -> Iterator[pa.RecordBatch]:
         """The changes of versions as rows of `_schema`, of a format that can tell them."""
         raise NotImplementedError
 
     @abstractmethod
-    def _reading(self, version: int | None = None) -> AbstractContextManager[None]:
+    def _reading(self, state: int | None = None) -> AbstractContextManager[None]:
         """Turns errors of the client into ours."""
 
     # ------------------------------------------------------------------------------------------------- what it holds
@@ -136,35 +158,44 @@ class TableStream(ABC):
             identity = self._identity()
         partition, start, end = self._following(newest, captured)
         if period.is_whole:
-            partition, start, end = new_scan(captured), _BEGIN, str(newest.version + 1)
+            version = self._number(newest, _last_end(captured))
+            partition, start, end = _named(new_scan(captured), newest, version), _BEGIN, str(version + 1)
+        if start not in (_BEGIN, end):
+            self._require_changes(int(start), int(end) - 1)
         return Resolution(
             family=str(Family.LAKE),
             name=self._place,
             stream=f"{self.table_format}/{identity}",
             pinned={"format": self.table_format, "version": str(newest.version), **newest.pinned},
             is_compacted=False,
-            spans=(
-                Resolved(
-                    partition=partition, range_from=start, range_to=end, held_from="", held_to=str(newest.version + 1)
-                ),
-            ),
+            spans=(Resolved(partition=partition, range_from=start, range_to=end, held_from="", held_to=end),),
             is_whole=partition.startswith(SCAN),
         )
 
     def _following(self, newest: Newest, captured: Sequence[Captured]) -> tuple[str, str, str]:
         """Partition and positions of what follows on the captures: the rest of a snapshot, changes, or all rows."""
-        version = newest.version
-        read = [int(each.range_to) for each in captured if "@" not in each.range_to]
-        reached = max(read, default=None)
+        last = _last_end(captured)
         begun, _, group = followed(captured, "0", _BEGIN, is_end=_is_whole).partition("@")
-        if group and (reached is None or int(begun) > reached):
-            if self._is_readable(int(begun) - 1, begin=int(group)):
+        if group and (last is None or int(begun) > int(last.range_to)):
+            state = self._state("0", int(begun) - 1)
+            if state is not None and self._is_readable(state, begin=int(group)):
                 return "0", _BEGIN, begun
-        elif reached is None:
-            return "0", _BEGIN, str(version + 1)
-        elif reached > version or newest.has_changes:
-            return "0", str(reached), str(max(reached, version + 1))
-        return f"{SCAN}version-{version}", _BEGIN, str(version + 1)
+        elif last is None:
+            return "0", _BEGIN, str(newest.version + 1)
+        version = self._number(newest, last)
+        if last is not None and int(last.range_to) > version:
+            return "0", last.range_to, last.range_to
+        if last is not None and newest.has_changes:
+            return "0", last.range_to, str(version + 1)
+        return _named(f"{SCAN}version-{version}", newest, version), _BEGIN, str(version + 1)
+
+    def _number(self, newest: Newest, last: Captured | None) -> int:
+        """The number under which the newest state is captured."""
+        if last is None:
+            return newest.version
+        version = int(last.range_to) - 1
+        state = newest.version if newest.state is None else newest.state
+        return version if self._state(last.partition, version) == state else self._after(newest, version)
 
     def require_same(self, stream: str) -> None:
         with self._reading():
@@ -173,11 +204,11 @@ class TableStream(ABC):
         if found != expected:
             raise CreatedAgain(name=self.name, expected=expected, found=found, declare="")
 
-    def _is_readable(self, version: int, *, begin: int) -> bool:
-        """Whether the files of a version from one on are there."""
+    def _is_readable(self, state: int, *, begin: int) -> bool:
+        """Whether the files of a state from one on are there."""
         try:
-            with self._reading(version):
-                self._require_readable(version, self._files(version)[begin:])
+            with self._reading(state):
+                self._require_readable(state, self._files(state)[begin:])
         except VersionGone:
             return False
         return True
@@ -190,7 +221,7 @@ class TableStream(ABC):
             at = followed(captured, span.partition, _BEGIN, is_end=_is_whole)
             if at != _BEGIN and "@" not in at:
                 return
-            ends = self._ends_of_groups(int(span.range_to) - 1, begin=int(at.partition("@")[2] or 0))
+            ends = self._ends_of_groups(self._state_of(span), begin=int(at.partition("@")[2] or 0))
             for end in [*(f"{span.range_to}@{number}" for number in ends[:-1]), span.range_to]:
                 yield Span(partition=span.partition, range_from=at, range_to=end)
                 at = end
@@ -207,9 +238,17 @@ class TableStream(ABC):
     def write(self, piece: Span, copy: Path, pace: Pace) -> Written:
         is_snapshot = piece.range_from == _BEGIN or "@" in piece.range_from
         rows = self._rows_of_group(piece) if is_snapshot else self._changes(piece, copy)
-        version = int(piece.range_to.partition("@")[0]) - 1
-        with self._reading(version):
-            return self._write(rows, self._schema(version), copy, pace)
+        state = self._state_of(piece)
+        with self._reading(state):
+            return self._write(rows, self._schema(state), copy, pace)
+
+    def _state_of(self, span: Span) -> int:
+        """The state of which positions are."""
+        version = int(span.range_to.partition("@")[0]) - 1
+        state = self._state(span.partition, version)
+        if state is None:
+            raise VersionGone(name=self.name, version=version)
+        return state
 
     def _write(self, rows: Iterator[pa.RecordBatch], schema: pa.Schema, copy: Path, pace: Pace) -> Written:
         count, times = 0, list[datetime]()
@@ -224,19 +263,21 @@ class TableStream(ABC):
     def _rows_of_group(self, piece: Span) -> Iterator[pa.RecordBatch]:
         """The rows of a group of files of a version, as a snapshot."""
         (_, _, begin), (behind, _, end) = piece.range_from.partition("@"), piece.range_to.partition("@")
-        version = int(behind) - 1
-        said: list[tuple[object, pa.DataType]] = [(version, pa.int64()), (None, _COMMITTED_TYPE)]
+        state = self._state_of(piece)
+        said: list[tuple[object, pa.DataType]] = [(int(behind) - 1, pa.int64()), (None, _COMMITTED_TYPE)]
         if self._operated is not None:
             said.append((self._operated.snapshot, pa.string()))
-        for file in self._files(version)[int(begin or 0) : int(end) if end else None]:
-            for batch in self._batches(version, file):
+        for file in self._files(state)[int(begin or 0) : int(end) if end else None]:
+            for batch in self._batches(state, file):
                 added = [pa.array([value] * batch.num_rows, kind) for value, kind in said]
-                yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=self._schema(version))
+                yield pa.RecordBatch.from_arrays([*batch.columns, *added], schema=self._schema(state))
 
-    def _ends_of_groups(self, version: int, *, begin: int) -> list[int]:
-        """Where groups of files of a version end that have about as many rows as a chunk."""
-        with self._reading(version):
-            ends, rows, counts = [], 0, self._counts(version)
+    def _ends_of_groups(self, state: int, *, begin: int) -> list[int]:
+        """Where groups of files of a state end that have about as many rows as a chunk. All of them are there."""
+        with self._reading(state):
+            self._schema(state)
+            self._require_readable(state, self._files(state)[begin:])
+            ends, rows, counts = [], 0, self._counts(state)
             for number, count in enumerate(counts[begin:], begin):
                 if rows and rows + count > self._chunk:
                     ends.append(number)
@@ -244,18 +285,37 @@ class TableStream(ABC):
                 rows += count
             return [*ends, len(counts)]
 
-    def _schema(self, version: int) -> pa.Schema:
+    def _schema(self, state: int) -> pa.Schema:
         """The columns of the table, and those that a capture adds."""
         added = [pa.field(VERSION, pa.int64()), pa.field(COMMITTED, _COMMITTED_TYPE)]
         if self._operated is not None:
             added.append(pa.field(self._operated.column, pa.string()))
-        own = self._own_schema(version)
+        own = self._own_schema(state)
         for each in added:
             if each.name in own.names:
                 raise CannotBeCaptured(
                     name=self.name, why=f"it has a column {each.name} itself, which a capture writes"
                 )
-        return pa.schema([*(each.with_nullable(True) for each in own), *added])
+        schema = pa.schema([*(each.with_nullable(True) for each in own), *added])
+        if lacking := [each for each in self._columns if each not in schema.names]:
+            raise CannotBeCaptured(name=self.name, why=f"it has no column {', '.join(lacking)}")
+        return schema
+
+
+def all_there(is_there: Callable[[str], bool], paths: Sequence[str]) -> bool:
+    """Whether all files are there; a store is asked for several at once."""
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        return all(pool.map(is_there, paths))
+
+
+def _last_end(captured: Sequence[Captured]) -> Captured | None:
+    """The last state that was captured to its end."""
+    return next((each for each in reversed(captured) if _is_whole(each.range_to)), None)
+
+
+def _named(partition: str, newest: Newest, version: int) -> str:
+    """A partition, which names the state where the number alone does not."""
+    return partition if version == newest.version else f"{partition}{OF_STATE}{newest.state}"
 
 
 def _is_whole(position: str) -> bool:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.capture.errors import CannotBeCaptured, CreatedAgain, NoPeriod, NoStream, ReadFailed, VersionGone
 from backfill_assets.domain import IcebergTable, SourceTable
+from backfill_assets.lake.iceberg_of_others import IcebergStream
 from backfill_assets.report.command_line import explained
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.domains import captured_lake
@@ -185,16 +186,39 @@ def test_what_is_wrong_with_a_table_is_one_sentence(shop_of: ShopOf, catalog: Ca
 
 @pytest.mark.long
 def test_a_file_that_was_removed_is_one_sentence_and_a_begun_snapshot_is_read_anew(
-    shop_of: ShopOf, catalog: Catalog
+    shop_of: ShopOf, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shop, table = shop_of(), sold(catalog, 100, 100)
     paths = sorted(str(each.file.file_path) for each in table.scan().plan_files())
     gone = Path(paths[-1].removeprefix("file://"))
     kept = gone.read_bytes()
     gone.unlink()
-    with pytest.raises(VersionGone):
-        shop.capture(None)
+    for act in (shop.plan, shop.capture):
+        with pytest.raises(VersionGone):
+            act(None)
+    assert shop.files() == (), "nothing is read of a snapshot of which files are gone"
+    with monkeypatch.context() as patch:  # it is removed while it is read
+        patch.setattr(IcebergStream, "_require_readable", lambda *_: None)
+        with pytest.raises(VersionGone):
+            shop.capture(None)
     assert [each.records for each in shop.files()] == [100]
     gone.write_bytes(kept)
     assert shop.capture(None, builds=True).captured == 100
     assert shop.current() == held(table)
+
+
+@pytest.mark.long
+def test_a_rollback_takes_back_what_it_undid_and_gives_back_what_was_there(shop_of: ShopOf, catalog: Catalog) -> None:
+    shop, table = shop_of(), sold(catalog, 60)
+    table.overwrite(rows(1, amount=77), overwrite_filter="sale_id = 's000001'")
+    table.append(rows(300, 301))
+    shop.capture(None, builds=True)
+    assert shop.current() == held(table)
+    first, *_, last = (each.snapshot_id for each in table.metadata.snapshots)
+    for number, current in enumerate((first, last, first)):
+        table.refresh()
+        table.manage_snapshots().set_current_snapshot(snapshot_id=current).commit()
+        table.refresh()
+        shop.capture(None, builds=True)
+        assert shop.current() == held(table), number
+    assert shop.capture(None).captured == 0
