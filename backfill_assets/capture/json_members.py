@@ -100,6 +100,31 @@ def members_of(value: bytes, prefix: str) -> bytes | None:
     return members.replace(b"\r", b" ").replace(b"\n", b" ")
 
 
+_OBJECT = json.JSONDecoder(object_pairs_hook=lambda _: None, parse_int=len, parse_float=len)
+"""Finds where an object ends, and keeps nothing of it."""
+_BETWEEN = re.compile(r"[ \t\r\n]*,?[ \t\r\n]*")
+
+
+def objects_of(text: str) -> Sequence[str]:
+    """The JSON objects of a text that holds several where one is expected, and none of any other text.
+
+    They are one after the other, with or without commas, or in an array. The last one may be cut.
+    """
+    inner = text.strip(_SPACE.decode())
+    inner, at = inner.removeprefix("[").lstrip(_SPACE.decode()), 0
+    found: list[str] = []
+    while inner.startswith("{", at):
+        try:
+            _, end = _OBJECT.raw_decode(inner, at)
+        except (ValueError, RecursionError):
+            end = len(inner)
+        found.append(inner[at:end])
+        between = _BETWEEN.match(inner, end)
+        assert between is not None
+        at = between.end()
+    return found if len(found) > 1 else ()
+
+
 @cache
 def _name_with(prefix: str) -> re.Pattern[bytes]:
     """The beginning of a name with a prefix, of which any character may be written as an escape."""

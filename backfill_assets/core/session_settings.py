@@ -52,6 +52,8 @@ MEANING: Mapping[str, str] = {
 }
 
 SOUND: Mapping[str, str] = {
+    # Unset, Spark decodes a page whose checksum does not match. Its own files have checksums too.
+    "parquet.page.verify-checksum.enabled": "true",
     # Spark 4.3 reads null elements of dictionary-encoded arrays before it asks whether they are null, and stops.
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "false",
 }

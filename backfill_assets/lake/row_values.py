@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType, TimestampType
 
 from backfill_assets.core.identity import FileSet
 from backfill_assets.lake.errors import NoValueOfKey, RowsUnreadable
+from backfill_assets.lake.snapshot import checked_parquet
 from backfill_assets.lake.tables import Lake, missing_files
 
 if TYPE_CHECKING:
@@ -372,7 +373,7 @@ def _dataset(lake: Lake, table: str, files: FileSet) -> ds.Dataset | None:
 
     # The folder of a partition is the last one of a path, below that of the run.
     paths = sorted(files.paths, key=lambda path: (path.split("/")[-2:-1], path))
-    return ds.dataset(paths, format="parquet", filesystem=lake.arrow_files(table))
+    return ds.dataset(paths, format=checked_parquet(), filesystem=lake.arrow_files(table))
 
 
 def _value(name: str, text: str, kind: pa.DataType) -> pa.Scalar:

@@ -92,6 +92,14 @@ class OpenedFiles:
     columns: Mapping[str, pa.DataType] | None = None
 
 
+def checked_parquet() -> ds.ParquetFileFormat:
+    """Parquet whose pages are compared with their checksums when they are read, where they have any."""
+    import pyarrow.dataset as ds
+
+    checked = ds.ParquetFragmentScanOptions(page_checksum_verification=True)
+    return ds.ParquetFileFormat(default_fragment_scan_options=checked)
+
+
 def opened_files(
     lake: Lake, table: str, file_sets: Mapping[date, FileSet], partition_column: str
 ) -> Mapping[date, OpenedFiles]:
@@ -103,7 +111,7 @@ def opened_files(
     # Imported when rows are read, for it imports pandas: a publication only compares versions.
     import pyarrow.dataset as ds
 
-    place, parquet = lake.arrow_files(table), ds.ParquetFileFormat()
+    place, parquet = lake.arrow_files(table), checked_parquet()
 
     def opened(partition: date) -> OpenedFiles:
         value = ds.field(partition_column) == pa.scalar(partition, pa.date32())
@@ -127,4 +135,4 @@ def arrow_rows(files: Sequence[OpenedFiles], columns: Mapping[str, pa.DataType],
 
     fragments = [fragment for each in files for fragment in each.fragments]
     schema = pa.schema([(partition_column, pa.date32()), *columns.items()])
-    return ds.FileSystemDataset(fragments, schema, ds.ParquetFileFormat())
+    return ds.FileSystemDataset(fragments, schema, checked_parquet())

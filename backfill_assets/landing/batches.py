@@ -136,7 +136,11 @@ def split_by(
     """
     number, without = 0, dict(folders)
     for path in [each.path for each in files.listed(whole) if each.path.endswith(".parquet")]:
-        with files.open(path) as opened, pq.ParquetFile(opened) as file, ExitStack() as written:
+        with (
+            files.open(path) as opened,
+            pq.ParquetFile(opened, page_checksum_verification=True) as file,
+            ExitStack() as written,
+        ):
             present: str | None = None
             writer: pq.ParquetWriter | None = None
             for value, rows in _runs(file, column):

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import io
-import os
-import zlib
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -25,9 +23,11 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import DataType
 
 from backfill_assets.capture.errors import BadFile, Fault
+from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format
 from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
+from backfill_assets.landing.gzip_text import NotWhole, open_gzip
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
 from backfill_assets.landing.record_rules import required_of_a_file
 from backfill_assets.landing.values import can_become
@@ -41,14 +41,15 @@ MOST_VALUES = 20_000
 """Of a row of a CSV."""
 
 _ROWS_AT_ONCE = 64
-_GZIP = 31
-"""For zlib: with the header and the trailer of gzip."""
 _SAMPLE_BYTES = 1 << 16
 _MOST_BINARY = 0.3
 _MOST_COLUMNS, _MOST_CHARACTERS = 12, 60
 """Of a header, so many are quoted in a refusal."""
 _LINE_ENDS = {"\n": "LF", "\r\n": "CR LF", "\r": "CR"}
 _BLANK = b" \t\r\n"
+_MAY_BE_SEVERAL = re.compile(rb"\}[ \t]*,?[ \t]*\{")
+"""What is between two objects of a line; also where they are elements of an array that is a member."""
+_IN_ARRAY = re.compile(rb"\[[ \t]*\{")
 _CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
 
 
@@ -93,7 +94,7 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Prob
             return _probe_csv(path, kind, source, name)
         case Format.JSONL:
             with _text_errors(name):
-                empty, valid_utf8 = _scan_text(path, kind, name)
+                empty, valid_utf8 = _scan_text(path, kind, name, _refuse_other_json)
             is_small = path.stat().st_size <= _BYTES_OF_A_TASK
             return Probe(empty=empty, valid_utf8=valid_utf8, is_small=is_small)
 
@@ -102,27 +103,40 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Prob
 def _text_errors(name: str) -> Iterator[None]:
     try:
         yield
-    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise BadFile(path=name, fault=Fault.DAMAGED, why=f"is not a complete gzip file: {error}") from error
+    except NotWhole as error:
+        fault = Fault.PADDED if error.is_padded else Fault.DAMAGED
+        raise BadFile(path=name, fault=fault, why=f"is not a complete gzip file: {error}") from error
 
 
 def _open(path: Path, kind: FileKind) -> IO[bytes]:
-    return gzip.open(path, "rb") if kind.compression else path.open("rb")  # type: ignore[return-value]
+    return open_gzip(path) if kind.compression else path.open("rb")
 
 
-def _scan_text(path: Path, kind: FileKind, name: str) -> tuple[bool, bool]:
-    """Reads a text file to its end: whether it is blank, and whether it is UTF-8 throughout."""
+def _scan_text(
+    path: Path, kind: FileKind, name: str, look: Callable[[bytes, int, str], None] | None = None
+) -> tuple[bool, bool]:
+    """Reads a text file to its end: whether it is blank, and whether it is UTF-8 throughout.
+
+    Args:
+        look: Called with whole lines, the number of the first of them, and the name of the file.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")()
     empty = valid_utf8 = True
     first = True
-    lines, run = 1, 0
+    lines, run, rest = 1, 0, b""
     with _open(path, kind) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             if first:
                 _refuse_binary(chunk[:_SAMPLE_BYTES], name)
                 chunk, first = chunk.removeprefix(codecs.BOM_UTF8), False
             empty = empty and not chunk.strip(_BLANK)
+            began = lines
             lines, run = _longest(chunk, lines, run, name)
+            if look is not None:
+                whole = max(0, len(chunk) - run)
+                if whole:
+                    look(rest + chunk[:whole], began, name)
+                rest = chunk[whole:] if whole else rest + chunk
             if valid_utf8:
                 try:
                     decoder.decode(chunk)
@@ -133,9 +147,26 @@ def _scan_text(path: Path, kind: FileKind, name: str) -> tuple[bool, bool]:
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             valid_utf8 = False
-    if kind.compression:
-        _refuse_padding(path, name)
+    if look is not None:
+        look(rest, lines, name)
     return empty, valid_utf8
+
+
+def _refuse_other_json(text: bytes, first: int, name: str) -> None:
+    """Refuses lines of several records, which would count as one rejected record each, and JSON over several lines."""
+    lines = text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    begin = next((line.strip(_BLANK) for line in lines if line.strip(_BLANK)), b"") if first == 1 else b""
+    if begin in (b"[", b"{") or (_IN_ARRAY.match(begin) and not begin.endswith(b"]")):
+        what = "array" if begin.startswith(b"[") else "object"
+        why = f"is one JSON {what} over several lines, and each record has to be an object on a line of its own"
+        raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
+    if not _MAY_BE_SEVERAL.search(text):
+        return
+    for number, line in enumerate(lines, first):
+        count = len(objects_of(line.decode("utf-8", "replace"))) if _MAY_BE_SEVERAL.search(line) else 0
+        if count:
+            why = f"holds {count:,} JSON objects in line {number:,}, and each has to be on a line of its own"
+            raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
 
 
 def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
@@ -151,34 +182,6 @@ def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
         return lines, run + len(chunk)
     last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
     return lines + chunk.count(b"\n"), len(chunk) - last - 1
-
-
-def _refuse_padding(path: Path, name: str) -> None:
-    """Refuses zeros behind a gzip file, as tapes and block devices add them: Python reads over them, Spark stops there.
-
-    Everything else that may follow is refused by Python, so only a file that ends in zero is checked again.
-    """
-    with path.open("rb") as stream:
-        if not stream.seek(0, os.SEEK_END):
-            return
-        stream.seek(-1, os.SEEK_END)
-        if stream.read(1) != b"\x00":
-            return
-        stream.seek(0)
-        member = zlib.decompressobj(_GZIP)
-        rest = stream.read(_CHUNK_BYTES)
-        while rest:
-            member.decompress(rest, _CHUNK_BYTES)
-            rest = member.unconsumed_tail or member.unused_data
-            if member.eof:
-                if rest and not rest.strip(b"\x00"):
-                    break
-                member = zlib.decompressobj(_GZIP)
-            rest = rest or stream.read(_CHUNK_BYTES)
-        else:
-            return
-    why = "is not a complete gzip file: zeros follow the compressed text"
-    raise BadFile(path=name, fault=Fault.PADDED, why=why)
 
 
 def _refuse_binary(sample: bytes, name: str) -> None:
@@ -297,14 +300,17 @@ def _no_csv(error: str, name: str, *, began: int, line: int) -> BadFile:
 def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
     wanted = set(source.file_columns)
     try:
-        with pq.ParquetFile(path) as file:
+        # Without it a page whose checksum does not match is decoded all the same, to other numbers.
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             names = tuple(file.schema_arrow.names)
             _require(source, names, found=f"its columns are: {_named(names)}", name=name)
             columns = physical_columns(file)
             # Every page is decoded once: damage that Spark would find halfway is found before anything is recorded.
             # Few rows at a time: a file of kilobytes can hold gigabytes, as one long value that every row repeats.
+            # Columns that the contract does not know are in the text of a rejected record.
             present = [column for column in names if column in wanted]
-            for _ in file.iter_batches(columns=present, batch_size=_ROWS_AT_ONCE):
+            read = [*present, *(column.name for column in columns if column.name not in wanted)]
+            for _ in file.iter_batches(columns=read, batch_size=_ROWS_AT_ONCE):
                 pass
             if not source.rounds:
                 _refuse_cut_instants(path, file, present, name)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from dagster import DagsterInvalidConfigError
 from pyspark.sql import DataFrame, SparkSession
@@ -130,3 +134,14 @@ def test_settings_that_a_later_release_fixes_otherwise_make_what_was_computed_be
     assert changed in found[RECENT]
     with pytest.raises(ContractBroken, match="planned with other session settings"):
         operations.stage(shop.ws, planned, actor="ana")
+
+
+def test_a_session_does_not_read_a_page_whose_checksum_does_not_match(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"amount": [100.0, 200.0, 300.0]})
+    pq.write_table(table, path, write_page_checksum=True, compression="NONE", use_dictionary=False)
+    content = bytearray(path.read_bytes())
+    content[content.index(struct.pack("<d", 200.0)) + 6] ^= 0x10
+    path.write_bytes(content)
+    with pytest.raises(Exception, match="Encountered error while reading file"):
+        spark.read.parquet(str(path)).collect()

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.capture.file_capture import FileCapture, kind_of
+from backfill_assets.capture.json_members import objects_of
 from backfill_assets.capture.landed_files import FileKind, Format, LandedFile, LandingPlace
 from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.files.local import LocalFiles
@@ -198,3 +199,45 @@ def test_what_a_killed_copy_left_behind_is_removed(tmp_path: Path) -> None:
     (tmp_path / "incoming" / "events" / "0123").write_bytes(b"half")
     assert place_of(tmp_path).remove_incoming() == 1
     assert kept(tmp_path) == [tmp_path / "landing" / found.stored_path]
+
+
+SALE = '{"event_id": "1", "event_time": "2024-05-01T10:00:00Z", "place": "}{ [{},{}]", "tags": [{"a": 1}, {"b": 2}]}'
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{SALE}\n{SALE}{SALE}{SALE}\n", "holds 3 JSON objects in line 2"),
+        (f"{SALE}\r\n\r\n{SALE}, {SALE}\r\n", "holds 2 JSON objects in line 3"),
+        (f"[{SALE},{SALE}]", "holds 2 JSON objects in line 1"),
+        (f"{SALE}\n [ {SALE} , {SALE} ]\n", "holds 2 JSON objects in line 2"),
+        (f"{SALE}{SALE[:-20]}", "holds 2 JSON objects in line 1"),
+        (f"{SALE} \t{SALE} and more\n", "holds 2 JSON objects in line 1"),
+        (f"{SALE}\n" * 20_000 + f"{SALE}{SALE}\n", "holds 2 JSON objects in line 20,001"),
+        (f"[\n{SALE},\n{SALE}\n]\n", "is one JSON array over several lines"),
+        (f"\n[{SALE},\n{SALE}]\n", "is one JSON array over several lines"),
+        (f"{{\n{SALE[1:-1]}\n}}\n", "is one JSON object over several lines"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json.gz"])
+def test_several_records_on_one_line_or_one_on_several_are_refused_whole(
+    tmp_path: Path, text: str, says: str, name: str
+) -> None:
+    content = text.encode()
+    with pytest.raises(UnreadableFile, match=says) as refusal:
+        offer(tmp_path, gzip.compress(content) if name.endswith(".gz") else content, name)
+    assert str(next_step_of(refusal.value)) == "write one record per line"
+    assert kept(tmp_path) == []
+
+
+@pytest.mark.parametrize("line", [SALE, f"{SALE}]", "[1, 2]", f"[{SALE}]", f"{SALE},", '"}{"', "}{", '{"a": "}{"'])
+def test_a_line_that_is_one_record_or_none_is_left_to_its_judgement(tmp_path: Path, line: str) -> None:
+    assert not offer(tmp_path, f"{SALE}\n{line}\n{SALE}".encode(), "a.jsonl")[1].empty
+
+
+@pytest.mark.parametrize("separator", ["", " ", ",", " ,\n", "\r\n\t"])
+def test_the_objects_of_a_text_are_told_apart_as_they_were_written(separator: str) -> None:
+    texts = ['{"a": 1.50}', '{"b": [{"c": 1}, {"d": "}{"}]}', "{}"]
+    assert list(objects_of(separator.join(texts))) == texts
+    assert list(objects_of(f" [{separator.join(texts)} ] ")) == texts
+    assert [list(objects_of(text)) for text in (*texts, f"[{texts[0]}]", "", "1{}{}", "[1,{},{}]")] == [[]] * 7
