@@ -41,6 +41,7 @@ from backfill_assets.report.landed import (
     landed_import,
     questions,
 )
+from backfill_assets.report.not_known import not_known_of
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.transforms.schemas import require_follows
@@ -139,6 +140,8 @@ def landed_report(
                 next_steps = (*next_steps, step(do(Act.REPORT, run.run_id)))
         next_steps = (*next_steps, *frozen_days(ws, table))
     imports = tuple(landed_import(ws, table, outcome) for outcome in landed)
+    with ws.ledger.read() as tx:
+        unknown = not_known_of(tx, [table])
     return LandReport(
         source=table.name,
         imports=imports,
@@ -146,6 +149,7 @@ def landed_report(
         quarantine=str(ws.lake.place(table.quarantine)),
         load=built,
         without_events=without_events,
+        not_known=unknown[0] if unknown else None,
         mostly_rejected=tuple(each.record.import_id for each in imports if each.record.counts.are_mostly_rejected),
         next_steps=next_steps,
     )

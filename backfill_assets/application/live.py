@@ -267,7 +267,7 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
     """Takes a LIVE run as far as its policy lets it."""
     if run.state in (*UNFINISHED, RunState.PASSED):
         with ws.ledger.read() as tx:
-            if for_what := waits_for(tx, run, at=ws.clock()):
+            if for_what := waits_for(ws, tx, run, at=ws.clock()):
                 named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
                 return Advanced(sentence=f"{named} is {run.state} and waits: {waits_for_words(for_what)}.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None

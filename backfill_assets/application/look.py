@@ -56,11 +56,15 @@ def status(ws: Workspace, name: str | None) -> StatusDocument | NamedDocument:
 
 def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocument:
     """What is stale, and why."""
+    from backfill_assets.report.not_known import not_known_of
     from backfill_assets.report.stale import stale_document
     from backfill_assets.staleness.find import stale_tables
 
     name = None if table is None else ws.domain.table(table).name
     found = stale_tables(ws, table=name, days=days)
+    read = {edge.table for edge in ws.graph.table(name).inputs} | {name} if name else None
+    with ws.ledger.read() as tx:
+        unknown = not_known_of(tx, [each for each in ws.domain.sources if read is None or each.name in read])
     return stale_document(
         found,
         table=name,
@@ -69,6 +73,7 @@ def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocum
         kept={
             each.name for each in ws.graph.tables.values() if each.only_adds or (each.is_beside and each.name != name)
         },
+        unknown=unknown,
     )
 
 

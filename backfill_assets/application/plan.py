@@ -30,6 +30,7 @@ from backfill_assets.planning.sets import AskedPhases, SetManifest, cut, set_id_
 from backfill_assets.report.alternatives import alternatives
 from backfill_assets.report.errors import NotOneOf
 from backfill_assets.report.frozen import freezes_over
+from backfill_assets.report.not_known import not_known_behind
 from backfill_assets.report.planned import (
     NothingPlanned,
     PlanDocument,
@@ -253,6 +254,7 @@ def _of_runs(ws: Workspace, tx: ReadTransaction, plans: Sequence[Plan]) -> Plann
         brings=tuple(each for manifest in manifests for each in brought_along(tx, manifest)),
         frozen=freezes_over(ws, tx, manifests),
         rejected=rejected_behind(ws, tx, manifests),
+        not_known=not_known_behind(ws, tx, manifests),
         cost=expected_cost(plans, ws.settings.tariff),
         scope_rows=_rows_in_scope(ws, tx, manifests),
     )

@@ -54,7 +54,7 @@ def _runs(ws: Workspace, tx: ReadTransaction) -> list[str]:
     return [
         run.run_id
         for run in found
-        if is_approved_by_a_person(run) and waits_for(tx, run, at=ws.clock()) is None and is_agreed(ws, tx, run)
+        if is_approved_by_a_person(run) and waits_for(ws, tx, run, at=ws.clock()) is None and is_agreed(ws, tx, run)
     ]
 
 
@@ -77,7 +77,7 @@ def _is_ready(ws: Workspace, tx: ReadTransaction, member: RunRecord) -> bool:
         member.state is RunState.PASSED
         and member.manifest.mode not in NEVER_PUBLISHED
         and is_approved_by_a_person(member)
-        and waits_for(tx, member, at=ws.clock()) is None
+        and waits_for(ws, tx, member, at=ws.clock()) is None
         and is_agreed(ws, tx, member)
         and not outdated_partitions(ws, tx, member)
     )

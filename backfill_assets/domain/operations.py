@@ -36,10 +36,22 @@ VALID_UNTIL = "_valid_until"
 ENDED_BY = "_ended_by"
 """The columns of a changelog, besides those of the contract: what the version did to its key; its place in the order
 of arrival, where the source declares no other; from when and until when the key was what the version says (null: it
-still is); and the operation of what ended it."""
+still is); and the operation of what ended it, `unknown` where a rejected record did."""
 
 STATEMENTS = (Operation.WITHDRAW, Operation.RESTORE)
 """Not records of a source, but what a person or a complete extract states about records that landed before."""
+
+
+UNKNOWN_SINCE = "unknown"
+"""What ended the last version of a key that is dropped while it is not known."""
+
+
+class UnknownKeys(StrEnum):
+    """What becomes of a key whose newer record was rejected, until something newer of it is accepted."""
+
+    BLOCK = "block"
+    KEEP = "keep"
+    DROP = "drop"
 
 
 class Ties(StrEnum):

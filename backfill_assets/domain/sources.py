@@ -46,6 +46,7 @@ from backfill_assets.domain.operations import (
     POSTGRES_OPERATIONS,
     Operations,
     Ties,
+    UnknownKeys,
 )
 from backfill_assets.planning.local_days import LocalDays
 from backfill_assets.planning.partitions import Grain
@@ -81,6 +82,7 @@ OF_A_SOURCE = {
     "lateness": Kind(words="days(N)", test=lambda value: value is None or isinstance(value, Lateness)),
     "order": several(str, "column names, such as ('lsn',)"),
     "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
+    "unknown": Kind(words="'block', 'keep' or 'drop'", test=lambda value: value in tuple(UnknownKeys)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
     "capture": Kind(
         words="KafkaTopic(...), KinesisStream(...), PostgresTable(...), HttpApi(...), LakeTable(...) or "
@@ -128,6 +130,9 @@ class SourceTable:
             arrival does: file by file, record by record.
         ties: What becomes of two versions of a key with equal `order` and different content: their file is refused, or
             the later arrival wins. A snapshot loses to a change of the same position in either case.
+        unknown: What becomes of a key of which a newer record was rejected, until something newer of it is accepted.
+            `block` publishes nothing that was computed from its day, `keep` leaves its last accepted version current
+            and counts it in every list and report, `drop` leaves the key out.
         operation: How records name what they do to their key. Without it each record is a state of its key.
         most_withdrawn_percent: The share of keys that a complete extract may withdraw without a person's confirmation.
         capture: The stream that its files are captured from; files of people can land beside it.
@@ -149,6 +154,7 @@ class SourceTable:
     lateness: Lateness | None = None
     order: tuple[str, ...] = ()
     ties: str = Ties.REFUSE
+    unknown: str = UnknownKeys.BLOCK
     operation: Operations | None = None
     most_withdrawn_percent: float = 20
     capture: DeclaredStream | None = None

@@ -172,6 +172,7 @@ class Landing:
                 counts=file.counts,
                 days=file.days,
                 schema_versions=file.schema_versions,
+                keyless=file.keyless,
                 ignored_columns=file.ignored_columns or (ignored[place] if place < len(ignored) else ()),
                 actor=self.by,
                 keys=found.keys.get(record.import_id, KeyCounts()),

@@ -1,7 +1,8 @@
 """Bronze: the rows of a day of a source table.
 
 Day d is built from every import that touches d: those with events of d, and those that moved, deleted or withdrew a key
-of d. What each of their versions is, `standing` decides. A source without operations keeps the current rows; one with
+of d. What each of their versions is, `standing` decides; a key that is not known is left out only where its source says
+so. A source without operations keeps the current rows; one with
 operations keeps its changelog, in which the current rows are marked by `_operation` and `_ended_by`.
 """
 
@@ -16,7 +17,15 @@ from pyspark.sql import functions as F
 from backfill_assets.capture.landed_files import landing_files
 from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Operation, SourceTable
-from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL
+from backfill_assets.domain.operations import (
+    ENDED_BY,
+    OPERATION,
+    POSITION,
+    UNKNOWN_SINCE,
+    VALID_FROM,
+    VALID_UNTIL,
+    UnknownKeys,
+)
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, ConformedRecords
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import (
@@ -25,6 +34,7 @@ from backfill_assets.landing.key_versions import (
     IS_DUPLICATE,
     IS_OVERRIDDEN,
     NEXT,
+    UNKNOWN,
     VOID_BY,
     standing,
 )
@@ -54,24 +64,46 @@ def bronze_rows(
         The contract's columns, the partition column, those of the changelog if the source has one, `_import_id` and
         `_row`: one row per key, or per key and position.
     """
-    records = ConformedRecords(spark=spark, landing=landing_files(settings), source=source)
-    versions = records.valid(imports)
-    found = standing(versions.withColumn(HAPPENED, happened_at(source)), source, imports)
-    found = found.where(_on(F.col(source.partition.column), days))
+    found = _versions(spark, settings, source, imports, days)
     kept = [*source.schema.fieldNames(), source.partition.column]
+    is_dropped = F.col(UNKNOWN).isNotNull() if source.unknown == UnknownKeys.DROP else F.lit(False)
     if source.operation is None:
-        return found.where(DECIDES).select(*kept, IMPORT_ID, ROW)
+        return found.where(F.col(DECIDES) & ~is_dropped).select(*kept, IMPORT_ID, ROW)
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     held = found.where(~is_truncate & F.col(VOID_BY).isNull() & ~F.col(IS_DUPLICATE) & ~F.col(IS_OVERRIDDEN))
     changes = [
         F.col(OPERATION),
         F.col(HAPPENED).alias(VALID_FROM),
-        F.col(f"{NEXT}.at").alias(VALID_UNTIL),
-        F.col(f"{NEXT}.operation").alias(ENDED_BY),
+        F.when(is_dropped, F.col(f"{UNKNOWN}.at")).otherwise(F.col(f"{NEXT}.at")).alias(VALID_UNTIL),
+        F.when(is_dropped, F.lit(UNKNOWN_SINCE)).otherwise(F.col(f"{NEXT}.operation")).alias(ENDED_BY),
     ]
     if not source.order:
         changes.insert(1, (F.shiftleft(F.col(ARRIVAL).cast("bigint"), _ROW_BITS) + F.col(ROW)).alias(POSITION))
     return held.select(*kept, *changes, IMPORT_ID, ROW)
+
+
+def unknown_keys(
+    spark: SparkSession,
+    settings: Settings,
+    source: SourceTable,
+    *,
+    imports: Sequence[ImportRecord],
+    days: Sequence[date],
+) -> DataFrame:
+    """The keys of some days that are not known: the key, its day, and the import, number and reason of the first
+    rejected record since which it is not. `imports` as for `bronze_rows`."""
+    found = _versions(spark, settings, source, imports, days).where(F.col(UNKNOWN).isNotNull())
+    since = (F.col(f"{UNKNOWN}.{name}").alias(name) for name in (IMPORT_ID, ROW, "reason"))
+    return found.select(*source.key, source.partition.column, *since)
+
+
+def _versions(
+    spark: SparkSession, settings: Settings, source: SourceTable, imports: Sequence[ImportRecord], days: Sequence[date]
+) -> DataFrame:
+    """The versions of some days, with what each of them is."""
+    records = ConformedRecords(spark=spark, landing=landing_files(settings), source=source)
+    versions = records.versions(imports).withColumn(HAPPENED, happened_at(source))
+    return standing(versions, source, imports).where(_on(F.col(source.partition.column), days))
 
 
 def _on(day: Column, days: Sequence[date]) -> Column:

@@ -21,7 +21,7 @@ from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.lake.row_values import texts
 from backfill_assets.landing.compacted import earlier_versions
-from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords
+from backfill_assets.landing.conformed import IMPORT_ID, ConformedRecords, is_version
 from backfill_assets.landing.errors import TiedRecords, Values
 from backfill_assets.landing.file_versions import SCHEMA_VERSION
 from backfill_assets.landing.formats import IGNORED, ROW
@@ -33,6 +33,7 @@ from backfill_assets.landing.key_versions import (
     NEXT,
     STATE_AFTER,
     STATE_BEFORE,
+    UNKNOWN,
     VOID_BY,
     Fate,
     KeyState,
@@ -57,7 +58,15 @@ MOST_NAMES = 100
 _RECORDS, _REJECTED, _TRUNCATES, _TIED = "records", "rejected", "truncates", "tied"
 _IGNORED, _VERSION = "ignored", "version"
 _MOVED, _DELETED, _WITHDRAWN, _RESTORED, _TOUCHED = "moved", "deleted", "withdrawn", "restored", "touched"
-_CAUSES = {_MOVED: "displaced", _DELETED: "deleted", _WITHDRAWN: "withdrawn", _RESTORED: "restored", _TOUCHED: ""}
+_UNKNOWN, _KEYLESS = "unknown", "keyless"
+_CAUSES = {
+    _MOVED: "displaced",
+    _DELETED: "deleted",
+    _WITHDRAWN: "withdrawn",
+    _RESTORED: "restored",
+    _UNKNOWN: "unknown",
+    _TOUCHED: "",
+}
 _OF_DAYS = {_RECORDS: "events", _TRUNCATES: "events", **_CAUSES}
 """What is counted of a day, by the attribute of `ImportDay`; earlier versions of keys only touch their days."""
 
@@ -72,12 +81,14 @@ class FileAccount:
     Attributes:
         schema_versions: The distinct values of `schema_version`.
         ignored_columns: Columns of its valid records that the contract does not know.
+        keyless: How many of its rejected records have no key that can be read.
     """
 
     counts: ImportCounts
     days: tuple[ImportDay, ...]
     schema_versions: tuple[int, ...]
     ignored_columns: tuple[str, ...]
+    keyless: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +148,7 @@ def _affected_versions(
     """All versions of the keys that imports can affect, and once more those without these imports."""
     source = records.source
     written_now = {record.import_id for record in imports}
-    mine = records.valid(imports, hashed=written_now).select(*version_columns(source))
+    mine = records.versions(imports, hashed=written_now).select(*version_columns(source))
     if not others:
         return mine.withColumn(PHASE, F.lit(WITH))
     theirs = earlier_versions(records, others)
@@ -205,6 +216,8 @@ def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
         .count()
         .select(*_line(F.col("kind"), F.col(IMPORT_ID), F.col("event_day"), F.col("count")))
     )
+    keyless = found.where(~is_version(source)).groupBy(IMPORT_ID).count()
+    lines = lines.unionByName(keyless.select(*_line(F.lit(_KEYLESS), F.col(IMPORT_ID), nothing, F.col("count"))))
     ignored = _few_of_each(found.where(valid & F.col(IGNORED).isNotNull()), IGNORED)
     names = _few_of_each(ignored.select(IMPORT_ID, F.explode(IGNORED).alias("name")), "name")
     lines = lines.unionByName(
@@ -282,6 +295,7 @@ def _lines(
             day,
         ),
         entry(F.col(IS_TIED) & is_mine, F.lit(_TIED), F.col(IMPORT_ID), nowhere),
+        entry(F.col(UNKNOWN).isNotNull(), F.lit(_UNKNOWN), F.col(f"{UNKNOWN}.{IMPORT_ID}"), day),
     )
     phase = F.col(PHASE) if apart else F.lit(WITH)
     line = _line(F.col("entry.what"), F.col("entry.of"), F.col("entry.day"), F.col("count"), F.col("of_phase"))
@@ -343,6 +357,7 @@ def _of_file(import_id: str, now: Mapping[_Entry, int]) -> FileAccount:
         days=_days({entry: n for entry, n in mine.items() if entry[0] in _OF_DAYS}),
         schema_versions=tuple(sorted(map(int, _names(mine, _VERSION)))),
         ignored_columns=tuple(sorted(_names(mine, _IGNORED))),
+        keyless=held[_KEYLESS],
     )
 
 
@@ -373,14 +388,29 @@ def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Tie
     return TiedRecords(source=source.name, key=key, order=order, row=first[ROW])
 
 
-def recount(records: ConformedRecords, imports: Sequence[ImportRecord]) -> tuple[Mapping[str, ImportCounts], KeyCounts]:
-    """The counts of these imports and of the keys, all over again: for when an import in their midst has changed.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recount:
+    """What imports hold, counted again.
+
+    Attributes:
+        counts: By import.
+        keys: What the keys of the source are.
+        unknown: How many keys are not known since a rejected record of an import, by that and the day of the key.
+    """
+
+    counts: Mapping[str, ImportCounts]
+    keys: KeyCounts
+    unknown: Mapping[tuple[str, date], int]
+
+
+def recount(records: ConformedRecords, imports: Sequence[ImportRecord]) -> Recount:
+    """Counts these imports and the keys all over again: for when an import in their midst has changed.
 
     Args:
         imports: Every import that counts. What they landed and rejected stays as it is.
     """
     source = records.source
-    versions = records.valid(imports).select(*version_columns(source))
+    versions = records.versions(imports).select(*version_columns(source))
     lines = _lines(standing(versions, source, imports), [], source).collect()
     found = {(row["of"], row["what"]): row["n"] for row in lines if row["day"] is None}
     counts = {
@@ -390,7 +420,11 @@ def recount(records: ConformedRecords, imports: Sequence[ImportRecord]) -> tuple
         record.import_id: replace(record.counts, **_with_truncates(record.counts, counts[record.import_id]))
         for record in imports
     }
-    return recounted, KeyCounts(**{str(state): found.get((None, state), 0) for state in KeyState})
+    return Recount(
+        counts=recounted,
+        keys=KeyCounts(**{str(state): found.get((None, state), 0) for state in KeyState}),
+        unknown={(row["of"], row["day"]): row["n"] for row in lines if row["what"] == _UNKNOWN},
+    )
 
 
 def _with_truncates(counts: ImportCounts, fates: Mapping[str, int]) -> Mapping[str, int]:

@@ -1,9 +1,10 @@
 """Compacted versions: what accounts need of earlier imports, in a few sorted files instead of a folder for each import.
 
-A segment holds the version columns of the valid records of some imports, as the present contract has them, sorted by
-key. It says which imports it stands for and by which conformed files of each; for an import that was landed again since
-it does not count. Nothing rests on segments: what none stands for is read from the conformed folders, and a segment
-that is removed is built again. They are read and built by the process that has the turn of the source.
+A segment holds the version columns of the records of some imports, rejected ones of a known key among them, as the
+present contract has them, sorted by key. It says which imports it stands for and by which conformed files of each; for
+an import that was landed again since it does not count. Nothing rests on segments: what none stands for is read from
+the conformed folders, and a segment that is removed is built again. They are read and built by the process that has the
+turn of the source.
 
 The newest imports are read from their folders. When they are many they become a segment, together with the segments
 that are not larger than what has come so far: so there are few, and a record is written again a few times only.
@@ -37,6 +38,7 @@ from backfill_assets.landing.conformed import (
 )
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.key_versions import HAPPENED, version_columns
+from backfill_assets.landing.record_rules import REASON
 from backfill_assets.ledger.imports import ImportRecord
 
 MOST_FOLDERS = 32
@@ -113,7 +115,8 @@ def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozense
 
 
 def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord]) -> DataFrame:
-    """The version columns of all valid records of these imports. Called with the turn of the source."""
+    """The version columns of all valid records of these imports, and of rejected ones of a known key. Called with the
+    turn of the source."""
     spark, landing, source = records.spark, records.landing, records.source
     held = _conformed_files(landing, source)
     choice = choose(_segments(landing, source), _named(held, imports))
@@ -129,7 +132,7 @@ def earlier_versions(records: ConformedRecords, imports: Sequence[ImportRecord])
             for record in few
             if any(has_present_hashes(file, landing, source) for file in held.get(record.import_id, ())[:1])
         }
-        parts.append(records.valid(directly, hashed=hashed).select(*version_columns(source)))
+        parts.append(records.versions(directly, hashed=hashed).select(*version_columns(source)))
     whole = [segment for segment, chosen in choice.segments if len(chosen) == len(segment.imports)]
     if whole:
         parts.append(spark.read.schema(schema).parquet(*(where[segment.path] for segment in whole)))
@@ -201,7 +204,7 @@ def _is_declared(source: SourceTable, record: ImportRecord) -> bool:
 def _schema(source: SourceTable) -> StructType:
     known = conformed_schema(source)
     names = dict.fromkeys([*source.key, *source.order, source.partition.column])
-    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES)
+    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
     return StructType([*(known[name] for name in (*names, *own)), StructField(HAPPENED, TimestampType())])
 
 

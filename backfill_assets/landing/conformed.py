@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from backfill_assets.core.places import for_spark
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.domain.sources import FILE_NAME, ROW_NUMBER
@@ -28,7 +28,7 @@ from backfill_assets.lake.checksums import row_hash
 from backfill_assets.lake.row_values import first_characters
 from backfill_assets.landing.errors import LandedWithLaterContract
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
-from backfill_assets.landing.record_rules import REASON, Bounds, judged
+from backfill_assets.landing.record_rules import REASON, Bounds, has_key, judged
 from backfill_assets.ledger.imports import ImportRecord
 
 IMPORT_ID = "_import_id"
@@ -110,6 +110,12 @@ def _conformed(part: Records, source: SourceTable, owner: Mapping[str, Column], 
     return lifted(frame.select(*written), source, part.version, only=~rejected)
 
 
+def is_version(source: SourceTable) -> Column:
+    """Whether a record is a valid one or, rejected, one of a known key: what that key is since then is not known."""
+    is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
+    return F.col(REASON).isNull() | (has_key(source) & ~is_truncate)
+
+
 def content_hash(source: SourceTable) -> Column:
     """The content of a version of a key, as one number: every column of the present contract.
 
@@ -182,6 +188,10 @@ class ConformedRecords:
     def valid(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
         """The valid records of these imports, every version of every key; `hashed` as for `read`."""
         return self.read(imports, hashed=hashed).where(F.col(REASON).isNull())
+
+    def versions(self, imports: Sequence[ImportRecord], *, hashed: Collection[str] = ()) -> DataFrame:
+        """The valid records of these imports, and those rejected ones whose key can be read; `hashed` as for `read`."""
+        return self.read(imports, hashed=hashed).where(is_version(self.source))
 
     def rejected(self, record: ImportRecord) -> DataFrame:
         """The rejected records of one import, as the quarantine keeps them."""

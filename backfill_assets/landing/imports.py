@@ -11,6 +11,7 @@ from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import SourceTable
+from backfill_assets.domain.operations import UnknownKeys
 from backfill_assets.landing.errors import LandingUnfinished
 from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
@@ -43,6 +44,8 @@ def contract_of(source: SourceTable) -> Mapping[str, str]:
     }
     if source.order:
         contract |= {"order": list(source.order), "ties": str(source.ties)}
+    if source.unknown == UnknownKeys.DROP:
+        contract["unknown"] = str(source.unknown)
     if source.operation is not None:
         contract["operation"] = asdict(source.operation)
     return {"contract": document_digest(contract)}

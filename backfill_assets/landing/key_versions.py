@@ -10,6 +10,9 @@ not void
   withdrawn, and its last withdrawal decides that;
 - each one *ends* with the next one of another position, or with a truncate that comes before that.
 
+A rejected record whose key can be read is no version. What its key is since then is *not known* while nothing newer has
+been accepted of it: nothing of a later position or, where its own position cannot be read, nothing that arrived later.
+
 Column expressions over windows by key: nothing here reads or writes.
 """
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -28,7 +32,7 @@ from backfill_assets.domain.operations import OPERATION, STATEMENTS
 from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, RESTORES
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import STATEMENT
-from backfill_assets.landing.record_rules import happened_at
+from backfill_assets.landing.record_rules import REASON, happened_at
 from backfill_assets.ledger.imports import ImportRecord
 
 HAPPENED = "_happened"
@@ -39,11 +43,13 @@ IS_OVERRIDDEN = "_is_overridden"
 IS_TIED = "_is_tied"
 DECIDES = "_decides"
 NEXT = "_next"
+UNKNOWN = "_unknown"
 
 STATE_BEFORE, STATE_AFTER = "_state_before", "_state_after"
 
 _COUNTS, _BEFORE, _RANK = "_counts", "_before", "_rank"
 _RESTORED, _WITHDRAWAL = "_restored", "_withdrawal"
+_NEWEST, _SINCE = "_newest", "_since"
 
 
 class Fate(StrEnum):
@@ -63,9 +69,9 @@ class KeyState(StrEnum):
 
 
 def version_columns(source: SourceTable) -> list[Column]:
-    """What `standing` needs of a conformed record."""
+    """What `standing` needs of a conformed record, rejected ones of a known key among them."""
     names = dict.fromkeys([*source.key, *source.order, source.partition.column])
-    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES)
+    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES, REASON)
     return [*(F.col(name) for name in (*names, *own)), happened_at(source).alias(HAPPENED)]
 
 
@@ -75,16 +81,19 @@ def standing(
     """Every version with what it is among those of its key.
 
     Args:
-        versions: At least `version_columns` of all valid records of some keys, and of the truncates.
+        versions: At least `version_columns` of all valid records of some keys, of the rejected ones of these keys, and
+            of the truncates.
         imports: Where they are from: without a statement among them there is nothing to look for that withdraws.
         apart: Columns of `versions`; versions that differ in them are not of one key.
 
     Returns:
-        The columns of `versions` for each of them (a truncate is there once for every key), and:
+        The columns of `versions` for each that is no rejected record (a truncate is there once for every key), and:
         `_void_by`, the import that withdraws it; `_is_last_void`, whether no other withdrawn one of its key comes after
         it; `_is_duplicate`; `_is_overridden`, whether a later one has its
         position; `_is_tied`, whether nothing declared decides between it and the one before it; `_decides`, whether it
-        decides what its key is; `_next`, what ends it: operation, import, day and time of that, null while it holds.
+        decides what its key is; `_next`, what ends it: operation, import, day and time of that, null while it holds;
+        `_unknown`, of one that decides that its key is current, the first rejected record to arrive that is newer:
+        import, number, time and reason.
     """
     every = Window.partitionBy(*apart, *source.key)
     operation = F.col(OPERATION)
@@ -93,8 +102,10 @@ def standing(
     found = _with_truncates(versions, source, apart).withColumn(_RANK, _rank(source))
     is_stated = any(record.format == STATEMENT for record in imports)
     found = _with_withdrawals(found, every, is_stated=is_stated)
-    found = found.withColumn(_COUNTS, ~is_statement & F.col(VOID_BY).isNull())
+    is_rejected = F.col(REASON).isNotNull()
+    found = found.withColumn(_COUNTS, ~is_statement & ~is_rejected & F.col(VOID_BY).isNull())
     place = F.struct(*(F.col(name) for name in _place(source)))
+    found = _with_rejected(found, source, every, place)
     position = F.struct(*(F.col(name) for name in source.order or (ARRIVAL, ROW)))
     before = F.struct(_COUNTS, CONTENT_HASH, _RANK, position.alias("position"))
     found = found.withColumn(_BEFORE, F.lag(before).over(_in_order(source, every)))
@@ -116,11 +127,12 @@ def standing(
         F.col(HAPPENED).alias("at"),
     )
     last = F.max(F.when(stands & ~is_truncate, place)).over(every)
-    is_void = F.col(VOID_BY).isNotNull()
+    is_void = F.col(VOID_BY).isNotNull() & ~is_rejected
     last_void = F.max(F.when(is_void, place)).over(every) if is_stated else F.lit(None)
     withdrawn = (operation == Operation.WITHDRAW) & (F.col(ARRIVAL) == F.col(f"{_WITHDRAWAL}.{ARRIVAL}"))
-    return found.select(
+    found = found.select(
         *versions.columns,
+        _SINCE,
         VOID_BY,
         F.coalesce(is_void & (place == last_void), F.lit(False)).alias(IS_LAST_VOID),
         IS_DUPLICATE,
@@ -129,6 +141,21 @@ def standing(
         F.coalesce(F.when(last.isNull(), withdrawn).otherwise(stands & (place == last)), F.lit(False)).alias(DECIDES),
         F.last(F.when(stands & ~F.col(IS_OVERRIDDEN), ends), ignorenulls=True).over(after).alias(NEXT),
     )
+    is_current = F.col(DECIDES) & (key_state() == KeyState.CURRENT)
+    return found.where(F.col(REASON).isNull()).withColumn(UNKNOWN, F.when(is_current, F.col(_SINCE))).drop(_SINCE)
+
+
+def _with_rejected(found: DataFrame, source: SourceTable, every: WindowSpec, place: Column) -> DataFrame:
+    """The first rejected record of a key to arrive that is newer than everything that counts of it."""
+    found = found.withColumn(_NEWEST, F.max(F.when(F.col(_COUNTS), place)).over(every))
+    is_placed = reduce(
+        lambda left, right: left & right, (F.col(name).isNotNull() for name in source.order), F.lit(True)
+    )
+    came_later = F.struct(ARRIVAL, ROW) > F.struct(f"{_NEWEST}.{ARRIVAL}", f"{_NEWEST}.{ROW}")
+    is_newer = F.when(is_placed, place > F.col(_NEWEST)).otherwise(came_later)
+    is_open = F.col(REASON).isNotNull() & F.col(VOID_BY).isNull() & is_newer
+    since = F.struct(ARRIVAL, ROW, IMPORT_ID, F.col(HAPPENED).alias("at"), F.col(REASON).alias("reason"))
+    return found.withColumn(_SINCE, F.min(F.when(is_open, since)).over(every))
 
 
 def _with_withdrawals(versions: DataFrame, every: WindowSpec, *, is_stated: bool) -> DataFrame:

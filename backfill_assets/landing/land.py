@@ -9,7 +9,7 @@ steps together.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
@@ -208,18 +208,24 @@ def _recounted(work: Landing, record: ImportRecord, found: Account) -> tuple[Acc
     """
     others = work.others([record])
     with work.ledger.read() as tx:
-        days = {(day.import_id, day.event_date) for day in tx.imports.days(source=work.source.name, states=COUNTING)}
+        days = _by_day(tx.imports.days(source=work.source.name, states=COUNTING))
     present = replace(work.present(record), counts=found.files[record.import_id].counts)
-    counts, keys = recount(work.records, [*others, present])
+    counted = recount(work.records, [*others, present])
+    keys = counted.keys
     for other in others:
         keys -= other.keys
-    again = replace(
-        found,
-        moved_elsewhere={},
-        linked=tuple(day for day in found.linked if (day.import_id, day.event_date) not in days),
-        keys={record.import_id: keys},
-    )
-    return again, {r.import_id: counts[r.import_id] for r in others if counts[r.import_id] != r.counts}
+    linked = {day: replace(each, unknown=0) for day, each in _by_day(found.linked).items() if day not in days}
+    for day in (days | counted.unknown.keys()) - {day for day in counted.unknown if day[0] == record.import_id}:
+        change = counted.unknown.get(day, 0) - (days[day].unknown if day in days else 0)
+        if change:
+            new = ImportDay(import_id=day[0], event_date=day[1], events=0)
+            linked[day] = replace(linked.get(day, new), unknown=change)
+    again = replace(found, moved_elsewhere={}, linked=tuple(linked.values()), keys={record.import_id: keys})
+    return again, {r.import_id: counted.counts[r.import_id] for r in others if counted.counts[r.import_id] != r.counts}
+
+
+def _by_day(days: Iterable[ImportDay]) -> dict[tuple[str, date], ImportDay]:
+    return {(day.import_id, day.event_date): day for day in days}
 
 
 def _with_old_days(

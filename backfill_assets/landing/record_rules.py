@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -53,6 +54,12 @@ def _always(source: SourceTable) -> frozenset[str]:
 def reading_of(source: SourceTable) -> Reading:
     """What a source states of all its files."""
     return Reading(rounds=source.rounds, timezone=source.timezone)
+
+
+def has_key(source: SourceTable) -> Column:
+    """Whether the key of a record can be read; that of a valid record always can."""
+    texts = (F.coalesce(F.trim(F.col(name).cast("string")), F.lit("")) for name in source.key)
+    return reduce(lambda left, right: left & right, (text != "" for text in texts))
 
 
 def operation_of(source: SourceTable) -> Column:

@@ -12,6 +12,7 @@ from backfill_assets.ledger.schema import (
     HEAD_REVISION,
     chain_head,
     events,
+    import_days,
     metadata,
     outbox,
     partition_versions,
@@ -35,6 +36,7 @@ PARTIAL_INDEXES = (
     ),
     _index("open_outbox_entries", outbox.c.sequence, where="delivered_at IS NULL AND withdrawn_at IS NULL"),
     _index("unwithdrawn_outbox_entries", outbox.c.publication_id, where="withdrawn_at IS NULL"),
+    _index("days_of_unknown_keys", import_days.c.import_id, where="unknown > 0"),
 )
 """Indexes of the rows that fulfil a condition; they are created with their tables."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import date, datetime
 
-from sqlalchemy import bindparam, delete, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backfill_assets.capture.landed_files import LandedFile
 from backfill_assets.core.errors import Refused
@@ -92,6 +92,7 @@ class ImportRecord(LandedFile):
         keys: How many more keys of the source are current, deleted and withdrawn since it landed.
         schema_versions: The distinct values of `schema_version` in it, sorted; empty when it has no such column.
         ignored_columns: Columns that the contract does not know, which were left out.
+        keyless: How many of its rejected records have no key that can be read: which keys they are of is not known.
         note: What is to be known of its state; empty when there is nothing.
         contract: The version of its source's contract in which its records are kept.
     """
@@ -109,6 +110,7 @@ class ImportRecord(LandedFile):
     ignored_columns: tuple[str, ...] = ()
     note: str = ""
     contract: int = 1
+    keyless: int = 0
 
     def days_late(self, day: date) -> int | None:
         """The days between a day of events and the landing, at least none; None before it has landed."""
@@ -137,6 +139,8 @@ class ImportDay:
         deleted: Versions of keys that other files have on that date and that end with a delete of this file.
         withdrawn: Keys whose last version, on that date, this statement withdraws.
         restored: Keys whose last version, on that date, this statement restores.
+        unknown: Keys whose last accepted version is on that date, and of which this file has a newer record that was
+            rejected: what they are since then is not known.
     """
 
     import_id: str
@@ -146,6 +150,7 @@ class ImportDay:
     deleted: int = 0
     withdrawn: int = 0
     restored: int = 0
+    unknown: int = 0
 
 
 import_day = read_as(ImportDay)
@@ -244,6 +249,25 @@ class ImportReads(Queries):
         records = {row.import_id: import_record(row) for row in found}
         return tuple(sorted(records.values(), key=lambda each: each.arrival))
 
+    def unknown_days(self, source: str) -> tuple[ImportDay, ...]:
+        """The days of a source with keys that are not known, each with the file since which: by arrival and date.
+
+        Cost: one pass over an index that holds nothing else.
+        """
+        chosen = (
+            select(import_days)
+            .join_from(import_days, imports, import_days.c.import_id == imports.c.import_id)
+            .where(import_days.c.unknown > 0, imports.c.source == source, imports.c.state.in_(COUNTING))
+            .order_by(imports.c.arrival, import_days.c.event_date)
+        )
+        return tuple(map(import_day, self._rows(chosen)))
+
+    def keyless(self, source: str) -> int:
+        """How many rejected records of a source have no key that can be read. Cost: one row per landed file."""
+        wanted = (imports.c.source == source) & imports.c.state.in_(COUNTING)
+        (found,) = self._rows(select(func.coalesce(func.sum(imports.c.keyless), 0)).where(wanted))
+        return int(found[0])
+
     def event_dates(self) -> tuple[date, date] | None:
         """The first and the last date of an event that has landed; None when nothing has.
 
@@ -275,7 +299,7 @@ _PATHS = ("original_path", "stored_path")
 NO_KEYS = KeyCounts()
 NOTHING_MOVED: Mapping[str, ImportCounts] = {}
 FATES = ("accepted", "duplicate", "superseded")
-ENDINGS = ("displaced", "deleted", "withdrawn", "restored")
+ENDINGS = ("displaced", "deleted", "withdrawn", "restored", "unknown")
 
 
 class ImportWrites(ImportReads, Writes):
@@ -305,6 +329,7 @@ class ImportWrites(ImportReads, Writes):
             "schema_versions": [],
             "ignored_columns": [],
             "note": "",
+            "keyless": 0,
             **asdict(ImportCounts()),
         }
         self._log.write(insert(imports), [taken_in], of=[import_id])
@@ -323,6 +348,7 @@ class ImportWrites(ImportReads, Writes):
         schema_versions: Sequence[int],
         ignored_columns: Sequence[str],
         actor: str,
+        keyless: int = 0,
         keys: KeyCounts = NO_KEYS,
         moved_elsewhere: Mapping[str, ImportCounts] = NOTHING_MOVED,
         linked: Sequence[ImportDay] = (),
@@ -335,6 +361,7 @@ class ImportWrites(ImportReads, Writes):
         Cost: one row per event date, per file of which records have another fate now and per day linked, and one event.
 
         Args:
+            keyless: How many of the rejected records have no key that can be read.
             keys: How many more keys of the source are current, deleted and withdrawn because of it.
             moved_elsewhere: How many more records of earlier files are accepted, duplicate and superseded now, by
                 import id.
@@ -353,13 +380,15 @@ class ImportWrites(ImportReads, Writes):
             )
         self._leases.require(import_id, attempt)
         self._leases.drop(import_id)
-        self._replace_days(import_id, tuple(days))
+        days = tuple(days)
+        self._replace_days(import_id, days)
         self._move_records(moved_elsewhere)
         self._link_days(linked)
         moved = {
             other: {name: n for name, n in asdict(counts).items() if n} for other, counts in moved_elsewhere.items()
         }
         landed = {**asdict(counts), "keys": asdict(keys), "moved_elsewhere": moved, "contract": contract}
+        landed |= {"keyless": keyless, "unknown": sum(day.unknown for day in days)}
         self._log.change(
             _step(import_id, ImportState.LANDING, ImportState.LANDED),
             Event("import", import_id, "import_landed", actor=actor, payload=landed),
@@ -371,6 +400,7 @@ class ImportWrites(ImportReads, Writes):
                 "ignored_columns": sorted(ignored_columns),
                 "note": storable_text("the note", note),
                 "contract": contract,
+                "keyless": keyless,
             },
         )
 

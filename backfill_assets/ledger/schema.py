@@ -545,6 +545,7 @@ imports = Table(
     Column("ignored_columns", CanonicalJson, nullable=False),
     Column("note", Text, nullable=False),
     Column("contract", Integer, nullable=False, server_default="1"),
+    Column("keyless", BigInteger, nullable=False, server_default="0"),
     CheckConstraint("landed = accepted + duplicate + superseded + rejected", name="counts_reconcile"),
     CheckConstraint("accepted >= 0 AND duplicate >= 0 AND superseded >= 0 AND rejected >= 0", name="counts_are_counts"),
     Index("imports_by_content", "source", "sha256"),
@@ -560,6 +561,7 @@ import_days = Table(
     Column("deleted", BigInteger, nullable=False),
     Column("withdrawn", BigInteger, nullable=False),
     Column("restored", BigInteger, nullable=False),
+    Column("unknown", BigInteger, nullable=False, server_default="0"),
     Index("import_days_by_date", "event_date"),
 )
 

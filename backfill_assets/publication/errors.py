@@ -8,12 +8,13 @@ from datetime import date
 from backfill_assets.core import errors
 from backfill_assets.core.about import Because, OfPublication, OfRun, OfTable
 from backfill_assets.core.errors import sentence
+from backfill_assets.landing.not_known import NotKnown
 from backfill_assets.ledger.errors import Named
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import RunState, StoppedBy
 from backfill_assets.planning.impact import each_once
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import OfPartitions, TablePartitions
+from backfill_assets.planning.partitions import OfPartitions, TablePartitions, count_of
 
 Groups = tuple[tuple[str, ...], ...]
 """An approver has to be a member of one group in each of these."""
@@ -79,6 +80,22 @@ class Frozen(OfPartitions, errors.IllegalTransition):
     def ids(self) -> Mapping[str, object]:
         named = {"run_id": self.run_id, "act_id": self.act_id}
         return {"freeze_id": self.freeze.freeze_id, **{name: value for name, value in named.items() if value}}
+
+
+@sentence
+class KeysNotKnown(OfRun, errors.IllegalTransition):
+    """run {run_id} reads {found.days} of {found.source}, where {keys} not known: newer records of {theirs} were
+    rejected."""
+
+    found: NotKnown
+
+    @property
+    def keys(self) -> str:
+        return f"{count_of(self.found.keys, 'key')} {'is' if self.found.keys == 1 else 'are'}"
+
+    @property
+    def theirs(self) -> str:
+        return "it" if self.found.keys == 1 else "them"
 
 
 @sentence

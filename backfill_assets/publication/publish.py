@@ -59,7 +59,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
         require_publishable(tx, run)
-        require_its_turn(tx, run, at=tx.now)
+        require_its_turn(ws, tx, run, at=tx.now)
         asked = demand_of(ws, tx, run)
         if asked.policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
             tx.approvals.approve_by_policy(run_id, policy=asked.policy)

@@ -1,5 +1,5 @@
-"""What a run waits for before it is published, the end of a freeze or an open run of a higher priority; and whether it
-has read older inputs than readers see.
+"""What a run waits for before it is published, the end of a freeze, keys of sources that are not known or an open run
+of a higher priority; and whether it has read older inputs than readers see.
 
 Asked before automatic work begins, when a reader is advised, and again in the transaction that begins a publication.
 Nothing is overwritten for a priority: when the other run is published, this one was compared with rows that are no
@@ -11,27 +11,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 
+from backfill_assets.domain import SourceTable
+from backfill_assets.domain.operations import UnknownKeys
+from backfill_assets.landing.not_known import NotKnown, not_known
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import GATED, UNBLOCKED, RunState, SetState
 from backfill_assets.ledger.store import EVER_PUBLISHED
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.publication.errors import ComesAfter, Frozen
+from backfill_assets.publication.errors import ComesAfter, Frozen, KeysNotKnown
 from backfill_assets.workspace import Workspace
 
 
-def waits_for(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | RunRecord | None:
-    """The freeze, or the run of the highest priority over some of the same partitions, that a run waits for.
+def waits_for(
+    ws: Workspace, tx: ReadTransaction, run: RunRecord, *, at: datetime
+) -> Freeze | NotKnown | RunRecord | None:
+    """What a run waits for: a freeze, keys of days that it reads, or the run of the highest priority over some of the
+    same partitions.
 
-    None when it waits for neither, or the publication of its set has begun: readers would see half of it meanwhile.
+    None when it waits for none, or the publication of its set has begun: readers would see half of it meanwhile.
     """
     manifest = run.manifest
     if manifest.member_of is not None and tx.sets.get(manifest.member_of).state is SetState.PUBLISHING:
         return None
     if freeze := tx.freezes.stopping(manifest, at=at):
         return freeze
+    if unknown := _unknown(ws, tx, manifest):
+        return unknown
     others = tx.runs.records(
         table=manifest.table,
         states=UNBLOCKED,
@@ -45,18 +54,32 @@ def waits_for(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> Freeze | 
     return max(higher, key=lambda other: (other.manifest.limits.priority, -other.sequence), default=None)
 
 
-def require_its_turn(tx: ReadTransaction, run: RunRecord, *, at: datetime) -> None:
+def _unknown(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> NotKnown | None:
+    """Keys that are not known, of days that a run reads of a source whose author lets no such day be read."""
+    for pinned in manifest.inputs:
+        source = ws.domain.tables.get(pinned.table)
+        if not isinstance(source, SourceTable) or source.unknown != UnknownKeys.BLOCK:
+            continue
+        if found := not_known(tx, source, {each.partition for each in pinned.partitions}):
+            return found
+    return None
+
+
+def require_its_turn(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, at: datetime) -> None:
     """Refuses a run that waits.
 
     Raises:
         Frozen: For which freeze.
+        KeysNotKnown: For which keys.
         ComesAfter: For which run.
     """
     grain, partitions = run.manifest.grain, run.manifest.partitions
-    match waits_for(tx, run, at=at):
+    match waits_for(ws, tx, run, at=at):
         case Freeze() as freeze:
             kept = Partitions.of(grain, freeze.keeps(partitions))
             raise Frozen(run_id=run.run_id, freeze=freeze, partitions=kept)
+        case NotKnown() as found:
+            raise KeysNotKnown(run_id=run.run_id, found=found)
         case RunRecord() as first:
             raise ComesAfter(
                 run_id=run.run_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from backfill_assets.landing.not_known import NotKnown
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED
@@ -12,6 +13,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
+from backfill_assets.report.not_known import not_known_words
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
@@ -86,10 +88,12 @@ def frozen_words(freeze: Freeze) -> str:
     )
 
 
-def waits_for_words(for_what: Freeze | RunRecord) -> str:
-    """For what a run waits: a freeze, or another run."""
+def waits_for_words(for_what: Freeze | NotKnown | RunRecord) -> str:
+    """For what a run waits: a freeze, keys that are not known, or another run."""
     if isinstance(for_what, Freeze):
         return frozen_words(for_what)
+    if isinstance(for_what, NotKnown):
+        return not_known_words(for_what)
     named = for_what.manifest.member_of or for_what.run_id
     return f"{named} has priority and is {for_what.state}"
 

@@ -16,6 +16,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, Partitions, cou
 from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import freeze_document, frozen_line
+from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.rejected import some_rejected
 from backfill_assets.report.report import RunReport
 from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
@@ -64,6 +65,7 @@ class LandReport:
         quarantine: Where the Delta table of all rejected records is.
         load: The report of the run that built bronze from them; null when nothing had to be built.
         without_events: The days of this run on which no file has events: plausible gaps of files. Null without a run.
+        not_known: The keys of the source that are not known; null where all are.
         mostly_rejected: The imports of which more than half of the records are rejected; then the exit code is 1.
         next_steps: What a person has to decide: about days without events between those of the source, and about files
             of which most records are rejected.
@@ -75,6 +77,7 @@ class LandReport:
     quarantine: str
     load: RunReport | None
     without_events: Partitions | None
+    not_known: NotKnownDocument | None = None
     mostly_rejected: tuple[str, ...]
     next_steps: tuple[NextStep, ...]
 

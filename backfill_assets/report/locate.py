@@ -1,7 +1,7 @@
 """Document of a period: which imports hold records of it, how late they came, and which partitions rest on it.
 
 From the ledger, which counts the valid records of an import by day and remembers what every run has read; only some of
-the rejected records are read from their table.
+the rejected records are read from their table, and keys that are not known from landed records.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ from datetime import date
 
 from backfill_assets.core.grouped import grouped
 from backfill_assets.domain import PostgresTable, SourceTable
-from backfill_assets.lake.row_values import Texts
+from backfill_assets.lake.row_values import Texts, instants_in, texts
+from backfill_assets.landing.bronze import unknown_keys
+from backfill_assets.landing.conformed import IMPORT_ID
+from backfill_assets.landing.formats import ROW
+from backfill_assets.landing.imports import imports_for_days
 from backfill_assets.ledger.captures import CapturedFile
 from backfill_assets.ledger.imports import ImportDay, ImportRecord
 from backfill_assets.ledger.states import COUNTING, ImportState
@@ -28,13 +32,15 @@ from backfill_assets.report.rejected import some_rejected
 from backfill_assets.report.requests import Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
+_MOST_KEYS = 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedDay:
     """One day of the period in an import.
 
     Attributes:
-        day: What of the day it brings, moves, deletes, withdraws and restores.
+        day: What of the day it brings, moves, deletes, withdraws and restores, and how many keys are not known for it.
         days_late: The days between the day of the events and the landing; null before it has landed.
     """
 
@@ -83,6 +89,25 @@ class RestingPartitions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NotKnownKey:
+    """A key that is not known: a newer record of it was rejected.
+
+    Attributes:
+        key: Its values, as texts.
+        day: The day of its last accepted version.
+        import_id: The file with the first such record.
+        row: The number of the record in it.
+        reason: Why it was rejected.
+    """
+
+    key: Texts
+    day: date
+    import_id: str
+    row: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedPeriod:
     """Where the records of a period are, and what rests on them.
 
@@ -94,6 +119,7 @@ class LocatedPeriod:
         dates: The UTC dates that they touch: those of the imports' days and of the source's partitions.
         imports: In the order of arrival.
         quarantine: Where the Delta table of all rejected records is.
+        unknown: Some of the keys of the period that are not known.
         partitions: What readers see that rests on the period, inputs before dependents.
         captured: Captured positions with records of that time, where the source is captured from a stream.
         not_loaded: Days of the period that have landed records and are not built from them.
@@ -108,6 +134,7 @@ class LocatedPeriod:
     dates: Partitions
     imports: tuple[LocatedImport, ...]
     quarantine: str
+    unknown: tuple[NotKnownKey, ...]
     partitions: tuple[RestingPartitions, ...]
     captured: tuple[CapturedFile, ...]
     not_loaded: Partitions
@@ -135,6 +162,7 @@ def locate(ws: Workspace, name: str, days: DayRange) -> LocatedPeriod:
         dates=Partitions.of(Grain.DAILY, dates),
         imports=tuple(_located(ws, source, by_id[each], some) for each, some in by_import.items()),
         quarantine=str(ws.lake.place(source.quarantine)),
+        unknown=_unknown(ws, source, sorted({each.event_date for each in touching if each.unknown})),
         partitions=partitions,
         captured=captured,
         not_loaded=Partitions.of(Grain.DAILY, waiting),
@@ -149,6 +177,26 @@ def _located(ws: Workspace, source: SourceTable, record: ImportRecord, days: Seq
         record=record,
         days=tuple(LocatedDay(day=each, days_late=record.days_late(each.event_date)) for each in days),
         rejected=some_rejected(ws, source, record),
+    )
+
+
+def _unknown(ws: Workspace, source: SourceTable, days: Sequence[date]) -> tuple[NotKnownKey, ...]:
+    """Some keys that are not known, looked for with Spark only where the ledger has counted some."""
+    if not days:
+        return ()
+    with ws.ledger.read() as tx:
+        imports = imports_for_days(tx, source, days)
+    day = source.partition.column
+    found = unknown_keys(ws.spark(), ws.settings, source, imports=imports, days=days)
+    return tuple(
+        NotKnownKey(
+            key=texts(row, source.key, instants_in(source.schema)),
+            day=row[day],
+            import_id=row[IMPORT_ID],
+            row=row[ROW],
+            reason=row["reason"],
+        )
+        for row in found.orderBy(day, *source.key).limit(_MOST_KEYS).collect()
     )
 
 

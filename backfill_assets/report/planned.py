@@ -19,6 +19,7 @@ from backfill_assets.report.advice.left_out import how_to_include
 from backfill_assets.report.alternatives import Alternative
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.frozen import FreezeDocument
+from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.rejected import RejectedRecords
 from backfill_assets.report.releases import BroughtAlong, LaterRelease
 from backfill_assets.report.requests import NextStep
@@ -32,6 +33,7 @@ class PlannedRuns:
         brings: The newer releases and the other references that they bring, compared with the rows they replace.
         frozen: The freezes over some of their partitions.
         rejected: What was rejected of the landed files behind the source days that they build or read.
+        not_known: The keys that are not known of these days.
         cost: What they are expected to cost together; null where no earlier run of one of their tables tells.
         scope_rows: How many accepted rows of their partitions have the values that a pilot names; null where that is
             not known, and of other plans.
@@ -40,6 +42,7 @@ class PlannedRuns:
     brings: tuple[BroughtAlong, ...] = ()
     frozen: tuple[FreezeDocument, ...] = ()
     rejected: tuple[RejectedRecords, ...] = ()
+    not_known: tuple[NotKnownDocument, ...] = ()
     cost: Cost | None = None
     scope_rows: int | None = None
 

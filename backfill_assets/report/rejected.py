@@ -45,7 +45,7 @@ class RejectedRecords:
 def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]) -> tuple[RejectedRecords, ...]:
     """What was rejected of the files behind the source days that runs build or read, if it had landed when they were
     planned."""
-    days = grouped(each for run in runs for each in _built_and_read(run))
+    days = grouped(each for run in runs for each in built_and_read(run))
     until = max(run.requested_at for run in runs)
     found = (
         _of_source(tx, source, set(days[source.name]), until) for source in ws.domain.sources if source.name in days
@@ -53,7 +53,8 @@ def rejected_behind(ws: Workspace, tx: ReadTransaction, runs: Sequence[Manifest]
     return tuple(each for each in found if each.rejected)
 
 
-def _built_and_read(run: Manifest) -> Iterator[tuple[str, date]]:
+def built_and_read(run: Manifest) -> Iterator[tuple[str, date]]:
+    """The days that a run builds or reads, by table."""
     for partition in run.partitions:
         yield run.table, partition
     for pinned in run.inputs:

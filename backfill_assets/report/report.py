@@ -40,6 +40,7 @@ from backfill_assets.report.measured import (
     state_moves,
     total_moves,
 )
+from backfill_assets.report.not_known import NotKnownDocument, not_known_behind
 from backfill_assets.report.publications import Moment, PublicationDocument, publication_documents, timeline
 from backfill_assets.report.rejected import RejectedRecords, rejected_behind
 from backfill_assets.report.releases import (
@@ -117,6 +118,7 @@ class RunReport:
             it is published.
         other_code: What its release computed with other code, under the same version; empty once it is published.
         rejected: What was rejected of the landed files behind the source days that it builds or reads.
+        not_known: The keys that are not known of these days.
         left_behind: Partitions on its borders that have rows of another release now; empty once readers see none of its
             own.
         no_rows_of: The rows that a pilot is about, where its partitions have none of them; null otherwise.
@@ -160,6 +162,7 @@ class RunReport:
     changed_references: tuple[ChangedReference, ...] = ()
     other_code: tuple[BroughtAlong, ...]
     rejected: tuple[RejectedRecords, ...]
+    not_known: tuple[NotKnownDocument, ...] = ()
     left_behind: tuple[LeftBehind, ...]
     no_rows_of: str | None
     instead: tuple[Alternative, ...]
@@ -242,6 +245,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         changed_references=references_moved_on(ws, run),
         other_code=_other_code(tx, run),
         rejected=rejected_behind(ws, tx, [run.manifest]),
+        not_known=not_known_behind(ws, tx, [run.manifest]),
         left_behind=left_behind(ws.graph, tx, run, releases),
         no_rows_of=_no_rows_of(run.manifest, results, partitions),
         instead=instead_of_gated(ws, tx, run) if changed else (),
@@ -357,6 +361,7 @@ class SetReport:
         level: How it should be taken: the worst of its runs, and BAD when it was rolled back or cancelled.
         tables: What it would do, table by table.
         rejected: What was rejected of the landed files behind the source days that its runs build or read.
+        not_known: The keys that are not known of these days.
         reports: In the order of publication.
     """
 
@@ -364,6 +369,7 @@ class SetReport:
     level: Level
     tables: tuple[TableTotals, ...]
     rejected: tuple[RejectedRecords, ...] = ()
+    not_known: tuple[NotKnownDocument, ...] = ()
     reports: tuple[RunReport, ...]
 
     def title_of(self, report: RunReport) -> str:
@@ -379,8 +385,16 @@ def set_report(ws: Workspace, set_id: str) -> SetReport:
     is_over = found.record.state in (SetState.ROLLED_BACK, SetState.CANCELLED)
     level = Level.BAD if is_over else worst(report.level for report in reports)
     with ws.ledger.read() as tx:
-        rejected = rejected_behind(ws, tx, [member.run.manifest for member in found.runs])
-    return SetReport(set=found, level=level, tables=totals_by_table(reports), rejected=rejected, reports=reports)
+        manifests = [member.run.manifest for member in found.runs]
+        rejected, unknown = rejected_behind(ws, tx, manifests), not_known_behind(ws, tx, manifests)
+    return SetReport(
+        set=found,
+        level=level,
+        tables=totals_by_table(reports),
+        rejected=rejected,
+        not_known=unknown,
+        reports=reports,
+    )
 
 
 def worst(levels: Iterable[Level]) -> Level:

@@ -9,6 +9,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.reasons import Cause
 from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.advice.left_out import as_recorded, plan_stale
+from backfill_assets.report.not_known import NotKnownDocument
 from backfill_assets.report.requests import Invocation
 from backfill_assets.staleness.decide import Staleness
 
@@ -20,11 +21,14 @@ class StaleDocument:
     Attributes:
         is_stale: Whether anything is.
         tables: Inputs before dependents.
+        not_known: The keys of sources that are not known: what readers see of them may be older than what their source
+            has, and nothing is stale for that.
         next_steps: What builds it again; a source is loaded range by range.
     """
 
     is_stale: bool
     tables: tuple[Staleness, ...]
+    not_known: tuple[NotKnownDocument, ...] = ()
     next_steps: tuple[Invocation, ...]
 
 
@@ -35,6 +39,7 @@ def stale_document(
     days: DayRange | None,
     sources: Sequence[str],
     kept: Collection[str] = (),
+    unknown: Sequence[NotKnownDocument] = (),
 ) -> StaleDocument:
     """What is stale, and what builds it again.
 
@@ -42,6 +47,7 @@ def stale_document(
         table: The table that was asked for; None for all.
         sources: The names of source tables, which are loaded and not planned.
         kept: The names of tables of which a plan of what is stale replaces no accepted partition.
+        unknown: The keys that are not known.
     """
     stale = [staleness for staleness in found if staleness.ranges]
     derived = [staleness for staleness in stale if staleness.table not in sources]
@@ -49,6 +55,7 @@ def stale_document(
     return StaleDocument(
         is_stale=bool(stale),
         tables=tuple(found),
+        not_known=tuple(unknown),
         next_steps=(*sources_first, *_plans(derived, table, days, kept)),
     )
 

@@ -17,6 +17,7 @@ from backfill_assets.report.captured_so_far import CapturedSource, captured_sour
 from backfill_assets.report.errors import Undeclared
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
 from backfill_assets.report.frozen import FreezeDocument, freezes
+from backfill_assets.report.not_known import NotKnownDocument, not_known_of
 from backfill_assets.report.proposed import OpenProposal, open_proposals
 from backfill_assets.report.replayed import OpenReplay, open_replays
 from backfill_assets.report.runs import RunSummary, SetDocument, described_set, run_summaries
@@ -64,6 +65,7 @@ class StatusDocument:
         acts: The acts on versions of tables that are asked for and not done.
         to_follow: The publications that their dependents have not followed.
         frozen: The partitions that are frozen, and the runs that wait for that.
+        not_known: The keys of sources that are not known.
         stuck: What sensors have given up until a person clears it.
         problems: Tables (or sets) that could not be looked at, while everything else was.
     """
@@ -80,6 +82,7 @@ class StatusDocument:
     acts: tuple[ActDocument, ...]
     to_follow: tuple[WaitingPublication, ...]
     frozen: tuple[FreezeDocument, ...]
+    not_known: tuple[NotKnownDocument, ...] = ()
     stuck: tuple[StuckDocument, ...]
     problems: tuple[Problem, ...]
 
@@ -102,6 +105,7 @@ def status(ws: Workspace) -> StatusDocument:
             sets=_sets(ws, tx, problems),
             proposals=open_proposals(tx, problems.refused),
             frozen=freezes(ws, tx),
+            not_known=not_known_of(tx, ws.domain.sources),
             stuck=tuple(map(stuck_document, still_stuck(ws, tx))),
             problems=(),
         )

@@ -7,6 +7,7 @@ from datetime import date
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.domain import DerivedTable, SourceTable
+from backfill_assets.landing.not_known import NotKnown
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import held_until, is_replaceable, members_of, next_phase
@@ -25,7 +26,7 @@ from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.publication.drafts import closure_of, is_current
 from backfill_assets.publication.verdict import is_overtaken
 from backfill_assets.publication.waiting import older_inputs, waits_for
-from backfill_assets.report.advice.filling import plan_again, plan_anew
+from backfill_assets.report.advice.filling import how_to_know, plan_again, plan_anew
 from backfill_assets.report.frozen import waits_for_words
 from backfill_assets.report.releases import references_moved_on
 from backfill_assets.report.requests import (
@@ -190,11 +191,13 @@ def _is_obsolete(ws: Workspace, tx: ReadTransaction, record: SetRecord, members:
 def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> NextStep | None:
     """That a run, or one of a set, waits for a freeze or for a run of a higher priority; None when none does."""
     waiting = [run for run in runs if run.state in UNPUBLISHED and run.lease is None]
-    match next((found for run in waiting if (found := waits_for(tx, run, at=ws.clock()))), None):
+    match next((found for run in waiting if (found := waits_for(ws, tx, run, at=ws.clock()))), None):
         case None:
             return None
         case Freeze() as freeze:
             return step(f"{waits_for_words(freeze)}; ", end_freeze(freeze.freeze_id))
+        case NotKnown() as found:
+            return step(f"{waits_for_words(found)}; ", how_to_know(found))
         case first:
             look = do(Act.STATUS, first.manifest.member_of or first.run_id)
             return step(f"{waits_for_words(first)}; publish or cancel it first: ", look)

@@ -70,7 +70,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, pha
         _require_publishable(tx, record, members)
         for member in members:
             if member.state is not RunState.PUBLISHED:
-                require_its_turn(tx, member, at=tx.now)
+                require_its_turn(ws, tx, member, at=tx.now)
                 require_agreed(ws, member, demand_of(ws, tx, member), alone=bool(phases and phases.each))
                 require_read_as_staged(tx, ws.graph, member.manifest)
         if record.state is not SetState.PUBLISHING:

@@ -45,7 +45,7 @@ class LandedNews:
     def decides(self) -> bool:
         """Whether a row of the day is there, or is not there any more, because of the file."""
         day = self.day
-        return any((self.rows, day.displaced, day.deleted, day.withdrawn, day.restored))
+        return any((self.rows, day.displaced, day.deleted, day.withdrawn, day.restored, day.unknown))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +210,9 @@ def days_of_late_events(news: News, lateness: Mapping[str, int]) -> frozenset[So
 
 def _is_addition(news: LandedNews) -> bool:
     day = news.day
-    return brings_new_keys_only(news.record) and not (day.displaced or day.deleted or day.withdrawn or day.restored)
+    return brings_new_keys_only(news.record) and not any(
+        (day.displaced, day.deleted, day.withdrawn, day.restored, day.unknown)
+    )
 
 
 def brings_new_keys_only(record: ImportRecord) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.ledger.imports import ImportCounts, KeyCounts
-from backfill_assets_tests.faults.corpus_changes import Change
+from backfill_assets_tests.faults.corpus_changes import Change, Rejected
 
 Place = tuple[int, int, int, int]
 """The position, whether it is more than a snapshot, the arrival and the row."""
@@ -20,7 +20,7 @@ FATES = ("accepted", "duplicate", "superseded")
 class Taken:
     """What was taken in: the records of a file, the keys that a statement withdraws, or those that it restores."""
 
-    records: tuple[Change | None, ...] = ()
+    records: tuple[Change | Rejected | None, ...] = ()
     withdraws: frozenset[str] = frozenset()
     restores: frozenset[str] = frozenset()
     of: int = -1
@@ -33,6 +33,8 @@ class Standing:
 
     state: str
     change: Change | None
+    unknown_since: tuple[int, int] | None = None
+    """Of a key that is current by what was accepted: the arrival and the row of the first rejected record after it."""
 
 
 @dataclass
@@ -61,6 +63,18 @@ class Book:
         """The keys that are there."""
         return {key: each.change for key, each in self.standing().items() if each.state == "current" and each.change}
 
+    def unknown(self) -> Mapping[str, tuple[Change, int, int]]:
+        """The keys that are not known: what they were last, and the arrival and the row since which they are not."""
+        return {
+            key: (each.change, *each.unknown_since)
+            for key, each in self.standing().items()
+            if each.change is not None and each.unknown_since is not None
+        }
+
+    def keyless(self) -> list[int]:
+        """Of every import, how many rejected records have no key that can be read."""
+        return [taken.records.count(None) for taken in self.taken]
+
     def left_of(self, arrival: int) -> frozenset[str]:
         """The keys that an import withdrew and that were not restored."""
         return self.taken[arrival].withdraws - {
@@ -75,11 +89,14 @@ class Book:
         fates = [Counter({"landed": len(t.records) or len(t.withdraws) or len(t.restores)}) for t in self.taken]
         versions: dict[str, list[tuple[Place, Change]]] = {}
         truncates: list[Place] = []
+        rejected: dict[str, list[tuple[Rejected, int, int]]] = {}
         for arrival, taken in enumerate(self.taken):
             fates[arrival]["superseded"] += len(taken.restores)
             for row, change in enumerate(taken.records):
-                if change is None:
+                if not isinstance(change, Change):
                     fates[arrival]["rejected"] += 1
+                    if change is not None:
+                        rejected.setdefault(change.key, []).append((change, arrival, row))
                     continue
                 place = (change.lsn, int(change.op != "r"), arrival, row)
                 if change.op == "t":
@@ -117,9 +134,23 @@ class Book:
                 continue
             place, change = news[-1]
             fates[place[2]]["accepted"] += 1
-            is_over = change.op == "d" or any(truncate > place for truncate in truncates)
-            standing[key] = Standing("deleted" if is_over else "current", change)
+            if change.op == "d" or any(truncate > place for truncate in truncates):
+                standing[key] = Standing("deleted", change)
+                continue
+            newest = max([*(p for p, _ in every if p[2] >= void), *truncates])
+            open_ones = [
+                (arrival, row)
+                for each, arrival, row in rejected.get(key, ())
+                if arrival > void and _is_after(each, arrival, row, newest)
+            ]
+            standing[key] = Standing("current", change, min(open_ones, default=None))
         return fates, standing, is_tied
+
+
+def _is_after(rejected: Rejected, arrival: int, row: int, newest: Place) -> bool:
+    if rejected.lsn is None:
+        return (arrival, row) > newest[2:]
+    return (rejected.lsn, int(not rejected.is_snapshot), arrival, row) > newest
 
 
 def _place(each: tuple[Place, Change | None]) -> Place:

@@ -38,12 +38,20 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """What can be read of a record that has to be rejected: its key, and its position where that is one."""
+
+    key: str
+    lsn: int | None
+    is_snapshot: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a file: what it says, None when it has to be rejected, and the key that can be read of it anyway."""
+    """One line of a file: what it says, or None when it has to be rejected and its key cannot be read."""
 
     content: bytes
-    change: Change | None
-    key: str | None
+    said: Change | Rejected | None
 
 
 def feed_lines(seed: int, number: int, count: int, *, operations: str = "ccuuuudrt") -> list[Line]:
@@ -168,14 +176,16 @@ def _hostile(chance: random.Random, op: str, lsn: int) -> Line:
         case 10:
             whole = json.dumps(values).encode()
             content = chance.choice([whole[:-1], whole + b"}", b"[" + whole + b"]", b"null", b"\xff" + whole])
-            return Line(content, None, None)
+            return Line(content, None)
         case _:
             return _valid({**values, "extra": {"op": "d"}, "OP": "d"})
 
 
 def _rejected(values: dict[str, Any]) -> Line:
-    key = values.get("order_id")
-    return Line(json.dumps(values).encode(), None, key)
+    key, lsn = values.get("order_id"), values.get("lsn")
+    is_whole = isinstance(lsn, int) and not isinstance(lsn, bool) and -(2**63) <= lsn < 2**63
+    said = Rejected(key, lsn if is_whole else None, values.get("op") == "r") if key and key.strip() else None
+    return Line(json.dumps(values).encode(), said)
 
 
 def _valid(values: dict[str, Any], lsn: int | None = None) -> Line:
@@ -183,13 +193,12 @@ def _valid(values: dict[str, Any], lsn: int | None = None) -> Line:
         text = values.get(name)
         return datetime.fromisoformat(text) if text else None
 
-    key = values["order_id"]
     change = Change(
         op=values["op"],
         lsn=values["lsn"] if lsn is None else lsn,
-        key=None if values["op"] == "t" else key,
+        key=None if values["op"] == "t" else values["order_id"],
         ordered_at=instant("ordered_at"),
         changed_at=instant("changed_at"),
         place=values["place"],
     )
-    return Line(json.dumps(values).encode(), change, key)
+    return Line(json.dumps(values).encode(), change)

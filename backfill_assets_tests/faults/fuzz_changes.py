@@ -8,7 +8,9 @@ and nothing of it counts; in the end bronze, built day by day, has to be what is
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -16,8 +18,9 @@ from pyspark.sql import SparkSession
 from backfill_assets.capture.file_capture import FileCapture
 from backfill_assets.core.errors import BackfillError
 from backfill_assets.core.settings import Settings
-from backfill_assets.domain.operations import ENDED_BY, OPERATION
+from backfill_assets.domain.operations import ENDED_BY, OPERATION, UnknownKeys
 from backfill_assets.landing.extract import Extract, land_extract
+from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.imports import ImportRecord, KeyCounts
 from backfill_assets.ledger.states import COUNTING
@@ -76,7 +79,7 @@ class ChangesRoom:
         return self._files - 1
 
     def _land(self, name: str, lines: list[Line]) -> None:
-        taken = Taken(records=tuple(line.change for line in lines))
+        taken = Taken(records=tuple(line.said for line in lines))
         is_refused = self._book.having(taken).is_tied(len(self._book.taken))
         file = f"changes-{len(self._book.taken)}.jsonl"
         self._try(name, [taken], is_refused, lambda: self._room.land(written(lines), file))
@@ -97,7 +100,7 @@ class ChangesRoom:
         files[0].append(state_line(f"new{lsn}", lsn + 999, chance.randrange(len(DAYS)), "p0"))
         if has_unknown_keys:
             key = chance.choice(["", "  "])
-            files[1].append(rejected_line(key, lsn + 998) if chance.random() < 0.5 else Line(b"{", None, None))
+            files[1].append(rejected_line(key, lsn + 998) if chance.random() < 0.5 else Line(b"{", None))
         lacking = frozenset(there.keys() - kept)
         confirmed_by = chance.choice([None, "bea"])
         percent = 100 * len(lacking) / len(there) if there else 0
@@ -113,7 +116,7 @@ class ChangesRoom:
             FileCapture(self._room.write(written(lines), f"extract-{number}-{n}.jsonl"))
             for n, lines in enumerate(files)
         ]
-        taken = [Taken(records=tuple(line.change for line in lines)) for lines in files]
+        taken = [Taken(records=tuple(line.said for line in lines)) for lines in files]
         work = self._room.work
         self._try(name, [*taken, Taken(withdraws=lacking)], is_refused, lambda: land_extract(work(), captures, stated))
 
@@ -166,18 +169,39 @@ class ChangesRoom:
         keys = sum((record.keys for record in live), KeyCounts())
         if keys != self._book.keys() or keys.ever != sum(record.counts.accepted for record in live):
             self._findings.blame(name, f"expected the keys {self._book.keys()}, found {keys}")
+        keyless = [record.keyless for record in live]
+        if keyless != self._book.keyless():
+            self._findings.blame(name, f"expected {self._book.keyless()} records without a key, found {keyless}")
+        self._check_unknown(name, live)
+
+    def _check_unknown(self, name: str, live: Sequence[ImportRecord]) -> None:
+        """Which keys are not known, by the ledger and by name."""
+        unknown = self._book.unknown()
+        with self._room.ledger.read() as tx:
+            days = tx.imports.unknown_days(orders.name)
+        counted = Counter((live[arrival].import_id, change.on) for change, arrival, _ in unknown.values())
+        if counted != {(day.import_id, day.event_date): day.unknown for day in days}:
+            self._findings.blame(name, f"expected {counted} keys that are not known, found {days}")
 
     def close(self) -> None:
         """Holds bronze and the ledger against the book, and adds the counts up."""
         found = [row for day in DAYS for row in self._room.bronze([day])]
+        current = self._book.current()
+        if self._room.source.unknown == UnknownKeys.DROP:
+            current = {key: change for key, change in current.items() if key not in self._book.unknown()}
         there = sorted(
             (row["order_id"], row["order_date"], row["lsn"], row["place"])
             for row in found
             if row[OPERATION] != "delete" and row[ENDED_BY] is None
         )
-        expected = sorted((key, c.on, c.lsn, c.place) for key, c in on_days(self._book.current(), DAYS).items())
+        expected = sorted((key, c.on, c.lsn, c.place) for key, c in on_days(current, DAYS).items())
         if there != expected:
             self._findings.blame("changes, file", f"bronze: {set(there) ^ set(expected)}")
+        listed = {(row["order_id"], row[ROW], row["order_date"]) for day in DAYS for row in self._room.unknown([day])}
+        unknown = self._book.unknown()
+        named = {(key, row + 1, change.on) for key, (change, _, row) in unknown.items() if change.on in DAYS}
+        if listed != named:
+            self._findings.blame("changes, file", f"keys that are not known: {listed ^ named}")
         with self._room.ledger.read() as reader:
             for violation in [*reader.events.violations(), *reader.row_checks.violations()]:
                 self._findings.blame("changes, file", violation)
@@ -204,7 +228,8 @@ def fuzz_changes(
     findings = Findings() if findings is None else findings
     for number in range(rooms):
         settings = Settings.from_environment({"BACKFILL_HOME": str(folder / f"changes{number}")})
-        with landing_room(spark, settings, lambda: LANDED_AT, orders) as opened:
+        source = replace(orders, unknown=list(UnknownKeys)[(seed + number) % 3], gates=())
+        with landing_room(spark, settings, lambda: LANDED_AT, source) as opened:
             room = ChangesRoom(opened, findings, seed=seed + number, number=number, count=count)
             chance = random.Random(f"{seed}/kinds/{number}")
             for kind in ["file", "file", *(chance.choice(ACTS) for _ in range(acts - 2))]:

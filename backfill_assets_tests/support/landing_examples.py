@@ -21,7 +21,7 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.core.spark import give_access
 from backfill_assets.domain import SourceTable, daily
 from backfill_assets.landing.attempt import Landing
-from backfill_assets.landing.bronze import bronze_rows
+from backfill_assets.landing.bronze import bronze_rows, unknown_keys
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land_files
@@ -122,6 +122,13 @@ class LandingRoom:
             imports = imports_for_days(reader, self.source, days)
         frame = bronze_rows(self.spark, self.settings, self.source, imports=imports, days=days)
         return [row.asDict() for row in frame.orderBy(*self.source.row_key).collect()]
+
+    def unknown(self, days: Sequence[date]) -> list[dict[str, Any]]:
+        """The keys of some days that are not known."""
+        with self.ledger.read() as reader:
+            imports = imports_for_days(reader, self.source, days)
+        found = unknown_keys(self.spark, self.settings, self.source, imports=imports, days=days)
+        return [row.asDict() for row in found.orderBy(*self.source.key).collect()]
 
     def judge(self, content: bytes, name: str) -> list[dict[str, Any]]:
         """The judged records of one file, without a ledger."""

@@ -53,6 +53,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     "10a": (
         "faults/test_fuzz_values.py::test_every_landed_value_is_the_value_that_was_written_or_its_record_is_rejected",
     ),
+    "10b": (
+        "integration/application/test_not_known.py"
+        "::test_what_reads_such_a_day_is_refused_until_a_newer_record_of_the_key_is_accepted",
+    ),
     "11": (
         "integration/upkeep/test_tampering.py::test_an_edited_event_is_found",
         "integration/upkeep/test_tampering.py::test_bytes_of_a_published_file_that_changed_are_found",

@@ -10,6 +10,8 @@ from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, NextStep, do, rows_of, step
 
 if TYPE_CHECKING:
+    from backfill_assets.landing.not_known import NotKnown
+
     # It imports the graph, which imports this module.
     from backfill_assets.planning.manifest import Manifest
 
@@ -81,3 +83,14 @@ def joined(asked: Sequence[Invocation]) -> NextStep:
     if more > 0:
         shown.append(f"and {more:,} more in the same way")
     return step(*[part for each in shown for part in ("; ", each)][1:])
+
+
+def how_to_know(found: NotKnown) -> NextStep:
+    """What makes keys known again, or says what becomes of them until they are."""
+    source, days = found.source.partition(".")[2], found.days.days
+    return step(
+        "to see which keys: ",
+        do(Act.LOCATE, source, first=days[0], last=days[-1]),
+        "; land a newer record of each, withdraw them, correct the contract and land the file again with "
+        f"`--on-duplicate reprocess`, or declare unknown='keep' or unknown='drop' on {found.source}",
+    )

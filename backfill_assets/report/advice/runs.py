@@ -22,7 +22,7 @@ from backfill_assets.planning.partitions import (
     partition_text,
 )
 from backfill_assets.publication import errors as publication
-from backfill_assets.report.advice.filling import how_to_fill, joined, loads, plan_again, plan_anew, plans
+from backfill_assets.report.advice.filling import how_to_fill, how_to_know, joined, loads, plan_again, plan_anew, plans
 from backfill_assets.report.advice.left_out import NEW_VERSION, added_again, how_to_include, plan_stale
 from backfill_assets.report.requests import (
     NAME,
@@ -304,6 +304,8 @@ def advice_on(error: BackfillError, following: Following) -> Advice | None:
             return fix_and_plan_again(error.run_id, error.manifest.member_of, error.by)
         case publication.Frozen():
             return end_freeze(error.freeze.freeze_id)
+        case publication.KeysNotKnown():
+            return how_to_know(error.found)
         case publication.ComesAfter():
             return step("publish or cancel that one first: ", do(Act.STATUS, error.first))
         case publication.TableChanged():

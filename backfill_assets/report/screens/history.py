@@ -141,6 +141,7 @@ def _on_day(found: ImportOnDay) -> str:
         (day.deleted, "ends", "version", "by deletes"),
         (day.withdrawn, "withdraws", "key", ""),
         (day.restored, "restores", "key", ""),
+        (day.unknown, "has rejected newer records of", "key", "of this day"),
     )
     parts = [count_of(day.events, "record")] if day.events else []
     parts += [f"{verb} {count_of(many, what)} {how}".rstrip() for many, verb, what, how in verbs if many]

@@ -12,6 +12,7 @@ from backfill_assets.ledger.imports import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange, Partitions, count_of, describe_ranges
 from backfill_assets.report.captured_so_far import CapturedSource
+from backfill_assets.report.not_known import NotKnownDocument, not_known_line
 from backfill_assets.report.page import (
     Items,
     Note,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     # They import what lands files and what partitions rest on, which a status does not need.
     from backfill_assets.landing.extract import Withdrawn
     from backfill_assets.report.landed import ExtractPreview, LandedImport, LandReport, NothingToLoad
-    from backfill_assets.report.locate import LocatedImport, LocatedPeriod
+    from backfill_assets.report.locate import LocatedImport, LocatedPeriod, NotKnownKey
     from backfill_assets.report.report import RunReport
 
 _COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
@@ -52,6 +53,7 @@ def landed_page(landed: LandReport) -> Page:
         *(Note(text=said) for each in landed.imports for said in _about(each, landed.quarantine)),
         *(Note(text=said) for said in (_extract(landed) if landed.extract else ())),
         Note(text=_built(landed.source, landed.load, landed.without_events)) if landed.load else None,
+        Note(text=not_known_line(landed.not_known), tone=Tone.ATTENTION) if landed.not_known else None,
         *(Note(text=each) for each in landed.next_steps),
     )
 
@@ -80,7 +82,8 @@ def _about(landed: LandedImport, quarantine: str) -> Iterator[str]:
 def _rejected(record: ImportRecord, some: Iterable[Texts], quarantine: str) -> Iterator[str]:
     if not record.counts.rejected:
         return
-    yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected, for example:"
+    keyless = f", {record.keyless:,} of them without a key that can be read" if record.keyless else ""
+    yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected{keyless}, for example:"
     for row in some:
         yield f"  {record.name}, record {row['row_number']}: {row['reason']}"
     yield f"  all of them, with their reasons, are in the Delta table {quarantine}"
@@ -89,6 +92,18 @@ def _rejected(record: ImportRecord, some: Iterable[Texts], quarantine: str) -> I
 def rejected_section(found: Sequence[RejectedRecords]) -> Section | None:
     """What is not in the source days that a run builds or reads, because it was rejected."""
     return section("Rejected records of the files behind these days", Items(items=tuple(map(rejected_line, found))))
+
+
+def _unknown(some: Sequence[NotKnownKey]) -> Iterator[str]:
+    if some:
+        yield "keys of these days that are not known, because a newer record of each was rejected, for example:"
+    for each in some:
+        yield f"  {_key(each.key)}, last known on {each.day}; since {each.import_id}, record {each.row}: {each.reason}"
+
+
+def not_known_section(found: Sequence[NotKnownDocument]) -> Section | None:
+    """The keys that are not known."""
+    return section("Keys that are not known", Items(items=tuple(map(not_known_line, found))))
 
 
 def _extract(landed: LandReport) -> Iterator[str]:
@@ -236,6 +251,7 @@ def period_page(period: LocatedPeriod) -> Page:
             for each in period.imports
             for said in _rejected(each.record, each.rejected, period.quarantine)
         ),
+        *(Note(text=said) for said in _unknown(period.unknown)),
         section("captured positions with records of this time", _captured_files(period.captured)),
         section("what readers see that rests on these days", resting)
         or Note(text="no published partition rests on these days"),
@@ -267,7 +283,7 @@ def _located(imports: Iterable[LocatedImport]) -> Table:
 def _days(each: LocatedImport) -> str:
     holding = [found.day.event_date for found in each.days if found.day.events]
     if not holding:
-        return "none: it moved, took back or restored rows"
+        return "none: it moved, took back or restored rows, or has rejected records of them"
     return str(DayRange.inclusive(min(holding), max(holding)))
 
 

@@ -37,7 +37,7 @@ from backfill_assets.report.page import (
 from backfill_assets.report.planned import LeftOutDocument, NothingPlanned, PlanDocument, SetPlan, unmeasured_tables
 from backfill_assets.report.releases import BroughtAlong
 from backfill_assets.report.requests import Act, approve, cancel, do, read_first, step
-from backfill_assets.report.screens.landing import rejected_section
+from backfill_assets.report.screens.landing import not_known_section, rejected_section
 from backfill_assets.report.screens.runs import mode_text, run_ids
 from backfill_assets.report.screens.work import frozen_section
 from backfill_assets.report.values import cost_words, mebibytes
@@ -108,6 +108,7 @@ def plan_page(plan: PlanDocument) -> Page:
         frozen_section(plan.frozen),
         _reads(run.inputs),
         rejected_section(plan.rejected),
+        not_known_section(plan.not_known),
         section("Snapshots that are not used", Items(items=tuple(f"{day}: {why}" for day, why in run.skipped))),
         facts(
             ("gates", ", ".join(gate.name + ("" if gate.blocking else " (informs)") for gate in manifest.gates)),
@@ -152,6 +153,7 @@ def set_plan_page(plan: SetPlan) -> Page:
         _rebuilds(planned.rebuilds),
         _runs(planned.plans),
         rejected_section(plan.rejected),
+        not_known_section(plan.not_known),
         _stages(planned.stages),
         facts(("open runs here", ", ".join(conflicts))),
         _left_out(plan.left_out),

@@ -64,7 +64,7 @@ from backfill_assets.report.screens.figures import (
     moves_figure,
     states_in_words,
 )
-from backfill_assets.report.screens.landing import rejected_section
+from backfill_assets.report.screens.landing import not_known_section, rejected_section
 from backfill_assets.report.screens.publications import publications_table
 from backfill_assets.report.screens.review import (
     Review,
@@ -155,6 +155,7 @@ def set_page(report: SetReport, now: datetime | None = None) -> Page:
         ),
         *(_sample(each, of=report.title_of(each)) for each in report.reports),
         rejected_section(report.rejected),
+        not_known_section(report.not_known),
         section("Runs, in the order of publication", table(heads, runs, whole=["run"])),
         facts(("cost", _spent([each.cost for each in report.reports]))),
         set_files(found),
@@ -222,6 +223,7 @@ def _details(report: RunReport) -> Sequence[Block | None]:
         _reach(report),
         section("Gates", *_gates(report)),
         rejected_section(report.rejected),
+        not_known_section(report.not_known),
         section("Keys of rows that fail", failing, of_rows=True),
         *rows,
         section("Publications", publications_table(report.publications), long=True),

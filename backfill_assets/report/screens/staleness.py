@@ -22,6 +22,7 @@ from backfill_assets.report.page import (
     table,
     words,
 )
+from backfill_assets.report.screens.landing import not_known_section
 from backfill_assets.report.screens.runs import problem_notes
 from backfill_assets.report.stale import StaleDocument
 from backfill_assets.report.words.staleness import stale_words
@@ -51,6 +52,7 @@ def stale_page(document: StaleDocument) -> Page:
         *(block for each in tables for block in _of_table(each)),
         Note(text=f"not stale: {', '.join(fresh)}") if fresh and document.is_stale else None,
         Note(text=f"never built: {', '.join(never)}") if never else None,
+        not_known_section(document.not_known),
         next_steps(*document.next_steps),
     )
 
