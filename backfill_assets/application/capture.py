@@ -44,8 +44,7 @@ from backfill_assets.ledger.captures import CapturedFile, CaptureRecord, reached
 from backfill_assets.ledger.states import COUNTING
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, count_of
-from backfill_assets.planning.policy import demand
-from backfill_assets.publication.authority import require_may_approve
+from backfill_assets.publication.authority import asked_demand, demand_to_ask, require_may_approve
 from backfill_assets.report.captured import CapturePlan, CaptureReport, capture_plan
 from backfill_assets.report.landed import LandReport, StatedExtract
 from backfill_assets.workspace import Workspace
@@ -209,8 +208,12 @@ def _begun(
         left = {span.partition: tuple(found.stream.pieces(span, found.captured)) for span in record.spans}
         if not any(left.values()) and not (record.is_scan and record.capture_id in waiting):
             continue
-        if record.approved_by is not None:
-            require_may_approve(ws, record, record.approved_by)
+        with ws.ledger.read() as tx:
+            if record.approved_by is not None:
+                require_may_approve(ws, tx, record, record.approved_by)
+            elif not record.waits and asked_demand(ws, tx, record).policy is None:
+                # It needed no approval when it was asked for: what does by now is asked for again.
+                continue
         resolution = replace(found.resolution, spans=record.spans)
         plan = capture_plan(
             table,
@@ -234,7 +237,7 @@ def _begun(
             by=acting.by,
             reason=reason,
             policy=table.policy,
-            waits=demand("live" if is_live else "backfill", counting=(table.policy,)).policy is None,
+            waits=demand_to_ask(ws, tx, table.name, cause="live" if is_live else "backfill").policy is None,
         )
     ws.reached(Point.CAPTURE_BEGUN)
     return begun, found

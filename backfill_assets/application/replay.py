@@ -109,7 +109,8 @@ def replay(
         ws.reached(Point.REPLAY_ASKED)
     record = found.record
     if record.approved_by is not None:
-        require_may_approve(ws, record, record.approved_by)
+        with ws.ledger.read() as tx:
+            require_may_approve(ws, tx, record, record.approved_by)
     if record.waits or record.state is ReplayState.SENT:
         return _report(record, waits=record.waits)
     record = _with_target(ws, found, by=acting.by)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from backfill_assets.core.session_settings import client_versions, session_digest
 from backfill_assets.domain import DerivedTable, SourceTable, Table, WarmUpProof
+from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.gates.agreed import gate_terms
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION
 from backfill_assets.planning.manifest_parts import Limits
@@ -36,6 +37,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
 
 def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Limits) -> Terms:
     code = ws.code.of(table, version)
+    name = table.version_of if isinstance(table, DerivedTable) else None
     return Terms(
         domain=ws.domain.name,
         partition_column=table.partition.column,
@@ -48,6 +50,8 @@ def _terms(ws: Workspace, table: Table, transform: str, version: str, limits: Li
         gates=gate_terms(table),
         limits=limits,
         policy=table.policy,
+        name_policy=ws.domain.table(name).policy if name else None,
+        safeguards=safeguards_of(table),
     )
 
 

@@ -193,7 +193,7 @@ class RunReads(Queries):
             raise errors.LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
 
 
-_NOT_IN_HEADERS = ("attempt", "left_sequence", "priority")
+_NOT_IN_HEADERS = ("attempt", "left_sequence", "priority", "terms")
 
 
 @cache
@@ -291,6 +291,7 @@ class RunSteps(Writes):
                 first_partition=min(manifest.partitions),
                 last_partition=max(manifest.partitions),
                 priority=manifest.limits.priority,
+                terms=manifest.terms.document,
             ),
             of=[run_id],
         )

@@ -91,6 +91,7 @@ runs = Table(
     Column("first_partition", Date, nullable=False),
     Column("last_partition", Date, nullable=False),
     Column("priority", Integer, nullable=False),
+    Column("terms", CanonicalJson, nullable=False),
     Column("left_sequence", BigInteger),
     Index("runs_by_sequence", "added_sequence"),
     Index("runs_by_table", "table_name", "added_sequence"),
@@ -101,9 +102,9 @@ runs = Table(
 )
 """How far each run is. `added_sequence` is the event that added it: the order in which runs were planned. `attempt`
 names the process that stages or gates it: one that was given up for dead has another name, and is refused. `kind`,
-`mode`, `because`, `priority` and the first and last partition are the manifest's, repeated so that runs can be chosen
-without reading manifests; an audit compares them. `left_sequence` is the event by which an owner left the accepted rows
-as they are, although the run found others."""
+`mode`, `because`, `priority`, `terms` and the first and last partition are the manifest's, repeated so that runs can be
+chosen without reading manifests; an audit compares them. `left_sequence` is the event by which an owner left the
+accepted rows as they are, although the run found others."""
 
 run_follows = Table(
     "run_follows",

@@ -126,6 +126,14 @@ class TableActReads(Queries):
         last = self.last_cut_over(name, at)
         return last.table if last else name
 
+    def names_shown(self, table: str) -> tuple[str, ...]:
+        """The other names whose readers are shown a table.
+
+        Cost: as `shown`, by each name whose readers were ever shown it.
+        """
+        ever = {each.name for each in self._done(TableAct.CUT_OVER) if each.table == table}
+        return tuple(sorted(name for name in ever - {table} if self.shown(name) == table))
+
     def last_cut_over(self, name: str, at: datetime | None = None) -> ActRecord | None:
         """The cut-over that decides what the readers of a name are shown, now or at an instant; None before the first.
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 from backfill_assets.core.clock import Clock
+from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.approvals import ApprovalWrites
 from backfill_assets.ledger.bases import BasisReads
 from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites
@@ -50,6 +51,7 @@ class ReadTransaction:
         captures: Periods of streams that were captured, and the files that hold them.
         replays: What was sent to topics again.
         imports: Landed files.
+        agreements: Under which declaration the rows of a table were last agreed to.
         acts: Which tables the readers of names are shown, and which versions are kept up to date.
         comparisons: How versions of a table differ from the one that readers are shown.
         events: What happened, as a chain, and whether that is as it was written.
@@ -73,6 +75,7 @@ class ReadTransaction:
         self.replays = ReplayReads(connection)
         self.imports = ImportReads(connection)
         self.acts = TableActReads(connection)
+        self.agreements = AgreementReads(connection)
         self.comparisons = ComparisonReads(connection)
         self.events = EventReads(connection)
         self.row_checks = RowChecks(connection)

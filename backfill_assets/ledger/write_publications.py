@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import date
+from typing import get_args
 
 from sqlalchemy import insert, or_, select
 
 from backfill_assets.core.errors import Refused
 from backfill_assets.core.identity import EMPTY_FILE_SET, plain
+from backfill_assets.core.people import POLICY
 from backfill_assets.ledger import errors, rows
+from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.outbox import OutboxSteps
@@ -51,6 +54,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.ledger.versions import VersionSteps
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.policy import Cause
 
 _STANDING = (RunState.PUBLISHED, RunState.VERIFIED)
 
@@ -99,8 +103,24 @@ class PublicationWrites(PublicationReads, Writes):
             raise _cannot(found.run_id, found.state, RunState.PUBLISHING)
         if not verifies and found.approval is not ApprovalState.APPROVED:
             raise errors.NeedsApproval(run_id=found.run_id)
+        self._must_be_granted(found)
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
         self._must_have_read_what_landed(found)
+
+    def _must_be_granted(self, found: RunRecord) -> None:
+        """Refuses what a policy has approved, and the pinned or the last agreed terms do not let a policy approve.
+
+        What is declared now is not known here.
+        """
+        manifest = found.manifest
+        granted = [cause for cause in get_args(Cause) if found.approved_by == f"{POLICY}{cause}"]
+        if not granted:
+            return
+        agreed = AgreementReads(self._log.connection).of(manifest.table)
+        # A version has no readers until they are cut over to it, and what it loosens is agreed to then.
+        loosened = agreed.loosened_by(manifest.safeguards) if manifest.name_policy is None else ()
+        if loosened or any(each.rule(granted[0]) == "approve" for each in (manifest.policy, *agreed.policies)):
+            raise errors.NeedsApproval(run_id=found.run_id)
 
     def _must_have_read_what_landed(self, found: RunRecord) -> None:
         """A source's day that a run built without landed events stays unpublished once events of it have landed."""

@@ -39,6 +39,7 @@ from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.publish_mode import PUBLISH, REPLACE, PublishMode
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.reasons import Reason
+from backfill_assets.planning.safeguards import AgreedTerms, Safeguard
 from backfill_assets.planning.windows import parse_window
 
 FORMAT = 1
@@ -66,6 +67,8 @@ class DeclaredTerms:
         gates: What is measured before it may be published.
         limits: The bounds of the run; null is no limit.
         policy: Whose approval publication asks for, as declared when the run was planned.
+        name_policy: Of a version of a table, the policy of the table whose readers may be shown it; None otherwise.
+        safeguards: What else the table declares that its author may not loosen alone.
         columns: How the columns that readers see change with its publication, as it was when the run was planned.
     """
 
@@ -81,6 +84,8 @@ class DeclaredTerms:
     gates: tuple[GateTerm, ...] = ()
     limits: Limits
     policy: Policy
+    name_policy: Policy | None = None
+    safeguards: tuple[Safeguard, ...] = ()
     columns: tuple[ColumnChange, ...] = ()
 
 
@@ -184,10 +189,15 @@ class Manifest(DeclaredTerms):
             "code_modules": list(self.code_modules),
             "versions": dict(self.versions),
             "supersedes": list(self.supersedes),
-            "policy": plain(self.policy),
+            **self.terms.document,
             "cause": plain(self.cause),
             "declared_empty": plain(self.declared_empty),
         }
+
+    @property
+    def terms(self) -> AgreedTerms:
+        """What of the declaration its author may not loosen alone."""
+        return AgreedTerms(policy=self.policy, name_policy=self.name_policy, safeguards=self.safeguards)
 
     @property
     def pinned(self) -> tuple[PinnedInput, ...]:
@@ -241,6 +251,7 @@ class Manifest(DeclaredTerms):
         if document["format"] != FORMAT:
             raise ValueError(f"a manifest of format {document['format']}; this code reads format {FORMAT}")
         target, transform, cause = document["target"], document["transform"], document["cause"]
+        terms = AgreedTerms.parse(document)
         return Manifest(
             run_id=document["run_id"],
             kind=Kind(document["kind"]),
@@ -279,7 +290,9 @@ class Manifest(DeclaredTerms):
             session_digest=document["session_settings"],
             code_modules=tuple(document["code_modules"]),
             versions=document["versions"],
-            policy=Policy.parse(document["policy"]),
+            policy=terms.policy,
+            name_policy=terms.name_policy,
+            safeguards=terms.safeguards,
             declared_empty=tuple(date.fromisoformat(day) for day in document["declared_empty"]),
         )
 

@@ -57,11 +57,13 @@ class Demand:
     Attributes:
         policy: The cause whose rule is `auto`, so that no person has to approve; None when one has to.
         groups: The approver must be a member of at least one group in each of these.
+        loosened: What was declared more strictly when rows were last agreed to; the approver agrees to that as well.
         comment_on: The gates that the approver has to comment on, and no standing approval has.
     """
 
     policy: Cause | None = None
     groups: tuple[tuple[str, ...], ...] = ()
+    loosened: tuple[str, ...] = ()
     comment_on: tuple[str, ...] = ()
 
 
@@ -71,19 +73,32 @@ A_PERSON = Demand()
 
 def every(demands: Iterable[Demand]) -> Demand:
     """What the runs of a set require together: one person who may approve each of them."""
-    return Demand(groups=tuple(dict.fromkeys(groups for each in demands for groups in each.groups)))
+    asked = tuple(demands)
+    return Demand(
+        groups=tuple(dict.fromkeys(groups for each in asked for groups in each.groups)),
+        loosened=tuple(dict.fromkeys(name for each in asked for name in each.loosened)),
+    )
 
 
-def demand(cause: Cause, *, counting: tuple[Policy, ...], loosened: tuple[Policy, ...] = ()) -> Demand:
+def demand(
+    cause: Cause, *, counting: tuple[Policy, ...], agreed: tuple[Policy, ...] = (), loosened: tuple[str, ...] = ()
+) -> Demand:
     """The strictest of several policies: `approve` beats `auto`, and an approver has to satisfy each that names groups.
 
     Args:
         cause: Why a run would change the table.
-        counting: The policy that the manifest pinned and the one that is declared now.
-        loosened: The policy under which the table was last published: it can still require an approval, by a person
-            whom the other policies allow.
+        counting: The policy that was pinned and the one that is declared now.
+        agreed: The policies that were last agreed to.
+        loosened: The safeguards that are looser than was last agreed to: a person has to agree to that, whatever the
+            policies say.
     """
-    groups = tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers))
-    if any(policy.rule(cause) == "approve" for policy in (*counting, *loosened)):
-        return Demand(groups=groups)
-    return Demand(policy=cause, groups=groups)
+    groups = tuple(dict.fromkeys(policy.approvers for policy in (*counting, *agreed) if policy.approvers))
+    if not loosened and all(policy.rule(cause) == "auto" for policy in (*counting, *agreed)):
+        return Demand(policy=cause, groups=groups)
+    declared = {policy.approvers for policy in counting}
+    is_looser = any(
+        (policy.approvers and policy.approvers not in declared)
+        or (policy.rule(cause) == "approve" and all(each.rule(cause) == "auto" for each in counting))
+        for policy in agreed
+    )
+    return Demand(groups=groups, loosened=(*(["policy"] if is_looser else []), *loosened))

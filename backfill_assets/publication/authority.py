@@ -18,6 +18,7 @@ from typing import Any, TypeAlias, cast
 from backfill_assets.core.errors import InvalidReference, MissingInput, NotApproved, Refused
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name, spellings
 from backfill_assets.domain import DerivedTable, Reference, Table, Tolerance
+from backfill_assets.domain.safeguards import safeguards_of
 from backfill_assets.gates.judge import is_tolerated
 from backfill_assets.ledger.approvals import another_person
 from backfill_assets.ledger.candidates import gates_of
@@ -31,6 +32,7 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
+from backfill_assets.planning.safeguards import Agreed, AgreedTerms, Safeguard
 from backfill_assets.publication.errors import (
     ApprovalNotValid,
     CommentMissing,
@@ -96,36 +98,76 @@ WHO_APPROVES = Reference(name=APPROVERS, parse=parse_approvers)
 
 
 def demand_of(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Demand:
-    """The approval that publication of a run requires: the stricter of the pinned and the declared policy.
+    """The approval that publication of a run requires: the strictest of the pinned, the declared and the last agreed
+    policy.
 
-    Loosening a policy is a decision as well: the policy under which the table was last published can still require an
-    approval. What was rolled back is not published again without a person, nor what its gates demand a comment on.
+    What was rolled back is not published again without a person, nor what its gates demand a comment on.
     """
     return demands_of(ws, tx, [run])[run.run_id]
 
 
 def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) -> Mapping[str, Demand]:
-    """The same for several runs, by run; the last publication of a table is read once."""
+    """The same for several runs, by run; what was last agreed to for a table is read once."""
     tables = {run.manifest.table: ws.domain.table(run.manifest.table) for run in runs}
-    last = {name: tx.runs.records(table=name, states=EVER_PUBLISHED, limit=1) for name in tables}
+    standing = {name: standing_of(ws, tx, name) for name in tables}
     found: dict[str, Demand] = {}
     for run in runs:
         manifest, table = run.manifest, tables[run.manifest.table]
-        asked = demand(
-            _cause(ws, tx, run, table),
-            counting=(manifest.policy, table.policy, *_of_name(ws, tx, table)),
-            loosened=tuple(earlier.manifest.policy for earlier in last[table.name]),
-        )
+        asked = standing[table.name].demand(_cause(ws, tx, run, table), manifest.terms)
         comment_on = gates_of(open_comments(tx, run))
         needs_a_person = bool(comment_on) or _needs_a_person(tx, run, table)
         found[run.run_id] = replace(asked, comment_on=comment_on, policy=None if needs_a_person else asked.policy)
     return found
 
 
-def _of_name(ws: Workspace, tx: ReadTransaction, table: Table) -> tuple[Policy, ...]:
-    """The policy of the name whose readers are shown this version of a table; none for any other table."""
-    name = table.version_of if isinstance(table, DerivedTable) else None
-    return (ws.domain.table(name).policy,) if name and tx.acts.shown(name) == table.name else ()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What counts of a table besides what was pinned: the declared and the last agreed policies and safeguards.
+
+    Attributes:
+        declared: The policy of the table, and of the name whose readers are shown it; none of what is not declared.
+        agreed: The policies that were last agreed to, of both.
+        safeguards: Of the table, as declared.
+        last: What was last agreed to for the table.
+        is_unseen: Whether it is a version that its readers were never shown: its author may change it until they are
+            cut over to it, which takes the approval of what was loosened.
+    """
+
+    declared: tuple[Policy, ...]
+    agreed: tuple[Policy, ...]
+    safeguards: tuple[Safeguard, ...]
+    last: Agreed
+    is_unseen: bool
+
+    def demand(self, cause: Cause, pinned: AgreedTerms) -> Demand:
+        """The approval that a change requires which was pinned under these terms."""
+        loosened = () if self.is_unseen else self.last.loosened_by(self.safeguards, pinned.safeguards)
+        return demand(cause, counting=(pinned.policy, *self.declared), agreed=self.agreed, loosened=loosened)
+
+    @property
+    def loosened(self) -> tuple[str, ...]:
+        """The safeguards that are declared more loosely than was last agreed to."""
+        return self.last.loosened_by(self.safeguards)
+
+
+def standing_of(ws: Workspace, tx: ReadTransaction, name: str) -> Standing:
+    """What counts of a table, whoever asks: the only place that decides what was last agreed to.
+
+    A table that is not declared any more, or again under another name, keeps what was agreed to for its rows.
+    """
+    table, shown_for = ws.domain.tables.get(name), tx.acts.names_shown(name)
+    declared = [each.policy for each in map(ws.domain.tables.get, (name, *shown_for)) if each is not None]
+    last = tx.agreements.of(name)
+    of_names = [policy for each in shown_for for policy in tx.agreements.of(each).policies]
+    of = table.version_of if isinstance(table, DerivedTable) else None
+    return Standing(
+        declared=tuple(declared),
+        agreed=tuple(dict.fromkeys((*last.policies, *of_names))),
+        safeguards=() if table is None else safeguards_of(table),
+        last=last,
+        # A table that was published as something else has readers of its own.
+        is_unseen=of is not None and name not in tx.acts.were_shown(of) and last.was_version_of(of),
+    )
 
 
 def _cause(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> Cause:
@@ -192,20 +234,18 @@ def _is_among(group: str, groups: Iterable[str]) -> bool:
     return any(same_name(group, each) for each in groups)
 
 
-def rollback_grounds(ws: Workspace, runs: Iterable[RunRecord], by: str) -> ApprovalGrounds | None:
+def rollback_grounds(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord], by: str) -> ApprovalGrounds | None:
     """Why a person may roll runs back: whoever may approve them, a requester too; None when anybody may.
 
     A rollback takes one person, because it brings back what was approved before and has to be quick.
     """
-    found = [grounds for run in runs if (grounds := _rollback_grounds(ws, run, by)) is not None]
+    found = [grounds for run in runs if (grounds := _rollback_grounds(ws, tx, run, by)) is not None]
     groups = {group for grounds in found for group in grounds.groups}
     return replace(found[0], groups=tuple(sorted(groups))) if found else None
 
 
-def _rollback_grounds(ws: Workspace, run: RunRecord, by: str) -> ApprovalGrounds | None:
-    declared = ws.domain.tables.get(run.manifest.table)
-    counting = (run.manifest.policy, *((declared.policy,) if declared else ()))
-    groups = tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers))
+def _rollback_grounds(ws: Workspace, tx: ReadTransaction, run: RunRecord, by: str) -> ApprovalGrounds | None:
+    groups = standing_of(ws, tx, run.manifest.table).demand("backfill", run.manifest.terms).groups
     return _grounds(ws, _require_member_of(ws, run, groups, by, MayNotRollBack), groups, by) if groups else None
 
 
@@ -246,9 +286,20 @@ def grounds_to_leave(
         ]:
             why = f"{moved[0]} was compared with rows that are not accepted any more"
             raise NotTolerated(run_id=run.run_id, table=table, why=why)
-        groups = ((tolerance.owner,),)
+        groups = ((tolerance.owner,), *_to_loosen_tolerance(ws, tx, run, by))
         found[run.run_id] = _grounds(ws, _require_member_of(ws, run, groups, by, MayNotLeave), groups, by)
     return found
+
+
+def _to_loosen_tolerance(ws: Workspace, tx: ReadTransaction, run: RunRecord, by: str) -> Groups:
+    """The groups of which a person has to be a member as well where the tolerance is looser than was last agreed to:
+    then they need to be somebody who could approve the run."""
+    asked = standing_of(ws, tx, run.manifest.table).demand("backfill", run.manifest.terms)
+    if "tolerance" not in asked.loosened:
+        return ()
+    if same_name(by, run.manifest.requested_by):
+        raise NeedsAnother(**_subject(run), why=f"requested by {run.manifest.requested_by}", as_well=" as well")
+    return asked.groups
 
 
 def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:
@@ -306,7 +357,13 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand, *, alone: bool 
         return
     manifest, subject = run.manifest, {"kind": "run", "name": run.run_id} if alone else _subject(run)
     if run.approval is not ApprovalState.APPROVED or run.approved_by is None:
-        raise NotAgreed(**subject, requester=manifest.requested_by, groups=asked.groups, comment_on=asked.comment_on)
+        raise NotAgreed(
+            **subject,
+            requester=manifest.requested_by,
+            groups=asked.groups,
+            loosened=asked.loosened,
+            comment_on=asked.comment_on,
+        )
     if asked.comment_on:
         raise CommentMissing(**subject, approver=run.approved_by, table=manifest.table, comment_on=asked.comment_on)
     try:
@@ -397,9 +454,30 @@ def asked(tx: ReadTransaction, name: str) -> AskedRecord:
             return tx.replays.get(name)
 
 
-def asked_demand(ws: Workspace, record: AskedRecord) -> Demand:
-    """The approval that an act, a capture of history or a replay requires now."""
-    return demand("backfill", counting=(record.policy, ws.domain.table(_table_of(record)).policy))
+def asked_demand(ws: Workspace, tx: ReadTransaction, record: AskedRecord) -> Demand:
+    """The approval that an act, a capture or a replay requires now."""
+    cause: Cause = "live" if isinstance(record, CaptureRecord) and record.is_live else "backfill"
+    of = [_table_of(record), *([record.table] if isinstance(record, ActRecord) else [])]
+    return demand_to_ask(ws, tx, *of, cause=cause, pinned=record.policy)
+
+
+def demand_to_ask(
+    ws: Workspace, tx: ReadTransaction, *tables: str, cause: Cause = "backfill", pinned: Policy | None = None
+) -> Demand:
+    """The approval that whatever changes these tables otherwise than by a run requires.
+
+    Args:
+        tables: The table; of an act the name whose readers it concerns, and the version.
+        cause: The rule that counts.
+        pinned: The policy under which it was asked for; None before it is.
+    """
+    standing = [standing_of(ws, tx, each) for each in dict.fromkeys(tables)]
+    return demand(
+        cause,
+        counting=(*([pinned] if pinned else []), *(policy for each in standing for policy in each.declared)),
+        agreed=tuple(policy for each in standing for policy in each.agreed),
+        loosened=tuple(name for each in standing for name in each.loosened),
+    )
 
 
 def approve_asked(ws: Workspace, name: str, *, by: str, note: str) -> None:
@@ -411,11 +489,11 @@ def approve_asked(ws: Workspace, name: str, *, by: str, note: str) -> None:
         IllegalTransition: It is approved already, needs no approval, or has ended.
     """
     with ws.ledger.write() as tx:
-        require_may_approve(ws, asked(tx, name), by)
+        require_may_approve(ws, tx, asked(tx, name), by)
         tx.approvals.approve_asked(name, by=by, note=note)
 
 
-def require_may_approve(ws: Workspace, record: AskedRecord, person: str) -> None:
+def require_may_approve(ws: Workspace, tx: ReadTransaction, record: AskedRecord, person: str) -> None:
     """Refuses a person who may not approve what was asked for.
 
     Raises:
@@ -429,7 +507,7 @@ def require_may_approve(ws: Workspace, record: AskedRecord, person: str) -> None
         case ReplayRecord():
             kind, name = "replay", record.replay_id
     another_person(person, record.by, kind=kind, name=name)
-    if groups := asked_demand(ws, record).groups:
+    if groups := asked_demand(ws, tx, record).groups:
         require_member(ws, {"kind": kind, "name": name}, _table_of(record), groups, person, MayNotApproveAsked)
 
 

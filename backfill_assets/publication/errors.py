@@ -25,6 +25,11 @@ def members(groups: Sequence[Sequence[str]]) -> str:
     return " and ".join(f"of {' or '.join(name.strip() for name in names)}" for names in groups)
 
 
+def loosened_words(names: Sequence[str]) -> str:
+    """What is declared more loosely than was last agreed to."""
+    return f"the declaration is looser than was last agreed to ({', '.join(names)})"
+
+
 @sentence
 class NeverPublished(OfRun, errors.IllegalTransition):
     """run {run_id} has mode {manifest.mode} and is never published."""
@@ -239,15 +244,20 @@ class NoListOfApprovers(OfTable, errors.NotApproved):
 
 @sentence
 class NotAgreed(Named, errors.NotApproved):
-    """{kind} {name} is not approved; {requester} asked for it, so {who} has to agree{comment}."""
+    """{kind} {name} is not approved; {requester} asked for it, so {who} has to agree{to_what}{comment}."""
 
     requester: str
     groups: Groups
+    loosened: tuple[str, ...]
     comment_on: tuple[str, ...]
 
     @property
     def who(self) -> str:
         return f"another person {members(self.groups)}" if self.groups else "another person"
+
+    @property
+    def to_what(self) -> str:
+        return f": {loosened_words(self.loosened)}" if self.loosened else ""
 
     @property
     def comment(self) -> str:

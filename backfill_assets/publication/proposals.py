@@ -18,6 +18,7 @@ from backfill_assets.ledger.states import COUNTING, OPEN_SETS, UNBLOCKED, SetSta
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
+from backfill_assets.publication.authority import demand_to_ask, standing_of
 from backfill_assets.publication.drafts import closure_of, days_of_proposal, is_current
 from backfill_assets.staleness.find import SourceChanges, source_changes
 from backfill_assets.staleness.landed_news import (
@@ -197,7 +198,11 @@ def _draft(tx: ReadTransaction, work: OpenWork, closure: Closure) -> OpenDraft:
 def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> frozenset[SourceDay]:
     """The days to which late events came within the lateness of their source, and nothing else, and that a publication
     still asks to follow."""
-    lateness = {source.name: source.lateness.days for source in ws.domain.sources if source.lateness is not None}
+    lateness = {
+        source.name: source.lateness.days
+        for source in ws.domain.sources
+        if source.lateness is not None and "lateness" not in standing_of(ws, tx, source.name).loosened
+    }
     asked = {
         (entry.table, day)
         for entry in (tx.outbox.entries(open_only=True) if lateness else ())
@@ -207,7 +212,7 @@ def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> f
     candidates = {
         day: tables
         for day, tables in changes.dependents.items()
-        if day in asked and all(_follows(ws, t) for t in tables)
+        if day in asked and all(_follows(ws, tx, t) for t in tables)
     }
     # A file of which only some days are built has changed these all the same.
     late = days_of_late_events(landed_news(ws.graph, tx, candidates, COUNTING), lateness)
@@ -240,6 +245,6 @@ def days_held_by_moves(ws: Workspace, tx: ReadTransaction) -> Mapping[str, froze
     return {source: frozenset(some) for source, some in by_source.items()}
 
 
-def _follows(ws: Workspace, name: str) -> bool:
+def _follows(ws: Workspace, tx: ReadTransaction, name: str) -> bool:
     table = ws.domain.tables[name]
-    return isinstance(table, DerivedTable) and table.policy.follow == "auto"
+    return isinstance(table, DerivedTable) and demand_to_ask(ws, tx, name, cause="follow").policy is not None

@@ -172,7 +172,7 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: b
     """
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
-        grounds = None if ordered else rollback_grounds(ws, [run], by)
+        grounds = None if ordered else rollback_grounds(ws, tx, [run], by)
         intent = rollback_intent(ws, tx, run, by=by, reason=reason)
         require_no_orphans(ws.graph, tx, [intent], of=run_id)
         its_set = tx.sets.of_run(run_id)

@@ -20,9 +20,8 @@ from backfill_assets.ledger.records import TableAct
 from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.planning.policy import demand
 from backfill_assets.planning.reasons import only_of_code
-from backfill_assets.publication.authority import asked_demand, require_may_approve, require_member
+from backfill_assets.publication.authority import asked_demand, demand_to_ask, require_may_approve, require_member
 from backfill_assets.publication.errors import (
     Frozen,
     NotAmongApprovers,
@@ -158,8 +157,8 @@ def _asked(
     columns: tuple[ColumnChange, ...] = (),
 ) -> ActRecord:
     policy = ws.domain.table(name).policy
-    waits = demand("backfill", counting=(policy,)).policy is None
     with ws.ledger.write() as tx:
+        waits = demand_to_ask(ws, tx, name, table).policy is None
         return tx.acts.ask(
             act, name=name, table=table, policy=policy, waits=waits, by=by, reason=reason, columns=columns
         )
@@ -183,8 +182,8 @@ def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActRecord:
             _require_not_frozen(ws, tx, record)
             require_compared(tx, _pair(ws, tx, record))
         if record.approved_by is not None:
-            require_may_approve(ws, record, record.approved_by)
-        done = tx.acts.carry_out(act_id, by=by, waits=asked_demand(ws, record).policy is None)
+            require_may_approve(ws, tx, record, record.approved_by)
+        done = tx.acts.carry_out(act_id, by=by, waits=asked_demand(ws, tx, record).policy is None)
     ws.reached(Point.TABLE_ACT_DONE)
     return done
 
@@ -200,7 +199,7 @@ def undo(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActRecord:
     require_person("the one who rolls back", by)
     with ws.ledger.write() as tx:
         record = tx.acts.get(act_id)
-        if groups := asked_demand(ws, record).groups:
+        if groups := asked_demand(ws, tx, record).groups:
             require_member(ws, {"kind": "act", "name": act_id}, record.name, groups, by, NotAmongApprovers)
         undone = tx.acts.undo(act_id, by=by, reason=reason)
     ws.reached(Point.TABLE_ACT_DONE)

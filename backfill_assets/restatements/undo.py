@@ -61,7 +61,7 @@ def rollback_set(
         _require_undone_together(tx, record, members)
         if record.state is not SetState.ROLLING_BACK:
             # From here on a process that still publishes the set is refused its next table.
-            grounds = None if ordered else rollback_grounds(ws, _published(members), by)
+            grounds = None if ordered else rollback_grounds(ws, tx, _published(members), by)
             tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason, grounds=grounds)
         back = rollback_intents(ws, tx, record, by=by, reason=reason)
         for intent in back:
@@ -134,7 +134,7 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
         _require_in_no_set(orphans, name)
         order = replace(order, dependents=tuple(each.run_id for each in orphans))
         undone = tx.runs.named([*(intent.run_id for intent in intents), *order.dependents])
-        tx.publications.order_rollback(order, rollback_grounds(ws, undone, by))
+        tx.publications.order_rollback(order, rollback_grounds(ws, tx, undone, by))
     ws.reached(Point.ROLLBACK_ORDERED)
     return complete_rollback(ws, order)
 

@@ -84,17 +84,17 @@ def domain(version: str) -> Domain:
         inputs={"orders": source},
         policy=POLICY,
         releases=(*newer, first_release),
-        gates=_unproven(turnover),
+        gates=unproven(turnover),
     )
-    second = replace(colours, inputs={"orders": source}, policy=POLICY, gates=_unproven(colours))
+    second = replace(colours, inputs={"orders": source}, policy=POLICY, gates=unproven(colours))
     both = {"turnover": first, "colours": second}
-    gold = replace(palette, inputs=both, policy=POLICY, gates=_unproven(palette))
+    gold = replace(palette, inputs=both, policy=POLICY, gates=unproven(palette))
     return Domain(
         name="story", package="backfill_assets_tests.domains.story", sources=(source,), derived=(first, second, gold)
     )
 
 
-def _unproven(table: DerivedTable) -> tuple[Gate, ...]:
+def unproven(table: DerivedTable) -> tuple[Gate, ...]:
     """Without the proof of the window, which is made by Spark."""
     return (*table.gates, warm_up_proof(partitions=0))
 

@@ -21,7 +21,7 @@ from backfill_assets.planning.stages import (
     compared_by,
 )
 from backfill_assets.planning.windows import AnyWindow, Months, SinceFirstDay
-from backfill_assets.publication.errors import members
+from backfill_assets.publication.errors import loosened_words, members
 from backfill_assets.report.words.plans import duration_words
 
 NOTHING_THERE = "no input partition before or after it is accepted, so there is nothing to compare with"
@@ -51,9 +51,10 @@ def stage_words(stage: Stage) -> str:
             if stage.demand.policy is not None:
                 return f"approved by policy: {stage.demand.policy} runs are published automatically"
             groups = members(stage.demand.groups)
+            loosened = f": {loosened_words(stage.demand.loosened)}" if stage.demand.loosened else ""
             return (
                 f"wait until another person than {stage.requested_by}{f', {groups},' if groups else ''} "
-                f"approves {stage.of}"
+                f"approves {stage.of}{loosened}"
             )
         case Hold():
             return f"wait {duration_words(stage.seconds)} after the phase before it of {stage.table} has landed"

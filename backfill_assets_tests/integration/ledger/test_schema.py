@@ -26,7 +26,7 @@ SELECT type, name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version'
 ORDER BY 1, 2
 """
 
-SCHEMAS = {"0001": "67c2ed3c76d0984c78c43cd98c76eee2a8eb94cee7d14723400726aaf6417a75"}
+SCHEMAS = {"0001": "e65c31ff6b276f38dabee8c147757d7be753a813dff331027d598636e5da5e1a"}
 """The digest of the schema of each revision. After a release no digest changes: another schema is another revision."""
 
 

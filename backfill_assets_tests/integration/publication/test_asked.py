@@ -110,5 +110,5 @@ def test_an_approver_who_has_left_the_group_does_not_count(ws: Workspace, kind: 
     of_finance(ws, "dora")
     with ws.ledger.read() as tx:
         record = asked(tx, name)
-    with pytest.raises(MayNotApproveAsked, match="and cara is none"):
-        require_may_approve(ws, record, "cara")
+        with pytest.raises(MayNotApproveAsked, match="and cara is none"):
+            require_may_approve(ws, tx, record, "cara")

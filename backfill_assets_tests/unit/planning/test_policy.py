@@ -24,10 +24,10 @@ CAUSES: st.SearchStrategy[Cause] = st.sampled_from(["live", "backfill", "follow"
 
 @given(POLICIES, POLICIES, POLICIES, CAUSES)
 def test_no_policy_is_loosened_by_another_one(pinned: Policy, present: Policy, last: Policy, cause: Cause) -> None:
-    asked = demand(cause, counting=(pinned, present), loosened=(last,))
+    asked = demand(cause, counting=(pinned, present), agreed=(last,))
     is_auto = all(policy.rule(cause) == "auto" for policy in (pinned, present, last))
     assert (asked.policy is not None) == is_auto
-    assert set(asked.groups) == {policy.approvers for policy in (pinned, present) if policy.approvers}
+    assert set(asked.groups) == {policy.approvers for policy in (pinned, present, last) if policy.approvers}
 
 
 @given(POLICIES, CAUSES)

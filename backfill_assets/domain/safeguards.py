@@ -1,0 +1,100 @@
+"""The safeguards of a table, as it is declared: its gates, how it is published, and what it permits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from backfill_assets.core.identity import canonical_json
+from backfill_assets.domain.gates import (
+    AcceptedValues,
+    ComparedWithAccepted,
+    Gate,
+    Moved,
+    RowCount,
+    WarmUpProof,
+)
+from backfill_assets.domain.operations import Ties
+from backfill_assets.domain.sources import SourceTable
+from backfill_assets.domain.tables import DerivedTable
+from backfill_assets.planning.kept import MONTHS
+from backfill_assets.planning.publish_mode import PublishKind, PublishMode
+from backfill_assets.planning.safeguards import OF, PUBLISH, Safeguard
+
+
+def safeguards_of(table: SourceTable | DerivedTable) -> tuple[Safeguard, ...]:
+    """Everything that a table declares and that may not be loosened by its author alone."""
+    found = [*map(_gate, table.gates), *_replay(table)]
+    match table:
+        case SourceTable():
+            found += _of_source(table)
+        case DerivedTable():
+            found += _of_derived(table)
+        case _:
+            assert_never(table)
+    return tuple(found)
+
+
+def _gate(gate: Gate) -> Safeguard:
+    name, blocking = f"gate {gate.name}", float(gate.blocking)
+    exactly = {"kind": type(gate).__name__}
+    match gate:
+        case AcceptedValues():
+            among = {"values": tuple(sorted(gate.values))}
+            return Safeguard(name=name, least={"blocking": blocking}, among=among, exactly=exactly)
+        case RowCount():
+            least, most = {"blocking": blocking, "at_least": float(gate.at_least)}, {"at_most": gate.at_most}
+            return Safeguard(name=name, least=least, most=most, exactly=exactly)
+        case ComparedWithAccepted():
+            most = {"removed": gate.max_removed_percent, "changed": gate.max_changed_percent}
+            return Safeguard(name=name, least={"blocking": blocking}, most=most, exactly=exactly)
+        case Moved():
+            most = {"percent": gate.percent, "at_least": gate.at_least}
+            return Safeguard(name=name, least={"blocking": blocking}, most=most, exactly=exactly)
+        case WarmUpProof():
+            # None is seven days.
+            least = {"blocking": blocking, "partitions": float(gate.asked), "extra_days": float(gate.extra_days or 7)}
+            return Safeguard(name=name, least=least, exactly=exactly)
+        case _:
+            return Safeguard(name=name, least={"blocking": blocking}, exactly={**exactly, "demands": gate.demands})
+
+
+def _replay(table: SourceTable | DerivedTable) -> Iterator[Safeguard]:
+    if table.replay is not None:
+        among = {"live": tuple(sorted(table.replay.live))}
+        yield Safeguard(name="replay", permits=True, among=among, exactly={"family": str(table.replay.family)})
+
+
+def _of_source(table: SourceTable) -> Iterator[Safeguard]:
+    most = {"most_withdrawn_percent": float(table.most_withdrawn_percent)}
+    yield Safeguard(name="most_withdrawn_percent", most=most)
+    yield Safeguard(name="plausible_gap_days", most={"days": table.plausible_gap_days})
+    if table.lateness is not None:
+        yield Safeguard(name="lateness", permits=True, most={"days": table.lateness.days})
+    if table.rounds:
+        yield Safeguard(name="rounds", permits=True)
+    if table.ties != Ties.REFUSE:
+        yield Safeguard(name="ties", permits=True)
+
+
+def _of_derived(table: DerivedTable) -> Iterator[Safeguard]:
+    yield _publish(table.publish)
+    if table.keep is not None:
+        most = {"months": MONTHS[table.keep.then]}
+        yield Safeguard(name="keep", permits=True, least={"days": table.keep.days}, most=most)
+    if table.tolerance is not None:
+        tolerance = table.tolerance
+        exactly = {"measure": tolerance.measure, "by": canonical_json(list(tolerance.by)), "owner": tolerance.owner}
+        most = {"percent": float(tolerance.percent), "at_least": tolerance.at_least}
+        yield Safeguard(name="tolerance", permits=True, most=most, exactly=exactly)
+    if table.phases is not None:
+        terms = table.phases.terms
+        yield Safeguard(name="phases", least={"hold_s": float(terms.hold_s), "each": float(terms.each)})
+
+
+def _publish(mode: PublishMode) -> Safeguard:
+    if mode.kind is not PublishKind.VERSIONED:
+        return Safeguard(name=PUBLISH, exactly={"mode": canonical_json(mode.document)})
+    exactly = {OF: mode.of, "explained": mode.explained}
+    least, among = {"clean_days": mode.clean_days}, {"differs": tuple(sorted(mode.differs))}
+    return Safeguard(name=PUBLISH, least=least, among=among, exactly=exactly)

@@ -1,0 +1,156 @@
+"""Safeguards: what a table declares that keeps rows from changing, and what of it a later declaration loosens.
+
+Manifests pin them beside the policy. A change of a safeguard that is not surely as strict counts as a loosening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from backfill_assets.core.identity import plain
+from backfill_assets.planning.policy import Policy
+
+PUBLISH = "publish"
+"""The safeguard that says how the rows of a run become the content of partitions."""
+
+OF = "of"
+"""What it says of a version: the table that it is a version of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Safeguard:
+    """One safeguard by its bounds: numbers, of which None is no bound, and texts.
+
+    Attributes:
+        name: Such as `gate row_count`, or `lateness`.
+        permits: Whether it allows something that is forbidden without it; else it forbids something.
+        least: Numbers that are looser the smaller they are.
+        most: Numbers that are looser the larger they are.
+        among: Lists that are looser the more they hold.
+        exactly: Texts of which any other one counts as looser.
+    """
+
+    name: str
+    permits: bool = False
+    least: Mapping[str, float | None] = field(default_factory=dict)
+    most: Mapping[str, float | None] = field(default_factory=dict)
+    among: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    exactly: Mapping[str, str] = field(default_factory=dict)
+
+    def is_looser(self, earlier: Safeguard) -> bool:
+        """Whether it is not surely as strict as an earlier declaration of it."""
+        return (
+            any(earlier.least.keys() ^ self.least.keys() | earlier.most.keys() ^ self.most.keys())
+            or any(_below(self.least[name], bound) for name, bound in earlier.least.items())
+            or any(_above(self.most[name], bound) for name, bound in earlier.most.items())
+            or any(set(some) - set(earlier.among.get(name, ())) for name, some in self.among.items())
+            or self.exactly != earlier.exactly
+        )
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """As manifests keep it: what it has. Numbers as texts: a float has no canonical form."""
+        parts: dict[str, Any] = {
+            "least": {name: _text(bound) for name, bound in self.least.items()},
+            "most": {name: _text(bound) for name, bound in self.most.items()},
+            "among": {name: sorted(some) for name, some in self.among.items()},
+            "exactly": dict(self.exactly),
+        }
+        permits = {"permits": True} if self.permits else {}
+        return {"name": self.name, **permits, **{name: part for name, part in parts.items() if part}}
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> Safeguard:
+        """The safeguard that a document holds; `parse(s.document) == s`."""
+        least, most = (
+            {name: None if bound is None else float(bound) for name, bound in document.get(part, {}).items()}
+            for part in ("least", "most")
+        )
+        return Safeguard(
+            name=document["name"],
+            permits=document.get("permits", False),
+            least=least,
+            most=most,
+            among={name: tuple(some) for name, some in document.get("among", {}).items()},
+            exactly=document.get("exactly", {}),
+        )
+
+
+def _text(bound: float | None) -> str | None:
+    return None if bound is None else repr(float(bound))
+
+
+def _below(found: float | None, bound: float | None) -> bool:
+    return bound is not None and (found is None or found < bound)
+
+
+def _above(found: float | None, bound: float | None) -> bool:
+    return bound is not None and (found is None or found > bound)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreedTerms:
+    """What a table was declared with when a run was planned, as far as its author may not loosen it alone.
+
+    Attributes:
+        policy: The policy of the table.
+        name_policy: Of a version of a table, the policy of the table whose readers may be shown it.
+        safeguards: Its safeguards.
+    """
+
+    policy: Policy
+    name_policy: Policy | None = None
+    safeguards: tuple[Safeguard, ...] = ()
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """As the ledger keeps it beside the run."""
+        return {
+            "policy": plain(self.policy),
+            "name_policy": plain(self.name_policy),
+            "safeguards": [each.document for each in self.safeguards],
+        }
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> AgreedTerms:
+        """The terms that a document holds; `parse(t.document) == t`."""
+        named = document["name_policy"]
+        return AgreedTerms(
+            policy=Policy.parse(document["policy"]),
+            name_policy=None if named is None else Policy.parse(named),
+            safeguards=tuple(map(Safeguard.parse, document["safeguards"])),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreed:
+    """What was last agreed to for a table: the newest terms that a person has agreed to, and all that were used since.
+
+    What counts is the strictest of them.
+    """
+
+    policies: tuple[Policy, ...] = ()
+    safeguards: tuple[tuple[Safeguard, ...], ...] = ()
+
+    def loosened_by(self, *declared: Iterable[Safeguard]) -> tuple[str, ...]:
+        """The names of the safeguards that one of these declarations loosens."""
+        found = (name for now in declared for was in self.safeguards for name in _loosened(was, tuple(now)))
+        return tuple(dict.fromkeys(found))
+
+    def was_version_of(self, table: str) -> bool:
+        """Whether it was never published as anything but a version of a table."""
+        return all(each.exactly.get(OF) == table for some in self.safeguards for each in some if each.name == PUBLISH)
+
+
+def _loosened(was: Iterable[Safeguard], now: Iterable[Safeguard]) -> Iterable[str]:
+    before, after = ({each.name: each for each in some} for some in (was, now))
+    for name in before.keys() | after.keys():
+        earlier, later = before.get(name), after.get(name)
+        if earlier is None or later is None:
+            given = earlier or later
+            if given is not None and given.permits == (earlier is None):
+                yield name
+        elif later.is_looser(earlier):
+            yield name

@@ -1,0 +1,208 @@
+"""What of a declaration may not be loosened by its author alone, and what counts as looser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+
+from backfill_assets.domain import (
+    Breakdown,
+    DerivedTable,
+    Gate,
+    KafkaReplay,
+    Kept,
+    SourceTable,
+    TransformContext,
+    accepted,
+    append,
+    compared,
+    daily,
+    days,
+    derived_table,
+    expression,
+    moved,
+    not_null,
+    phases,
+    row_count,
+    tolerance,
+    versioned,
+    warm_up_proof,
+)
+from backfill_assets.domain.safeguards import safeguards_of
+from backfill_assets.planning.safeguards import Agreed, Safeguard
+from backfill_assets_tests.support.declared import source
+
+GATES: Mapping[str, tuple[Gate, ...]] = {
+    "row_count": (row_count(at_least=5, at_most=100),),
+    "accepted_state": (accepted("state", ["new", "old"]),),
+    "not_null_state": (not_null("state"),),
+    "plausible": (expression("plausible", "amount < 10"),),
+    "compared_with_accepted": (compared(max_removed_percent=1, max_changed_percent=5),),
+    "moved_rows": (moved("rows", percent=5, at_least=10),),
+    "moved_rows_by_state": (moved("rows", by=("state",), percent=5),),
+    "warm_up": (warm_up_proof(partitions=5, extra_days=7),),
+}
+
+
+def a_table(*gates: Gate) -> DerivedTable:
+    @derived_table(
+        name="silver.t",
+        inputs={"events": source()},
+        key=("day",),
+        partition=daily("day"),
+        schema=StructType(
+            [
+                StructField("day", DateType(), nullable=False),
+                StructField("state", StringType()),
+                StructField("amount", LongType()),
+            ]
+        ),
+        gates=gates,
+        version="1",
+        breakdown=Breakdown(by=("state",)),
+    )
+    def t(events: DataFrame, ctx: TransformContext) -> DataFrame:
+        return events
+
+    return t
+
+
+def loosened(was: DerivedTable | SourceTable, now: DerivedTable | SourceTable) -> tuple[str, ...]:
+    return Agreed(safeguards=(safeguards_of(was),)).loosened_by(safeguards_of(now))
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_a_gate_that_is_gone_or_only_informs_is_looser(name: str) -> None:
+    (gate,) = GATES[name]
+    there, without = a_table(gate), a_table(warm_up_proof(partitions=0)) if name == "warm_up" else a_table()
+    assert loosened(there, there) == ()
+    assert loosened(there, without) == (f"gate {name}",)
+    # What a table has with gates that it did not declare is the usual proof and comparison.
+    assert loosened(without, there) == ()
+    if gate.blocking:
+        assert loosened(there, a_table(replace(gate, blocking=False))) == (f"gate {name}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "looser"),
+    [
+        ("row_count", row_count(at_least=4, at_most=100)),
+        ("row_count", row_count(at_least=5, at_most=101)),
+        ("row_count", row_count(at_least=5)),
+        ("accepted_state", accepted("state", ["new", "old", "other"])),
+        ("plausible", expression("plausible", "amount < 11")),
+        ("compared_with_accepted", compared(max_removed_percent=2, max_changed_percent=5)),
+        ("compared_with_accepted", compared(max_removed_percent=1)),
+        ("moved_rows", moved("rows", percent=6, at_least=10)),
+        ("moved_rows", moved("rows", percent=5, at_least=11)),
+        ("moved_rows_by_state", moved("rows", percent=5)),
+        ("warm_up", warm_up_proof(partitions=4, extra_days=7)),
+        ("warm_up", warm_up_proof(partitions=5, extra_days=6)),
+    ],
+)
+def test_a_gate_with_a_wider_bound_is_looser(name: str, looser: Gate) -> None:
+    assert loosened(a_table(*GATES[name]), a_table(looser)) == (f"gate {name}",)
+
+
+@pytest.mark.parametrize(
+    ("name", "stricter"),
+    [
+        ("row_count", row_count(at_least=6, at_most=99)),
+        ("accepted_state", accepted("state", ["new"])),
+        ("compared_with_accepted", compared(max_removed_percent=0, max_changed_percent=5)),
+        ("moved_rows", moved("rows", percent=4, at_least=0)),
+        ("warm_up", warm_up_proof(partitions=6, extra_days=8)),
+    ],
+)
+def test_a_gate_with_a_narrower_bound_is_not(name: str, stricter: Gate) -> None:
+    assert loosened(a_table(*GATES[name]), a_table(stricter)) == ()
+
+
+TABLE = a_table()
+TOLERATED = replace(TABLE, tolerance=tolerance("rows", percent=1, owner="finance"))
+REPLAYED = replace(TABLE, replay=KafkaReplay(servers="a:1", live_topics=("one",)))
+V1 = replace(TABLE, name="silver.v", publish=versioned(of="silver.t", clean_days=3, differs=("amount",)))
+
+
+@pytest.mark.parametrize(
+    ("name", "strict", "loose"),
+    [
+        ("publish", TABLE, replace(TABLE, publish=append())),
+        ("publish", replace(TABLE, publish=append()), TABLE),
+        ("publish", TABLE, replace(TABLE, publish=versioned(of="silver.u"))),
+        ("publish", V1, replace(V1, publish=versioned(of="silver.t", clean_days=2, differs=("amount",)))),
+        ("publish", V1, replace(V1, publish=versioned(of="silver.t", clean_days=3, differs=("amount", "state")))),
+        ("publish", V1, replace(V1, publish=versioned(of="silver.t", clean_days=3, explained="state is null"))),
+        ("tolerance", TABLE, TOLERATED),
+        ("tolerance", TOLERATED, replace(TABLE, tolerance=tolerance("rows", percent=2, owner="finance"))),
+        ("tolerance", TOLERATED, replace(TABLE, tolerance=tolerance("rows", percent=1, owner="ops"))),
+        ("replay", TABLE, REPLAYED),
+        ("replay", REPLAYED, replace(TABLE, replay=KafkaReplay(servers="a:1", live_topics=("one", "two")))),
+        ("phases", replace(TABLE, phases=phases(hold_hours=24)), replace(TABLE, phases=phases(hold_hours=1))),
+        ("phases", replace(TABLE, phases=phases(hold_hours=24)), TABLE),
+        ("lateness", source(), source(lateness=days(3))),
+        ("lateness", source(lateness=days(3)), source(lateness=days(4))),
+        ("rounds", source(), source(rounds=True)),
+        ("ties", source(order=("at",)), source(order=("at",), ties="arrival")),
+        ("plausible_gap_days", source(), source(plausible_gap_days=32)),
+        ("most_withdrawn_percent", source(), source(most_withdrawn_percent=20.5)),
+    ],
+)
+def test_a_declaration_that_permits_more_is_looser_and_one_that_permits_less_is_not(
+    name: str, strict: DerivedTable | SourceTable, loose: DerivedTable | SourceTable
+) -> None:
+    assert name in loosened(strict, loose)
+    assert loosened(strict, strict) == loosened(loose, loose) == ()
+    if name not in ("publish", "tolerance"):
+        assert loosened(loose, strict) == ()
+
+
+def test_fewer_kept_snapshots_are_looser() -> None:
+    def kept(keep: Kept | None) -> tuple[Safeguard, ...]:
+        return safeguards_of(replace(TABLE, state=None, keep=keep)) if keep is None else _with_keep(keep)
+
+    def _with_keep(keep: Kept) -> tuple[Safeguard, ...]:
+        table = replace(TABLE)
+        object.__setattr__(table, "keep", keep)
+        return safeguards_of(table)
+
+    for was, now in [
+        (None, Kept(days=90)),
+        (Kept(days=90), Kept(days=89)),
+        (Kept(days=90), Kept(days=90, then="year")),
+    ]:
+        assert Agreed(safeguards=(kept(was),)).loosened_by(kept(now)) == ("keep",)
+        assert Agreed(safeguards=(kept(now),)).loosened_by(kept(was)) == ()
+
+
+BOUNDS = st.dictionaries(st.sampled_from(["a", "b"]), st.none() | st.integers(-9, 9).map(float))
+GUARDS = st.builds(
+    Safeguard,
+    name=st.sampled_from(["x", "y"]),
+    permits=st.booleans(),
+    least=BOUNDS,
+    most=BOUNDS,
+    among=st.dictionaries(st.just("v"), st.sets(st.sampled_from("pqr")).map(lambda some: tuple(sorted(some)))),
+    exactly=st.dictionaries(st.just("e"), st.sampled_from("mn")),
+)
+
+
+@given(GUARDS)
+def test_a_safeguard_is_read_back_as_it_was_and_is_not_looser_than_itself(guard: Safeguard) -> None:
+    read = Safeguard.parse(guard.document)
+    assert read.document == guard.document
+    assert not guard.is_looser(read)
+
+
+@given(GUARDS, GUARDS)
+def test_two_safeguards_that_are_not_looser_than_each_other_are_the_same(one: Safeguard, other: Safeguard) -> None:
+    if not one.is_looser(other) and not other.is_looser(one):
+        same = replace(other, name=one.name, permits=one.permits)
+        assert {name: some for name, some in one.among.items() if some} == {k: v for k, v in same.among.items() if v}
+        assert (one.least, one.most, one.exactly) == (same.least, same.most, same.exactly)
