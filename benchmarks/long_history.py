@@ -228,6 +228,7 @@ def plan(history: History, manifest: Manifest, state: RunState) -> list[Event]:
         first_partition=manifest.partitions[0],
         last_partition=manifest.partitions[-1],
         priority=manifest.limits.priority,
+        terms=manifest.terms.document,
     )
     for publication_id in manifest.cause.publications:
         history.add(schema.run_follows, run_id=run_id, publication_id=publication_id)

@@ -160,6 +160,7 @@ def filled_ledger(world: World, path: Path) -> Iterator[tuple[Ledger, str]]:
                         first_partition=min(basis.partitions),
                         last_partition=max(basis.partitions),
                         priority=manifest.limits.priority,
+                        terms=manifest.terms.document,
                     )
                 )
                 connection.execute(insert(approvals).values(**run, state=ApprovalState.DRAFT, note=""))

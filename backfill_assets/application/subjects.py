@@ -18,7 +18,7 @@ from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, GATED, VISIBLE, AskedKind, RunState, SetState
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.sets import is_set
-from backfill_assets.publication.authority import approve_run, approve_set, grounds_to_leave
+from backfill_assets.publication.authority import approve_run, approve_set, approvers_read, grounds_to_leave
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.publication.verdict import require_not_stopped_for_good
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_documents
@@ -79,7 +79,7 @@ class Run:
         Args:
             leave: An owner accepts the difference that the run has found: the accepted rows count as up to date.
         """
-        with self.ws.ledger.write() as tx:
+        with approvers_read(self.ws), self.ws.ledger.write() as tx:
             leaves = grounds_to_leave(self.ws, tx, [tx.runs.get(self.run_id)], by) if leave else None
             tx.runs.cancel(self.run_id, by=by, reason=reason, leaves=leaves)
         return self.document()
@@ -228,7 +228,7 @@ class RestatementSet:
         Args:
             leave: As for a run, of every run that has found other rows.
         """
-        with self.ws.ledger.write() as tx:
+        with approvers_read(self.ws), self.ws.ledger.write() as tx:
             leaves = grounds_to_leave(self.ws, tx, members_of(tx.runs, tx.sets.get(self.set_id)), by) if leave else None
             tx.sets.cancel(self.set_id, by=by, reason=reason, leaves=leaves)
         return self.document()
@@ -308,9 +308,6 @@ Subject = Run | RestatementSet
 def _require_not_stopped(ws: Workspace, runs: Iterable[RunRecord]) -> None:
     """Refuses early what publication refuses whoever has approved it, so that no reviewer agrees to it by mistake."""
     for run in runs:
-        if run.state is RunState.BLOCKED:
-            why = f"{run.note or 'blocked by a gate'}, so nothing of it can be published and no approval is recorded"
-            raise UnfitState(name=run.run_id, state=run.state, why=why)
         with ws.ledger.read() as tx:
             require_not_stopped_for_good(tx, run)
 

@@ -16,6 +16,7 @@ from typing import IO, BinaryIO
 
 from backfill_assets.capture.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.capture.landed_files import Checked, Family, FileKind, Format, LandedFile, LandingPlace
+from backfill_assets.core.regular_files import NotRegular, open_regular
 from backfill_assets.core.wording import visible
 
 _CHUNK_BYTES = 1 << 20
@@ -96,10 +97,13 @@ class FileCapture:
         kind = kind_of(self.path)
         try:
             with place.scratch() as copy:
-                with self.path.open("rb") as original, copy.open("wb") as written:
+                with open_regular(self.path) as original, copy.open("wb") as written:
                     sha256, size_bytes = _pump(original, written)
                 checked = check(copy, kind)
                 stored_path = place.keep(copy, f"{sha256[:2]}/{sha256}{kind.suffix}")
+        except NotRegular as error:  # put in its place since it was looked at
+            why = f"{self.path} is no regular file any more"
+            raise FileRefused(fault=Fault.DEVICE, path=str(self.path), why=why) from error
         except PermissionError as error:
             why = f"{error.filename} cannot be read or written: permission denied"
             raise FileRefused(fault=Fault.RIGHTS, path=str(self.path), why=why) from error

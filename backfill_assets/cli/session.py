@@ -9,11 +9,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
 from backfill_assets.core.people import NotAPerson, require_person
+from backfill_assets.core.regular_files import open_regular
 from backfill_assets.core.wording import visible
 from backfill_assets.report.errors import NotGiven
 
@@ -162,7 +162,8 @@ def settings_of_command() -> Settings:
 def _has_unread_settings() -> bool:
     """Whether the folder has an `.env` with settings of a project, of which the environment has none."""
     try:
-        text = Path(".env").read_text(encoding="utf-8")
+        with open_regular(".env") as file:
+            text = file.read().decode("utf-8")
     except (OSError, UnicodeDecodeError):
         return False
     named = re.findall(r"^\s*(?:export\s+)?(BACKFILL_[A-Z_]+)\s*=", text, re.MULTILINE)

@@ -7,9 +7,10 @@ by another spelling, and that a person uses a name of the system.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cache, lru_cache
+from itertools import product
 
 from backfill_assets.core.errors import NotApproved, Refused, sentence
 
@@ -25,6 +26,19 @@ class Sensor(StrEnum):
     DROP = "drop"
     LIVE = "live"
 
+
+# Letters of Unicode that are called otherwise than the letter that they look like, which no table of it says either.
+_CALLED_OTHERWISE = {
+    **{"ALPHA": "a", "BETA": "b", "CHI": "x", "DELTA": "d", "EPSILON": "e", "IOTA": "i", "OMEGA": "w", "UPSILON": "u"},
+    **{"ENG": "n", "ESH": "s", "ETH": "d", "EZH": "z", "KRA": "k", "SCHWA": "e", "THORN": "p", "WYNN": "p"},
+    **{"YOGH": "z", "TONE TWO": "s", "TONE FIVE": "s", "TONE SIX": "b"},
+}
+
+# Digits that are written for letters, besides those in the table of Unicode.
+_DIGITS = str.maketrans("34578", "eastb")
+
+_MOST_TRIED = 6
+"""How many letters of a name are tried as two letters each."""
 
 # Letters without a visible form.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
@@ -85,10 +99,49 @@ def _look_alikes() -> Mapping[int, str]:
 def spellings(name: str) -> frozenset[str]:
     """The forms in which a name is compared: letters and digits, without accents, by what they look like.
 
-    There are three, because letters look alike as they are written (`I` like `l`), as small ones and as capitals.
+    Letters look alike as they are written (`I` like `l`), as small ones and as capitals. Each is also compared as the
+    letter that it is called after, so that no letter of Unicode makes a second person of a known one.
     """
-    found = (_drawn(name).casefold(), _drawn(name.casefold()).casefold(), _drawn(name.upper()))
+    found = (
+        form
+        for each in (name, *_called(name))
+        for form in (_drawn(each).casefold(), _drawn(each.casefold()).casefold(), _drawn(each.upper()))
+    )
     return frozenset(filter(None, found))
+
+
+def _called(name: str) -> Iterator[str]:
+    """A name in the letters that its letters are called after: `b` for LATIN SMALL LETTER B WITH TOPBAR.
+
+    Some letters are called after one letter and look like another one, such as GAMMA: they are tried as both.
+    """
+    tried = [_letters(character) for character in unicodedata.normalize("NFD", name)]
+    two_fold = [place for place, letters in enumerate(tried) if len(letters) > 1]
+    for place in two_fold[_MOST_TRIED:]:
+        tried[place] = tried[place][:1]
+    for letters in product(*tried):
+        yield "".join(letters).casefold().translate(_DIGITS).replace("vv", "w")
+
+
+@lru_cache(maxsize=4096)
+def _letters(character: str) -> tuple[str, ...]:
+    """The letters that a character is tried as: those that it is called after, decomposes to and looks like."""
+    if character.isascii():
+        return (character,)
+    tried = (_letter(character), unicodedata.normalize("NFKD", character), _drawn(character))
+    found = dict.fromkeys(each.casefold() for each in tried if each.isascii() and each.isalnum())
+    return tuple(found) or (_drawn(character),)
+
+
+def _letter(character: str) -> str:
+    # What is not visible stands for no letter.
+    if character.isascii() or unicodedata.category(character) == "Cf":
+        return character
+    _, is_letter, called = unicodedata.name(character, "").partition("LETTER ")
+    called = called.partition(" WITH ")[0]
+    words = called.split() if is_letter else ()
+    base = next((word for word in reversed(words) if len(word) == 1), None)
+    return base or next((letter for name, letter in _CALLED_OTHERWISE.items() if called.endswith(name)), character)
 
 
 def _drawn(name: str) -> str:

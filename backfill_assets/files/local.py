@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from backfill_assets.core.regular_files import open_regular
 from backfill_assets.files.port import FileState
 
 
@@ -39,10 +40,11 @@ class LocalFiles:
         return _state(path, found)
 
     def open(self, path: str) -> BinaryIO:
-        return (self.place / path).open("rb")
+        return open_regular(self.place / path)
 
     def read(self, path: str) -> bytes:
-        return (self.place / path).read_bytes()
+        with open_regular(self.place / path) as file:
+            return file.read()
 
     def digest(self, path: str) -> str:
         return sha256_of_file(self.place / path)
@@ -134,7 +136,7 @@ def _incoming(target: Path, content: bytes | Path) -> Iterator[Path]:
 
 def sha256_of_file(path: Path) -> str:
     """The sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

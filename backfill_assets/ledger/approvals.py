@@ -35,13 +35,14 @@ class ApprovalSteps:
         """The approval of a run becomes APPROVED.
 
         Raises:
-            IllegalTransition: It is never published, is approved already, or readers see it already.
+            IllegalTransition: It is never published, is approved already, readers see it already, or it has failed.
             NotApproved: Its gates demand a comment, and there is none.
         """
         if found.manifest.mode in NEVER_PUBLISHED:
             raise errors.NeverPublished(run_id=found.run_id, manifest=found.manifest)
         if found.state in VISIBLE or found.state is RunState.CANCELLED:
             raise errors.UnfitState(name=found.run_id, state=found.state, why="there is nothing left to approve")
+        require_can_pass(found)
         if found.approval is ApprovalState.APPROVED:
             raise errors.Ended(kind="run", name=found.run_id, why=f"is approved already, by {found.approved_by}")
         demanded = self._candidates.demanded(found.run_id)
@@ -86,6 +87,19 @@ _ASKED: Mapping[AskedKind | None, tuple[str, Column[str], ColumnElement[bool]]] 
     AskedKind.REPLAY: ("replay", replays.c.replay_id, replays.c.is_live & (replays.c.state == ReplayState.ASKED)),
 }
 """The entity of its events, its key, and whether it can be approved."""
+
+
+def require_can_pass(run: RunRecord) -> None:
+    """Refuses to approve what cannot be published as it is: an approval of it would be one of what comes instead.
+
+    Raises:
+        IllegalTransition: The run has failed, or a gate has blocked it.
+    """
+    if run.state in (RunState.FAILED, RunState.BLOCKED):
+        of = f" of set {run.manifest.member_of}" if run.manifest.member_of else ""
+        because = f"{run.note}, so " if run.note else ""
+        why = f"{because}nothing{of} can be published as it is, and no approval is recorded"
+        raise errors.UnfitState(name=run.run_id, state=run.state, why=why)
 
 
 class ApprovalWrites:

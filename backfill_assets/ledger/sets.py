@@ -15,7 +15,7 @@ from sqlalchemy import Select, exists, func, insert, select
 from backfill_assets.core.identity import plain
 from backfill_assets.core.people import same_name
 from backfill_assets.ledger import errors, rows
-from backfill_assets.ledger.approvals import ApprovalSteps, another_person
+from backfill_assets.ledger.approvals import ApprovalSteps, another_person, require_can_pass
 from backfill_assets.ledger.events import Event, EventLog, Step, Writes
 from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.queries import Queries, Unreadable, readable
@@ -247,12 +247,14 @@ class SetWrites(SetReads, Writes):
             grounds: By run, why they may; None for runs that any person but the requester may approve.
 
         Raises:
-            IllegalTransition: All of it is approved already, or readers see one of its runs.
+            IllegalTransition: All of it is approved already, readers see one of its runs, or one has failed.
         """
         found = self.get(set_id)
         if found.state is SetState.CANCELLED:
             raise errors.UnfitState(name=set_id, state=found.state, why="there is nothing left to approve")
         runs = self._runs.named(member.run_id for member in found.manifest.members)
+        for run in runs:
+            require_can_pass(run)
         drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
         if found.manifest.phases and found.manifest.phases.each and drafts:
             raise errors.ApprovedByPhase(set_id=set_id, run_id=drafts[0].run_id)

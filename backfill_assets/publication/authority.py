@@ -11,11 +11,14 @@ topic of a replay, in the ledger, which never change. That history is there does
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
-from backfill_assets.core.errors import InvalidReference, MissingInput, NotApproved, Refused
+from backfill_assets.core.errors import BackfillError, InvalidReference, MissingInput, NotApproved, Refused
 from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name, spellings
 from backfill_assets.domain import DerivedTable, Reference, Table, Tolerance
 from backfill_assets.domain.safeguards import safeguards_of
@@ -47,6 +50,9 @@ from backfill_assets.publication.errors import (
 )
 from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_reference
 from backfill_assets.workspace import Workspace
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +101,38 @@ def _members(group: str, people: Any) -> tuple[str, ...]:
 
 
 WHO_APPROVES = Reference(name=APPROVERS, parse=parse_approvers)
+
+
+_read: ContextVar[LoadedReference | BackfillError | None] = ContextVar("approvers_that_were_read", default=None)
+
+
+@contextmanager
+def approvers_read(ws: Workspace) -> Iterator[None]:
+    """Reads the file of approvers before a block: a place that answers slowly keeps no transaction waiting.
+
+    A file that cannot be read is an error where somebody has to be in a group.
+    """
+    found: LoadedReference | BackfillError
+    try:
+        found = load_reference(WHO_APPROVES, ws.reference_files)
+    except BackfillError as error:
+        found = error
+    token = _read.set(found)
+    try:
+        yield
+    finally:
+        _read.reset(token)
+
+
+def reads_approvers(act: Callable[Concatenate[Workspace, P], T]) -> Callable[Concatenate[Workspace, P], T]:
+    """The act, before which the file of approvers is read."""
+
+    @wraps(act)
+    def with_approvers(ws: Workspace, *given: P.args, **named: P.kwargs) -> T:
+        with approvers_read(ws):
+            return act(ws, *given, **named)
+
+    return with_approvers
 
 
 def demand_of(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Demand:
@@ -332,8 +370,12 @@ def require_member(
 ) -> LoadedReference:
     """Refuses a person who is not in one group of each of those that are asked for; returns the file of approvers."""
     file = str(ws.settings.reference / file_name(WHO_APPROVES))
+    loaded = _read.get()
     try:
-        loaded = load_reference(WHO_APPROVES, ws.reference_files)
+        if loaded is None:
+            loaded = load_reference(WHO_APPROVES, ws.reference_files)
+        elif isinstance(loaded, BackfillError):
+            raise loaded
     except MissingInput as error:
         raise NoListOfApprovers(table=table, groups=groups, file=file) from error
     approvers = cast(Approvers, loaded.value)
@@ -402,6 +444,7 @@ def is_agreed(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
     return True
 
 
+@reads_approvers
 def approve_run(ws: Workspace, run_id: str, *, by: str, note: str, place: str = "") -> RunRecord:
     """Records that an authorized person approves exactly this manifest."""
     with ws.ledger.write() as tx:
@@ -427,6 +470,7 @@ def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str
     return found
 
 
+@reads_approvers
 def approve_set(ws: Workspace, set_id: str, *, by: str, note: str, place: str = "") -> SetRecord:
     """Records that a person who may approve every run of a set approves exactly this set."""
     with ws.ledger.write() as tx:
@@ -480,6 +524,7 @@ def demand_to_ask(
     )
 
 
+@reads_approvers
 def approve_asked(ws: Workspace, name: str, *, by: str, note: str) -> None:
     """Records that an authorized person agrees to exactly what was asked for.
 

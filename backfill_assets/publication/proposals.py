@@ -209,10 +209,9 @@ def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> f
         if entry.table in lateness
         for day in entry.partitions
     }
+    follow = {name for name in frozenset().union(*changes.dependents.values()) if _follows(ws, tx, name)}
     candidates = {
-        day: tables
-        for day, tables in changes.dependents.items()
-        if day in asked and all(_follows(ws, tx, t) for t in tables)
+        day: tables for day, tables in changes.dependents.items() if day in asked and follow.issuperset(tables)
     }
     # A file of which only some days are built has changed these all the same.
     late = days_of_late_events(landed_news(ws.graph, tx, candidates, COUNTING), lateness)

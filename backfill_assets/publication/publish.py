@@ -34,7 +34,7 @@ from backfill_assets.ledger.states import (
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest, lineage
 from backfill_assets.planning.partitions import Partitions
-from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
+from backfill_assets.publication.authority import demand_of, reads_approvers, require_agreed, rollback_grounds
 from backfill_assets.publication.errors import (
     AnotherUnderWay,
     ExpiresOthers,
@@ -53,6 +53,7 @@ from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 
 
+@reads_approvers
 def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
     """Makes the rows of a gated and approved run visible to readers."""
     _require_not_older(ws, run_id)
@@ -164,6 +165,7 @@ def _require_still_expiring(ws: Workspace, tx: ReadTransaction, manifest: Manife
         raise ReadByOpenRun(run_id=manifest.run_id, table=manifest.table, partitions=read, reader=reader)
 
 
+@reads_approvers
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: bool = False) -> PublicationRecord:
     """Restores exactly the files that a run's publication replaced.
 

@@ -21,7 +21,13 @@ from backfill_assets.ledger.table_acts import ActRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reasons import only_of_code
-from backfill_assets.publication.authority import asked_demand, demand_to_ask, require_may_approve, require_member
+from backfill_assets.publication.authority import (
+    asked_demand,
+    demand_to_ask,
+    reads_approvers,
+    require_may_approve,
+    require_member,
+)
 from backfill_assets.publication.errors import (
     Frozen,
     NotAmongApprovers,
@@ -164,6 +170,7 @@ def _asked(
         )
 
 
+@reads_approvers
 def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActRecord:
     """Does what was asked for and approved, in one transaction of the ledger.
 
@@ -188,6 +195,7 @@ def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActRecord:
     return done
 
 
+@reads_approvers
 def undo(ws: Workspace, act_id: str, *, by: str, reason: str) -> ActRecord:
     """Shows readers the table again that they were shown before a cut-over. One person can do it, as every rollback.
 

@@ -32,7 +32,7 @@ from backfill_assets.ledger.sets import held_until, members_of, next_phase
 from backfill_assets.ledger.states import GATED, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.authority import demand_of, open_comments, require_agreed
+from backfill_assets.publication.authority import demand_of, open_comments, reads_approvers, require_agreed
 from backfill_assets.publication.publish import intent_of, require_as_intended, require_unchanged
 from backfill_assets.publication.recover import RecoveryEnd, RecoveryOutcome
 from backfill_assets.publication.verdict import require_not_stopped_for_good
@@ -45,6 +45,7 @@ PublishOne = Callable[[str], object]
 """Publishes the run with that id; an orchestrator can record it."""
 
 
+@reads_approvers
 def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne, phase: str | None = None) -> SetRecord:
     """Publishes every run of a set that is not published yet, in order; of a set of phases, the next phase alone.
 

@@ -26,7 +26,7 @@ from backfill_assets.ledger.records import (
 from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.publication.authority import rollback_grounds
+from backfill_assets.publication.authority import reads_approvers, rollback_grounds
 from backfill_assets.publication.errors import BeingPublished
 from backfill_assets.publication.orphans import Orphans, orphans_of, require_no_orphans
 from backfill_assets.publication.publish import rollback_intent, rollback_run
@@ -41,6 +41,7 @@ _CAN_BE_UNDONE = (
 )
 
 
+@reads_approvers
 def rollback_set(
     ws: Workspace, set_id: str, *, by: str, reason: str, ordered: bool = False
 ) -> Sequence[PublicationRecord]:
@@ -121,6 +122,7 @@ def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:
     return any(record.changes for record in standing if record.action is Action.PUBLISH)
 
 
+@reads_approvers
 def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) -> Sequence[PublicationRecord]:
     """Undoes a run or a set, and before it every publication that would be left without its input.
 

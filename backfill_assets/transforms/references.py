@@ -13,6 +13,7 @@ from io import SEEK_END
 from pathlib import Path
 
 from backfill_assets.core.errors import InvalidReference
+from backfill_assets.core.regular_files import NotRegular
 from backfill_assets.domain import Domain, Reference, ReferenceValue
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import Files
@@ -62,6 +63,9 @@ def _read(reference: Reference, files: Files, path: str, *, is_named: bool) -> L
         with files.open(path) as file:
             content = file.read(MOST_BYTES + 1)
             size_bytes = file.seek(0, SEEK_END)
+    except NotRegular as error:
+        why = "is no regular file: a pipe, a socket or a device holds no document that a run could name"
+        raise errors.ReferenceBroken(reference=reference.name, place=place, why=why) from error
     except OSError as error:
         raise errors.ReferenceNotRead(reference=reference.name, place=place, is_named=is_named) from error
     if len(content) > MOST_BYTES:
@@ -101,10 +105,10 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], files: Files)
 
 
 def _content(files: Files, path: str) -> bytes:
-    """The bytes of a file; none when it is not there."""
+    """The bytes of a file; none when there is none that can be read."""
     try:
         return files.read(path)
-    except FileNotFoundError:
+    except OSError:  # it is gone, or something else is in its place
         return b""
 
 
@@ -163,7 +167,7 @@ def find_version(
 def _archived(reference: Reference, files: Files) -> Iterator[LoadedReference]:
     """The archived versions of a reference that are intact and that the domain's parser accepts."""
     for each in files.listed(reference.name):
-        content = files.read(each.path)
+        content = _content(files, each.path)
         if each.path != _archived_path(reference.name, hashlib.sha256(content).hexdigest()):
             continue
         try:

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
+from backfill_assets.core.regular_files import open_regular
 from backfill_assets.upkeep.audit import HEAD, AuditReport, Verdict
 from backfill_assets.workspace import Workspace
 
@@ -64,7 +65,8 @@ def record_audit(home: Path, report: AuditReport, *, at: datetime, is_quick: boo
 def last_audit(home: Path) -> RecordedAudit | None:
     """The verdict of the last audit of a home; None when none was kept, or the file is not one of ours."""
     try:
-        document = json.loads((home / FILE).read_text(encoding="utf-8"))
+        with open_regular(home / FILE) as file:
+            document = json.loads(file.read())
         chosen = {each.name: document[each.name] for each in fields(RecordedAudit)}
         at = datetime.fromisoformat(document["at"])
         # It is empty where the head of the chain was removed.

@@ -55,7 +55,10 @@ BEGUN_AT = datetime(2026, 2, 2, 8, tzinfo=UTC)
 LATENESS = 3
 STEPS = 25
 FINANCE = ("ben", "cara")
-NAMES = (*("eve",) * 6, "Eve ", "mallory", "live", "Publish", "follow\u200b", "policy:live", "b\u0435n")
+NAMES = (
+    *("eve",) * 6,
+    *("Eve ", "mallory", "live", "Publish", "follow\u200b", "policy:live", "b\u0435n", "\u1d07\u1d20\u1d07"),
+)
 """What eve types as her name: her own, another one of no group, those of the system, and some that look like others."""
 
 POLICY = Policy(live="auto", backfill="approve", follow="auto", approvers=("finance",))

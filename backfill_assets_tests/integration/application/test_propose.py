@@ -343,12 +343,19 @@ def test_a_draft_is_not_replaced_once_it_was_approved_in_between(shop: Shop) -> 
 
 
 def with_lateness(shop: Shop, most: int) -> Shop:
-    """The shop whose sales may come some days late."""
+    """The shop whose sales may come some days late, to which ben has agreed with a day of them."""
     ours = replace(sales, lateness=days(most))
     silver = replace(recent_sales, inputs={"sales": ours})
     gold = replace(sales_monthly, inputs={"recent": silver})
     domain = replace(DOMAIN, sources=(ours,), derived=(silver, gold))
-    return replace(shop, ws=replace(shop.ws, domain=domain))
+    shop = replace(shop, ws=replace(shop.ws, domain=domain))
+    with shop.ws.ledger.read() as tx:
+        day = min(tx.versions.claims(SALES))
+    run = operations.plan_load(shop.ws, SALES, partitions=(day,), by="ana", reason="they come late")
+    assert run is not None
+    operations.approve(shop.ws, run.run_id, by="ben")
+    operations.publish(shop.ws, shop.staged(run.run_id), by="ben")
+    return shop
 
 
 @pytest.mark.long

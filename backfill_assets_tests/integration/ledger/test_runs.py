@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, UnknownName
+from backfill_assets.ledger.errors import UnfitState
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.ledger.views import View
@@ -303,3 +304,28 @@ def test_a_set_id_without_its_last_character_is_recognized(ledger: Ledger) -> No
     with ledger.read() as reader, pytest.raises(UnknownName) as found:
         reader.runs.get(manifest.set_id[-8:])
     assert advised(found.value) == f"did you mean {manifest.set_id}? backfill status {manifest.set_id}"
+
+
+@pytest.mark.parametrize("state", [RunState.FAILED, RunState.BLOCKED])
+@pytest.mark.parametrize("of_set", [False, True], ids=["run", "set"])
+def test_what_cannot_be_published_as_it_is_cannot_be_approved(ledger: Ledger, state: RunState, of_set: bool) -> None:
+    alone = restatement(SetState.PENDING).record.manifest
+    set_id = alone.set_id if of_set else None
+    runs = {"bf-1": DAYS[0], "bf-2": DAYS[1]}
+    manifests = [plan(ledger, name, days=[day], member_of=set_id) for name, day in runs.items()]
+    if of_set:
+        members = (SetMember(run_id=each.run_id, table=each.table, manifest_digest=each.digest) for each in manifests)
+        with ledger.write() as writer:
+            writer.sets.add(replace(alone, members=tuple(members)), actor="ana")
+    with ledger.write() as writer:
+        writer.runs.take("bf-1", RunState.STAGING, actor="ana", attempt="a")
+        if state is RunState.BLOCKED:
+            writer.runs.move("bf-1", RunState.STAGED, actor="ana", attempt="a")
+            writer.runs.take("bf-1", RunState.GATING, actor="ana", attempt="a")
+        writer.runs.move("bf-1", state, actor="ana", attempt="a", note="the rows repeat a key")
+    of = f" of set {set_id}" if of_set else ""
+    why = f"run bf-1 is {state}; the rows repeat a key, so nothing{of} can be published"
+    with ledger.write() as writer, pytest.raises(UnfitState, match=why):
+        (writer.sets if of_set else writer.approvals).approve(set_id or "bf-1", by="ben")
+    with ledger.read() as reader:
+        assert {run.approval for run in reader.runs.headers()} == {ApprovalState.DRAFT}

@@ -12,7 +12,8 @@ from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Policy
 from backfill_assets.ledger.errors import Ended, NeedsAnother
 from backfill_assets.ledger.records import TableAct
-from backfill_assets.publication.authority import approve_asked, asked, require_may_approve
+from backfill_assets.planning.policy import Demand
+from backfill_assets.publication.authority import approve_asked, asked, demand_to_ask, require_may_approve
 from backfill_assets.publication.errors import MayNotApproveAsked
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
@@ -100,6 +101,33 @@ def test_another_person_of_the_pinned_and_the_present_group_approves_once(
         record = asked(tx, name)
         (event,) = (each for each in tx.events.entries(entity_id=name) if each.action == f"{kind}_approved")
     assert (record.approved_by, event.actor) == ("cara", "cara")
+
+
+@pytest.mark.parametrize("now", [Policy(), Policy(backfill="auto"), Policy(approvers=("ops",))])
+@pytest.mark.parametrize("kind", ["act", "capture", "replay"])
+def test_what_was_agreed_to_by_an_act_a_capture_or_a_replay_is_loosened_by_a_person_of_that_group(
+    ws: Workspace, kind: str, now: Policy
+) -> None:
+    of_finance(ws, "cara")
+    name = asked_for(ws, kind, FINANCE)
+    table = RECENT if kind == "act" else SALES
+    before, after = declaring(ws, FINANCE), declaring(ws, now)
+
+    def asked_now(home: Workspace) -> Demand:
+        with home.ledger.read() as tx:
+            return demand_to_ask(home, tx, table)
+
+    assert FINANCE.approvers not in asked_now(after).groups
+    approve_asked(before, name, by="cara", note="")
+    if kind == "act":
+        with ws.ledger.write() as tx:
+            tx.acts.carry_out(name, by="ana")
+    assert asked_now(before) == Demand(groups=(FINANCE.approvers,))
+    assert FINANCE.approvers in asked_now(after).groups
+    assert (asked_now(after).policy, asked_now(after).loosened) == (None, ("policy",))
+    again = asked_for(after, kind, now)
+    with pytest.raises(MayNotApproveAsked, match="and ben is none"):
+        approve_asked(after, again, by="ben", note="")
 
 
 @pytest.mark.parametrize("kind", ["act", "capture", "replay"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -12,15 +13,19 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import Run
 from backfill_assets.core.errors import IllegalTransition, InvalidReference, NotApproved, Refused
-from backfill_assets.domain import Policy
+from backfill_assets.domain import Policy, Reference
+from backfill_assets.files.port import Files
 from backfill_assets.ledger.records import EventRecord
+from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication import authority
 from backfill_assets.report.history import partition_history
 from backfill_assets.report.report import run_report
 from backfill_assets.report.runs import run_document
 from backfill_assets.report.status import status
 from backfill_assets.report.words.stages import policy_words
+from backfill_assets.transforms.references import LoadedReference
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -274,3 +279,29 @@ def test_a_malformed_file_of_approvers_is_one_sentence(shop: Shop, text: str) ->
         operations.approve(shop.ws, run_of(shop.ws, "finance"), by="ben")
     assert str(path) in refusal.value.message
     assert "\n" not in refusal.value.message
+
+
+def test_a_pipe_as_the_file_of_approvers_is_one_sentence_and_keeps_nobody_waiting(shop: Shop) -> None:
+    path = says(shop, finance="ben")
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InvalidReference, match="is no regular file"):
+        operations.approve(shop.ws, run_of(shop.ws, "finance"), by="ben")
+
+
+def test_the_file_of_approvers_is_read_before_the_transaction_that_asks_who_is_in_a_group(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says(shop, finance="ben")
+    run_id, read = run_of(shop.ws, "finance"), authority.load_reference
+    other = Ledger.open(shop.ws.settings.ledger_url, clock=shop.ws.clock)
+
+    def beside_a_writer(reference: Reference, files: Files) -> LoadedReference:
+        with other.write():
+            return read(reference, files)
+
+    monkeypatch.setattr(authority, "load_reference", beside_a_writer)
+    operations.approve(shop.ws, run_id, by="ben")
+    shop.publish(run_id)
+    operations.rollback(shop.ws, run_id, by="ben", reason="second thoughts")
+    other.close()

@@ -30,6 +30,7 @@ from backfill_assets.core.errors import (
 )
 from backfill_assets.domain import Policy, Table
 from backfill_assets.ledger.comparisons import ComparedDay
+from backfill_assets.ledger.errors import NeedsAnother
 from backfill_assets.ledger.freezes import Freeze
 from backfill_assets.ledger.states import ActState, RunState
 from backfill_assets.planning.partitions import DayRange
@@ -356,6 +357,15 @@ def test_where_the_policy_asks_nobody_a_cut_over_needs_no_second_person(
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 3 * ONE_HOUR), spark=spark)
     shop = with_versions(opened, with_version(opened.ws.domain, policy=ASKING_NOBODY))
     shop.computed(V2, OUTPUT)
+    # That nobody is asked was declared after rows were agreed to, by whoever made the version perhaps.
+    for act_id in (shop.asked(), shop.asked()):
+        with pytest.raises(NotApproved):
+            table_acts.carry_out(shop.ws, act_id, by="ana")
+    with pytest.raises(NeedsAnother):
+        approve_asked(shop.ws, act_id, by="ana", note="mine")
+    run_id = shop.planned(OUTPUT)
+    operations.approve(shop.ws, run_id, by="ben")
+    operations.publish(shop.ws, shop.staged(run_id), by="ben")
     act_id = shop.asked()
     # The stricter of the pinned and the present policy counts.
     strict = with_versions(opened, with_version(opened.ws.domain))
@@ -363,4 +373,7 @@ def test_where_the_policy_asks_nobody_a_cut_over_needs_no_second_person(
         table_acts.carry_out(strict.ws, act_id, by="ana")
     table_acts.carry_out(shop.ws, act_id, by="ana")
     assert set(shop.read().values()) == {40}
+    given_up = shadow.stop(strict.ws, RECENT, by="ana", reason="the new one is here to stay").act.act_id
+    with pytest.raises(NotApproved):
+        table_acts.carry_out(strict.ws, given_up, by="ana")
     opened.ws.close()

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from random import Random
 
 import pytest
+from confusable_homoglyphs import confusables
 from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import Refused
+from backfill_assets.core.grouped import grouped
 from backfill_assets.core.people import SYSTEM_NAMES, Sensor, is_policy, require_person, same_name, spellings
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.report.requests import WHY
@@ -73,6 +80,62 @@ def test_other_people_are_others() -> None:
 def test_a_name_that_looks_like_another_one_is_the_same_name(name: str, other: str) -> None:
     assert same_name(name, other)
     assert same_name(other, name)
+
+
+CALLED_AFTER = re.compile(r"\bLETTER (?:[A-Z]+ )*?([A-Z])(?= |$)")
+
+
+@cache
+def look_alikes() -> Mapping[str, Sequence[str]]:
+    """By letter: every character of Unicode that is called after it, decomposes to it, or is listed as confusable."""
+    pairs = []
+    for character in map(chr, range(0x80, sys.maxunicode + 1)):
+        called, plain = unicodedata.name(character, ""), unicodedata.normalize("NFKD", character)
+        after = CALLED_AFTER.search(called)
+        if after and "WITH SMALL LETTER" not in called and unicodedata.category(character) != "Cf":
+            pairs.append((after[1].lower(), character))
+        if plain.isascii() and plain.isalpha() and len(plain) == 1:
+            pairs.append((plain.lower(), character))
+    for one, others in confusables.confusables_data.items():
+        found = [other["c"].strip("\u200e") for other in others]
+        pairs += [(one.lower(), c) for c in found if len(one) == len(c) == 1 and one.isascii() and one.isalpha()]
+    return grouped((one, c) for one, c in pairs if not c.isascii())
+
+
+def is_refused(known: str, other: str) -> bool:
+    """Whether the approval of one under the other name would be refused."""
+    try:
+        require_person("the approver", other)
+    except Refused:
+        return True
+    return same_name(known, other)
+
+
+def test_no_character_that_stands_for_a_letter_makes_another_person_of_a_known_one() -> None:
+    assert sum(map(len, look_alikes().values())) > 4_000
+    passed = [
+        (one, c, unicodedata.name(c))
+        for one, others in look_alikes().items()
+        for c in others
+        for known in (f"{one}zq", f"z{one}q", f"zq{one}")
+        if not is_refused(known, known.replace(one, c))
+    ]
+    assert passed == []
+
+
+@given(st.text("abcdefghjkmnopqrstuvwxyz", min_size=2, max_size=8), st.randoms(use_true_random=False))
+def test_no_spelling_of_a_name_in_characters_that_look_alike_is_another_person(known: str, chance: Random) -> None:
+    other = "".join(chance.choice([letter, *look_alikes()[letter]]) for letter in known)
+    assert is_refused(known, other)
+
+
+@pytest.mark.parametrize(
+    "other", ["\u1d00\u0274\u1d00", "a\u0274a", "\u00e2n\u1d00", "4na", "\U0001f170na", "\u24d0n\u00aa"]
+)
+def test_what_no_table_of_confusable_letters_lists_is_the_same_name_all_the_same(other: str) -> None:
+    assert same_name("ana", other)
+    assert same_name("ben", "\u0185en")
+    assert same_name("will", "vvill")
 
 
 @given(st.text(), st.sampled_from([str.lower, str.upper, str.casefold, str.title]))
