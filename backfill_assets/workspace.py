@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +46,7 @@ class Workspace:
 
     Attributes:
         settings: Read once.
-        clock: The only source of the present instant.
+        clock: The only source of the present instant; what is compared with instants of the ledger asks `now`.
         open_session: Opens a Spark session; an orchestrator passes its own.
         wait: Waits for seconds when a manifest limits the pace.
         reached: Called after every durable step; fault tests stop the process there.
@@ -106,7 +107,12 @@ class Workspace:
 
     @cached_property
     def ledger(self) -> Ledger:
-        return Ledger.open(self.settings.ledger_url, clock=self.clock)
+        return Ledger.open(self.settings.ledger_url, clock=self.clock, most_behind=self.settings.clock_behind)
+
+    def now(self) -> datetime:
+        """The present instant of the ledger: not that of a clock which is behind its last event."""
+        with self.ledger.read() as tx:
+            return tx.now
 
     def require_own_home(self) -> None:
         """Refuses a home of another domain: all tables of this one would look empty.

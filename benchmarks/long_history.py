@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import Table, bindparam, insert
 
 from backfill_assets.application.terms import present_terms
+from backfill_assets.core.clock import LedgerClock
 from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, sha256_text
 from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DerivedTable
@@ -107,7 +108,7 @@ def fill(ws: Workspace, length: Length) -> None:
     templates = {name: template(ws, name) for name in ws.graph.tables}
     published = length.publications // len(templates)
     with transaction(engine, WRITE) as connection:
-        history = History(ws, EventLog(connection, lambda: NOW))
+        history = History(ws, EventLog(connection, LedgerClock(lambda: NOW), timedelta()))
         for number in range(published):
             for name in templates:
                 publish(history, templates[name], number, length)

@@ -156,7 +156,7 @@ def require_ready(ws: Workspace, run_id: str) -> None:
         tx.outbox.require_still_asked(run)
         asked = demand_of(ws, tx, run)
         require_publishable(tx, run)
-        require_its_turn(ws, tx, run, at=ws.clock())
+        require_its_turn(ws, tx, run, at=tx.now)
     require_agreed(ws, run, asked)
 
 

@@ -103,7 +103,7 @@ def unfinished(ws: Workspace) -> Iterator[Unfinished]:
     with ws.ledger.read() as tx:
         runs = tx.outbox.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
         demands = demands_of(ws, tx, runs)
-        waiting = {run.run_id for run in runs if waits_for(ws, tx, run, at=ws.clock()) is not None}
+        waiting = {run.run_id for run in runs if waits_for(ws, tx, run, at=tx.now) is not None}
     for run in runs:
         parts = parts_left(run.state, is_automatic=demands[run.run_id].policy is not None)
         if parts and run.run_id not in waiting:

@@ -62,9 +62,7 @@ def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
     from backfill_assets.landing.days import pending_days
 
     with ws.ledger.read() as tx:
-        others = [
-            each for each in tx.freezes.standing(at=ws.clock(), table=ended.table) if each.keeps(ended.partitions)
-        ]
+        others = [each for each in tx.freezes.standing(at=tx.now, table=ended.table) if each.keeps(ended.partitions)]
         if others:
             return frozen_line(freeze_document(tx, others[-1]))
     table = ws.domain.tables.get(ended.table)
@@ -88,4 +86,4 @@ def _goes_on(ws: Workspace, ended: Freeze) -> NextStep | None:
 def frozen_text(ws: Workspace) -> str:
     """What is frozen now, as the text of a tick; empty when nothing is."""
     with ws.ledger.read() as tx:
-        return "\n".join(f"{words_of(frozen_line(each))}." for each in freezes(ws, tx))
+        return "\n".join(f"{words_of(frozen_line(each))}." for each in freezes(tx))

@@ -164,7 +164,7 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
             present_terms(ws, table.name),
             graph=ws.graph,
             state=LedgerState(tx),
-            as_of=ws.clock(),
+            as_of=tx.now,
             cause=WHAT_LANDED,
             past=own_past(ws, tx, table, newest[0]),
         )
@@ -198,7 +198,7 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest 
         return _behind(ws, tx, table, new)
     ready, _ = complete_partitions(node, ws.graph, new, state)
     held = _held(ws, tx, table, new)
-    frozen = tx.freezes.over(table.name, new, at=ws.clock())
+    frozen = tx.freezes.over(table.name, new, at=tx.now)
     first = next((each for each in new if each not in ready or each in held or each in frozen), None)
     newest = tuple(new[: new.index(first)] if first else new)
     if first is None and not newest:
@@ -233,7 +233,7 @@ def _behind(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequen
     )
     missing |= stale_before(ws, tx, table, shown).keys()
     complete, waiting = complete_partitions(node, ws.graph, missing, LedgerState(tx))
-    frozen = tx.freezes.over(table.name, complete, at=ws.clock())
+    frozen = tx.freezes.over(table.name, complete, at=tx.now)
     ready = tuple(each for each in complete if each not in frozen)
     if not ready and frozen:
         return f"it waits: {frozen_words(next(iter(frozen.values())))}"
@@ -255,7 +255,7 @@ def _held(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequence
 def _frozen(ws: Workspace, source: SourceTable) -> str:
     """That days have landed for which the load waits; empty when there are none."""
     with ws.ledger.read() as tx:
-        frozen = tx.freezes.over(source.name, pending_days(tx, source).days, at=ws.clock())
+        frozen = tx.freezes.over(source.name, pending_days(tx, source).days, at=tx.now)
     return "; ".join(dict.fromkeys(map(frozen_words, frozen.values())))
 
 
@@ -267,7 +267,7 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
     """Takes a LIVE run as far as its policy lets it."""
     if run.state in (*UNFINISHED, RunState.PASSED):
         with ws.ledger.read() as tx:
-            if for_what := waits_for(ws, tx, run, at=ws.clock()):
+            if for_what := waits_for(ws, tx, run, at=tx.now):
                 named = f"{run.manifest.table}: {run.run_id} over {run.manifest.output}"
                 return Advanced(sentence=f"{named} is {run.state} and waits: {waits_for_words(for_what)}.")
             is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None

@@ -179,7 +179,7 @@ def seen_at(ws: Workspace, at: datetime | DayRange | None) -> datetime | None:
     """
     if at is None:
         return None
-    now = ws.clock()
+    now = ws.now()
     begins = datetime.combine(at.start, time(), tzinfo=UTC) if isinstance(at, DayRange) else at
     if begins > now:
         raise NotYet(at=begins)

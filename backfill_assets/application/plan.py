@@ -64,7 +64,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         Refused: A run of kind LIVE, a choice of references that no run can make, or more cost than the ceiling.
     """
     _require_words(request)
-    proposed = _proposed(ws, request, ws.clock())
+    proposed = _proposed(ws, request, ws.now())
     (proposed,) = affordable([proposed], request.max_cost, ws.settings.tariff)
     with ws.ledger.write() as tx:
         tx.runs.add(proposed.manifest, actor=request.by, expected_seconds=proposed.estimate.seconds)
@@ -170,7 +170,7 @@ def plan_expiry(ws: Workspace, name: str, *, reason: str, by: str) -> Plan:
     with ws.ledger.read() as tx:
         tx.acts.require_kept(table.name)
         node, state = ws.graph.table(table.name), LedgerState(tx)
-        planned = expiry_of(node, table.keep, terms, reason=reason, by=by, state=state, as_of=ws.clock())
+        planned = expiry_of(node, table.keep, terms, reason=reason, by=by, state=state, as_of=tx.now)
     with ws.ledger.write() as tx:
         tx.runs.add(planned.manifest, actor=by)
     return planned
@@ -184,7 +184,7 @@ def plan_phases(ws: Workspace, request: PlanRequest, asked: AskedPhases, *, name
             published.
     """
     _require_words(request)
-    table, as_of = ws.domain.derived_table(request.table, days=request.days), ws.clock()
+    table, as_of = ws.domain.derived_table(request.table, days=request.days), ws.now()
     node = ws.graph.table(table.name)
     if node.keeps_state or node.publish.keys_move or request.mode in NEVER_PUBLISHED:
         why = f"a run of mode {request.mode} is not published"
@@ -252,7 +252,7 @@ def _of_runs(ws: Workspace, tx: ReadTransaction, plans: Sequence[Plan]) -> Plann
     manifests = [plan.manifest for plan in plans]
     return PlannedRuns(
         brings=tuple(each for manifest in manifests for each in brought_along(tx, manifest)),
-        frozen=freezes_over(ws, tx, manifests),
+        frozen=freezes_over(tx, manifests),
         rejected=rejected_behind(ws, tx, manifests),
         not_known=not_known_behind(ws, tx, manifests),
         cost=expected_cost(plans, ws.settings.tariff),

@@ -115,7 +115,7 @@ def _load_manifest(
     span = DayRange(min(days), max(days))
     request = PlanRequest(table=table.name, days=span, reason=reason, by=by, mode=Mode.LIVE)
     node = TableNode(name=table.name, grain=Grain.DAILY)
-    manifest = manifest_of(request, node, load_terms(ws, table), tuple(sorted(days)), Kind.LIVE, ws.clock())
+    manifest = manifest_of(request, node, load_terms(ws, table), tuple(sorted(days)), Kind.LIVE, ws.now())
     return replace(
         manifest,
         cause=WHAT_LANDED,

@@ -129,8 +129,8 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
         ws.ledger, ws.settings, ws.domain.sources, by=by, now=only if now else None, reached=ws.reached
     ):
         yield RecoveredWork(what="landing", id=record.import_id, outcome="abandoned; land the file again")
-    at = ws.clock()
     with ws.ledger.read() as tx:
+        at = tx.now
         for record in tx.imports.records(states=[ImportState.LANDING]):
             yield RecoveredWork(what="landing", id=record.import_id, outcome=_left_alone(tx, record.import_id, at))
 
@@ -186,7 +186,7 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
             tx.runs.give_up(run_id, actor=by, note=note, now=now)
     except AtWork as alive:
         with ws.ledger.read() as tx:
-            outcome = _left_alone(tx, run_id, ws.clock())
+            outcome = _left_alone(tx, run_id, tx.now)
         return RecoveredWork(what="run", id=run_id, outcome=outcome, next_step=next_step_of(alive))
     except IllegalTransition:
         # It continued meanwhile, so its process has not stopped.

@@ -200,7 +200,7 @@ def _resolved(ws: Workspace, asked: ReplayAsked, *, by: str, reason: str) -> _Re
         ends={},
         by=by,
         reason=reason,
-        asked_at=ws.clock(),
+        asked_at=ws.now(),
         policy=table.policy,
     )
     if is_live and (there is None or asked.into not in declared.live):

@@ -46,8 +46,8 @@ def undone(landed: Iterable[PublicationRecord]) -> Sequence[PublicationRecord]:
 
 def _open(ws: Workspace) -> Sequence[PublicationRecord]:
     """Open publications whose process is known to have ended, or gave no sign of life for long."""
-    quiet_since = ws.clock() - LEASES * ws.settings.lease
     with ws.ledger.read() as tx:
+        quiet_since = tx.now - LEASES * ws.settings.lease
         records = tx.publications.records(states=[PublicationState.PUBLISHING])
         unknown = tx.publications.is_unknown
         return [r for r in records if r.started_at < quiet_since or unknown(r.publication_id)]

@@ -54,7 +54,7 @@ def _runs(ws: Workspace, tx: ReadTransaction) -> list[str]:
     return [
         run.run_id
         for run in found
-        if is_approved_by_a_person(run) and waits_for(ws, tx, run, at=ws.clock()) is None and is_agreed(ws, tx, run)
+        if is_approved_by_a_person(run) and waits_for(ws, tx, run, at=tx.now) is None and is_agreed(ws, tx, run)
     ]
 
 
@@ -67,7 +67,7 @@ def _sets(ws: Workspace, tx: ReadTransaction) -> list[str]:
             found += [each.set_id] if all(_is_ready(ws, tx, member) for member in members) else []
             continue
         due, until = next_phase(members), held_until(tx.publications, each, members)
-        if due and _is_ready(ws, tx, due) and (until is None or until <= ws.clock()):
+        if due and _is_ready(ws, tx, due) and (until is None or until <= tx.now):
             found.append(due.run_id)
     return found
 
@@ -77,7 +77,7 @@ def _is_ready(ws: Workspace, tx: ReadTransaction, member: RunRecord) -> bool:
         member.state is RunState.PASSED
         and member.manifest.mode not in NEVER_PUBLISHED
         and is_approved_by_a_person(member)
-        and waits_for(ws, tx, member, at=ws.clock()) is None
+        and waits_for(ws, tx, member, at=tx.now) is None
         and is_agreed(ws, tx, member)
         and not outdated_partitions(ws, tx, member)
     )
@@ -92,9 +92,9 @@ def stopped(ws: Workspace) -> tuple[str, ...]:
 
     A publication that is only slow is not among them before it has taken twice the length of a lease.
     """
-    at = ws.clock()
-    quiet_since = at - LEASES * ws.settings.lease
     with ws.ledger.read() as tx:
+        at = tx.now
+        quiet_since = at - LEASES * ws.settings.lease
         publishing = tx.publications.records(states=[PublicationState.PUBLISHING])
         found = [each.publication_id for each in publishing if each.started_at < quiet_since]
         found += _without_lease(tx, at)

@@ -104,7 +104,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
         # Asked before Spark starts, which takes long; who takes the run is decided below.
-        tx.leases.require_free(run_id, at=ws.clock())
+        tx.leases.require_free(run_id, at=tx.now)
         require_merged_with_present(tx, run.manifest)
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
@@ -144,7 +144,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
             listener=listener,
             inputs=inputs,
             finished=frozenset(finished),
-            begun_at=ws.clock(),
+            begun_at=tx.now,
         )
         with ws.ledger.write() as tx:
             _require_within_limits(manifest, tx, ws.settings.tariff)
@@ -481,7 +481,7 @@ def require_stageable(ws: Workspace, run: RunRecord) -> SparkSession | None:
         WrongSession: A setting of the Spark session changes the meaning of rows.
     """
     with ws.ledger.read() as tx:
-        tx.leases.require_free(run.run_id, at=ws.clock())
+        tx.leases.require_free(run.run_id, at=tx.now)
         if not may_follow(run.state, RunState.STAGING):
             raise NotStageable(run_id=run.run_id, state=run.state)
         require_merged_with_present(tx, run.manifest)

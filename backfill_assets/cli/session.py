@@ -197,6 +197,8 @@ def opened(
         open_session = quiet_spark(settings, quiet=quiet, meanwhile=surroundings().meanwhile)
         ws = Workspace.open(settings, open_session=open_session, conditions=conditions)
         stack.callback(ws.close)
+        if not settings.log:
+            stack.callback(_name_clock, ws)
         if not begins:
             settings.require_home()
         elif not quiet and not settings.home.exists():
@@ -205,6 +207,14 @@ def opened(
             ws.require_own_home()
         recorder = stack.enter_context(LazyRecorder(lambda: surroundings().recording(settings)))
         yield Session(ws=ws, recorder=recorder, quiet=quiet, _stack=stack)
+
+
+def _name_clock(ws: Workspace) -> None:
+    """Says on standard error that instants of the ledger were not those of this machine's clock."""
+    seconds = ws.ledger.clock_behind.total_seconds() if "ledger" in ws.__dict__ else 0
+    if seconds >= 1:
+        said = f"the clock of this machine is {seconds:,.0f} s behind the last event of the ledger"
+        sys.stderr.write(f"note: {said}, whose instant counts in place of it\n")
 
 
 def surroundings() -> Surroundings:

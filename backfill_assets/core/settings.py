@@ -67,6 +67,8 @@ class Settings:
             (`BACKFILL_DAGSTER_DAYS`).
         lease: How long a lease on work in progress lasts when its process does not renew it
             (`BACKFILL_LEASE_SECONDS`).
+        clock_behind: How far the clock of a machine may be behind the last event of the ledger
+            (`BACKFILL_CLOCK_BEHIND_HOURS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
         tariff: What computing costs, for `plan --max-cost`: how many cores compute a run (`BACKFILL_CORES`; by default
@@ -102,6 +104,7 @@ class Settings:
     reproduction_days: int
     dagster_days: int
     lease: timedelta
+    clock_behind: timedelta
     spark_master: str
     spark_remote: str
     spark_memory: str
@@ -170,6 +173,7 @@ class Settings:
             reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730, digits=5),
             dagster_days=_count(given, "BACKFILL_DAGSTER_DAYS", 90, digits=5),
             lease=timedelta(seconds=_count(given, "BACKFILL_LEASE_SECONDS", 120, digits=8)),
+            clock_behind=timedelta(hours=_count(given, "BACKFILL_CLOCK_BEHIND_HOURS", 24, digits=6)),
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=_matching(

@@ -46,6 +46,18 @@ class ReadOnly(Because, errors.Refused):
 
 
 @sentence
+class ClockBehind(errors.Refused):
+    """the clock of this machine shows {shown:%Y-%m-%d %H:%M:%S} UTC, and the last event of the ledger, {sequence} by
+    {actor}, is of {last:%Y-%m-%d %H:%M:%S} UTC: one of the two clocks was wrong, and nothing was written.
+    """
+
+    shown: datetime
+    last: datetime
+    sequence: int
+    actor: str
+
+
+@sentence
 class Unavailable(Because, errors.Retryable):
     """the ledger could not be used, and nothing was changed in it: {why}"""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import starmap
 from typing import Any
 
@@ -26,10 +26,10 @@ from sqlalchemy import (
     update,
 )
 
-from backfill_assets.core.clock import Clock
+from backfill_assets.core.clock import LedgerClock
 from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.errors import CannotBecome, Damaged
+from backfill_assets.ledger.errors import CannotBecome, ClockBehind, Damaged
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import required_text, storable_text
 from backfill_assets.ledger.records import EventRecord, RunHeader
@@ -119,6 +119,10 @@ class Step:
         return CannotBecome(name=self.name, found=found, wanted=self.ends, of=self.key)
 
 
+CLOCK_AT = "clock_at"
+"""In any event: what the clock showed that was behind the event before it, so that the event has no instant of its
+own."""
+
 SYSTEM = "backfill"
 """The actor of steps that no person takes."""
 
@@ -142,10 +146,10 @@ class EventLog(Queries):
 
     Attributes:
         connection: The transaction's, for the aggregates that share it.
-        now: The instant at which everything in this transaction happens.
+        now: The instant at which everything in this transaction happens: never before that of the last event.
     """
 
-    def __init__(self, connection: Connection, clock: Clock) -> None:
+    def __init__(self, connection: Connection, clock: LedgerClock, most_behind: timedelta) -> None:
         super().__init__(connection)
         self.connection = connection
         # On PostgreSQL this lock makes writers take turns; SQLite gave the turn when the transaction began.
@@ -154,7 +158,10 @@ class EventLog(Queries):
             raise Damaged(what="the head of the ledger's event chain was removed.", of={})
         self._head = ChainHead(sequence=head.sequence, hash=head.hash)
         self._digests = RowDigests(connection)
-        self.now: datetime = clock()
+        last = self._row(select(events.c.at, events.c.actor).where(events.c.sequence == head.sequence))
+        self.now, self._shown = clock.present(None if last is None else last.at)
+        if last is not None and last.at - self._shown > most_behind:
+            raise ClockBehind(shown=self._shown, last=last.at, sequence=head.sequence, actor=last.actor)
 
     @property
     def next_sequence(self) -> int:
@@ -173,6 +180,11 @@ class EventLog(Queries):
         assert isinstance(table, Table)
         self._digests.expect(table, of)
         return self._connection.execute(statement, list(rows)) if rows else self._connection.execute(statement)
+
+    @property
+    def _behind(self) -> Mapping[str, str]:
+        """What the clock shows, where it is behind the instant of the transaction."""
+        return {} if self._shown == self.now else {CLOCK_AT: self._shown.isoformat()}
 
     def require_recorded(self) -> None:
         """Refuses to end a transaction that has written rows after its last event."""
@@ -198,7 +210,7 @@ class EventLog(Queries):
             "action": event.action,
             "from_state": event.from_state,
             "to_state": event.to_state,
-            "payload": dict(event.payload),
+            "payload": {**event.payload, **self._behind},
             "digests": changed,
             "previous_hash": self._head.hash,
         }
@@ -311,6 +323,11 @@ class EventReads(Queries):
         """
         found = self._rows_with(select(events), events.c.sequence, sequences)
         return {row.sequence: rows.event_record(row) for row in found}
+
+    def last_at(self) -> datetime | None:
+        """The instant of the last event; None before there is one. Cost: one row, and one primary key lookup."""
+        found = select(events.c.at).join(chain_head, chain_head.c.sequence == events.c.sequence)
+        return next(iter(self._values(found)), None)
 
     def head(self) -> str:
         """The last event as `SEQUENCE:HASH`: noted elsewhere, it shows later whether the history before it was kept.

@@ -9,7 +9,6 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from backfill_assets.core.clock import Clock
 from backfill_assets.core.lease import Lease, LeaseTerms, mark_of
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.errors import LostWork, UnderWay
@@ -125,8 +124,8 @@ def turn_of(source: str) -> str:
     return f"{_TURN}{source}"
 
 
-def renew(connection: Connection, clock: Clock, work_id: str, terms: LeaseTerms) -> bool:
+def renew(connection: Connection, now: datetime, work_id: str, terms: LeaseTerms) -> bool:
     """Renews a lease, without the writer's turn and without an event; False when it was taken away."""
     is_it = (leases.c.work_id == work_id) & (leases.c.attempt == terms.attempt)
-    changed = connection.execute(update(leases).where(is_it).values(until_at=clock() + terms.length))
+    changed = connection.execute(update(leases).where(is_it).values(until_at=now + terms.length))
     return bool(changed.rowcount)

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from backfill_assets.core.clock import Clock
+from backfill_assets.core.clock import Clock, LedgerClock
 from backfill_assets.core.errors import DiskFull, Retryable
 from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, said_by_database, transaction
@@ -28,20 +28,26 @@ from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 from backfill_assets.planning.state import Claim, Expired
 
+MOST_BEHIND = timedelta(days=1)
+"""How far a clock may be behind the last event, unless settings say otherwise: further apart, one of the two is
+wrong, and nothing that is decided by time would be right."""
+
 
 class Ledger:
     """The database of what was agreed and what happened. Safe to share between threads."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(self, engine: Engine, clock: Clock, most_behind: timedelta = MOST_BEHIND) -> None:
         self._engine = engine
-        self._clock = clock
+        self._clock = LedgerClock(clock)
+        self._most_behind = most_behind
 
     @staticmethod
-    def open(url: str, *, clock: Clock) -> Ledger:
+    def open(url: str, *, clock: Clock, most_behind: timedelta = MOST_BEHIND) -> Ledger:
         """Opens a ledger, creates it where there is none, and brings it to the present shape.
 
         Args:
             url: A SQLAlchemy URL of a SQLite file or a PostgreSQL database.
+            most_behind: How far the clock may be behind the last event of a ledger that is written to.
 
         Raises:
             Refused: A URL that cannot be a ledger, cannot be reached, or holds something else.
@@ -60,7 +66,12 @@ class Ledger:
         except BaseException:
             engine.dispose()
             raise
-        return Ledger(engine, clock)
+        return Ledger(engine, clock, most_behind)
+
+    @property
+    def clock_behind(self) -> timedelta:
+        """How far the clock of this process was found to be behind the last event."""
+        return self._clock.behind
 
     def close(self) -> None:
         """Closes its connections."""
@@ -74,13 +85,13 @@ class Ledger:
     def read(self) -> Iterator[ReadTransaction]:
         """A transaction that sees one state of the ledger, whatever is written meanwhile."""
         with transaction(self._engine, READ) as connection:
-            yield ReadTransaction(connection)
+            yield ReadTransaction(connection, self._clock)
 
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
         """The one writing transaction at its turn: committed at the end, undone by any exception."""
         with transaction(self._engine, WRITE) as connection:
-            tx = WriteTransaction(connection, self._clock)
+            tx = WriteTransaction(connection, self._clock, self._most_behind)
             yield tx
             tx.require_recorded()
 
@@ -107,7 +118,7 @@ class Ledger:
             False when the lease was taken away or given back.
         """
         with transaction(self._engine, WRITE) as connection:
-            return renew(connection, self._clock, work_id, terms)
+            return renew(connection, ReadTransaction(connection, self._clock).now, work_id, terms)
 
 
 class _TakenBack(Exception):

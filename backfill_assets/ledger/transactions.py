@@ -7,9 +7,12 @@ so that code outside of the ledger cannot take a step that an aggregate would re
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from functools import cached_property
+
 from sqlalchemy import Connection
 
-from backfill_assets.core.clock import Clock
+from backfill_assets.core.clock import LedgerClock
 from backfill_assets.ledger.agreements import AgreementReads
 from backfill_assets.ledger.approvals import ApprovalWrites
 from backfill_assets.ledger.bases import BasisReads
@@ -59,7 +62,8 @@ class ReadTransaction:
         views: Runs and publications as other programs read them.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, clock: LedgerClock) -> None:
+        self._clock = clock
         self.runs = RunReads(connection)
         self.leases = LeaseReads(connection)
         self.candidates = CandidateReads(connection)
@@ -81,6 +85,11 @@ class ReadTransaction:
         self.row_checks = RowChecks(connection)
         self.views = ViewReads(connection)
 
+    @cached_property
+    def now(self) -> datetime:
+        """The present instant: that of the last event, where the clock is behind it."""
+        return self._clock.present(self.events.last_at())[0]
+
 
 class WriteTransaction(ReadTransaction):
     """The one writer at its turn, who can ask on the way.
@@ -88,7 +97,6 @@ class WriteTransaction(ReadTransaction):
     Attributes:
         approvals: Who agreed to a run's manifest, and to an act, a capture or a replay.
         turns: Which process lands files of which source.
-        now: The instant at which everything in the transaction happens.
     """
 
     runs: RunWrites
@@ -107,10 +115,10 @@ class WriteTransaction(ReadTransaction):
     comparisons: ComparisonWrites
     events: EventWrites
 
-    def __init__(self, connection: Connection, clock: Clock) -> None:
-        super().__init__(connection)
-        log = EventLog(connection, clock)
-        self.now = log.now
+    def __init__(self, connection: Connection, clock: LedgerClock, most_behind: timedelta) -> None:
+        super().__init__(connection, clock)
+        log = EventLog(connection, clock, most_behind)
+        self.now = log.now  # the instant at which everything in the transaction happens
         self.runs = RunWrites(log)
         self.approvals = ApprovalWrites(log)
         self.candidates = CandidateWrites(log)

@@ -155,7 +155,7 @@ def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: A
         if not outdated:
             continue
         ready, waiting = complete_partitions(node, ws.graph, outdated, LedgerState(tx))
-        frozen = tx.freezes.over(node.name, ready, at=ws.clock())
+        frozen = tx.freezes.over(node.name, ready, at=tx.now)
         yield Wanted(
             publication_id=entry.publication_id,
             source=entry.table,
@@ -201,9 +201,7 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
             return None
         table = ws.domain.derived_table(follow_up.table)
         past = own_past(ws, tx, table, partition_of(table.partition.grain, follow_up.days.start))
-        proposed = propose(
-            request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=cause, past=past
-        )
+        proposed = propose(request, terms, graph=ws.graph, state=LedgerState(tx), as_of=tx.now, cause=cause, past=past)
         require_inputs(proposed, first_day=ws.graph.first_day)
         proposed = with_changes(ws, tx, proposed)
     with ws.ledger.write() as tx:

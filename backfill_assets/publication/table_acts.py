@@ -186,7 +186,7 @@ def carry_out(ws: Workspace, act_id: str, *, by: str) -> ActRecord:
     with ws.ledger.write() as tx:
         record = tx.acts.get(act_id)
         if record.act is TableAct.CUT_OVER:
-            _require_not_frozen(ws, tx, record)
+            _require_not_frozen(tx, record)
             require_compared(tx, _pair(ws, tx, record))
         if record.approved_by is not None:
             require_may_approve(ws, tx, record, record.approved_by)
@@ -256,9 +256,9 @@ def _pair(ws: Workspace, tx: ReadTransaction, record: ActRecord) -> Pair:
     return Pair(name=record.name, version=version, shown=shown)
 
 
-def _require_not_frozen(ws: Workspace, tx: ReadTransaction, record: ActRecord) -> None:
+def _require_not_frozen(tx: ReadTransaction, record: ActRecord) -> None:
     """Refuses a cut-over while what readers are shown is frozen: LIVE runs of the other version do not wait for it."""
-    if standing := tx.freezes.standing(at=ws.clock(), table=tx.acts.shown(record.name)):
+    if standing := tx.freezes.standing(at=tx.now, table=tx.acts.shown(record.name)):
         raise Frozen(freeze=standing[-1], partitions=standing[-1].partitions, act_id=record.act_id)
 
 

@@ -39,8 +39,8 @@ class WorkInProgress:
 
 def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
     """What processes are working on, by what is worked on."""
-    now = ws.clock()
     with ws.ledger.read() as tx:
+        now = tx.now
         return tuple(
             _described(
                 tx,

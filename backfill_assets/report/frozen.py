@@ -15,7 +15,6 @@ from backfill_assets.planning.partitions import Partitions
 from backfill_assets.report.documents import INLINE
 from backfill_assets.report.not_known import not_known_words
 from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
-from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +63,17 @@ def freeze_document(tx: ReadTransaction, freeze: Freeze) -> FreezeDocument:
     )
 
 
-def freezes(ws: Workspace, tx: ReadTransaction) -> tuple[FreezeDocument, ...]:
+def freezes(tx: ReadTransaction) -> tuple[FreezeDocument, ...]:
     """The freezes that hold now, the first to end first."""
-    return tuple(freeze_document(tx, each) for each in tx.freezes.standing(at=ws.clock()))
+    return tuple(freeze_document(tx, each) for each in tx.freezes.standing(at=tx.now))
 
 
-def freezes_over(ws: Workspace, tx: ReadTransaction, manifests: Iterable[Manifest]) -> tuple[FreezeDocument, ...]:
+def freezes_over(tx: ReadTransaction, manifests: Iterable[Manifest]) -> tuple[FreezeDocument, ...]:
     """Those over partitions of these runs, whether the runs wait for them or not."""
     own = tuple(manifests)
     return tuple(
         found
-        for found in freezes(ws, tx)
+        for found in freezes(tx)
         if any(each.table == found.freeze.table and found.freeze.keeps(each.partitions) for each in own)
     )
 

@@ -173,7 +173,7 @@ def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
 def frozen_days(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
     """The freezes for which days that have landed wait."""
     with ws.ledger.read() as tx:
-        frozen = tx.freezes.over(table.name, pending_days(tx, table).days, at=ws.clock())
+        frozen = tx.freezes.over(table.name, pending_days(tx, table).days, at=tx.now)
         yield from (frozen_line(freeze_document(tx, each)) for each in dict.fromkeys(frozen.values()))
 
 

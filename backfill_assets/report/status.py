@@ -104,7 +104,7 @@ def status(ws: Workspace) -> StatusDocument:
             to_follow=_waiting(ws, tx, problems),
             sets=_sets(ws, tx, problems),
             proposals=open_proposals(tx, problems.refused),
-            frozen=freezes(ws, tx),
+            frozen=freezes(tx),
             not_known=not_known_of(tx, ws.domain.sources),
             stuck=tuple(map(stuck_document, still_stuck(ws, tx))),
             problems=(),

@@ -258,7 +258,9 @@ def _with_the_last_seen(
     ws: Workspace, tx: ReadTransaction, partition: date, nothing: NothingThen, periods: Sequence[Period]
 ) -> NothingThen:
     """The refusal with the last time, before that which was asked for, at which readers saw the row."""
-    earlier = [each for each in periods if each.until and (nothing.at is None or each.until <= nothing.at)]
+    # Of a version that was replaced at its own instant no time is that at which it was seen.
+    ended = [each for each in periods if each.until and each.until > each.since]
+    earlier = [each for each in ended if nothing.at is None or (each.until and each.until <= nothing.at)]
     seen = {each.version: each for each in earlier if each.version}
     for period in sorted(seen.values(), key=lambda each: each.since, reverse=True)[:_MOST_SEARCHED]:
         (version,) = tx.versions.pinned(nothing.table, [(partition, period.version)]).values()

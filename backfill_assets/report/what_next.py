@@ -122,7 +122,7 @@ def _can_expire_now(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
 
 def _is_held(ws: Workspace, run: RunRecord) -> bool:
     """Whether a process has a run that others cannot take over by the command that goes on with it."""
-    return run.lease is not None and run.lease.is_alive(ws.clock())
+    return run.lease is not None and run.lease.is_alive(ws.now())
 
 
 def is_declared(ws: Workspace, run: RunRecord) -> bool:
@@ -172,7 +172,7 @@ def next_step_of_set(
     named = waiting[0].run_id if phases and phases.each and waiting else set_id
     following = _publish_or_approve(ws, tx, named, waiting)
     until = held_until(tx.publications, record, members_of(tx.runs, record))
-    if until is not None and ws.clock() < until:
+    if until is not None and tx.now < until:
         following = step(f"its next phase is held until {until:%Y-%m-%d %H:%M:%S} UTC; then: ", following)
     return step(_TO_PUBLISH_AGAIN, following) if record.state is SetState.ROLLED_BACK else following
 
@@ -191,7 +191,7 @@ def _is_obsolete(ws: Workspace, tx: ReadTransaction, record: SetRecord, members:
 def _waits(ws: Workspace, tx: ReadTransaction, runs: Iterable[RunRecord]) -> NextStep | None:
     """That a run, or one of a set, waits for a freeze or for a run of a higher priority; None when none does."""
     waiting = [run for run in runs if run.state in UNPUBLISHED and run.lease is None]
-    match next((found for run in waiting if (found := waits_for(ws, tx, run, at=ws.clock()))), None):
+    match next((found for run in waiting if (found := waits_for(ws, tx, run, at=tx.now))), None):
         case None:
             return None
         case Freeze() as freeze:

@@ -78,7 +78,7 @@ def plan_set(
         raise NoChangeNamed
     if request.stale and not request.references.are_present:
         raise StaleNeedsPresent
-    as_of, chooser = ws.clock(), Chooser.of(ws, request.references)
+    as_of, chooser = ws.now(), Chooser.of(ws, request.references)
     table, days = (request.table, request.days) if request.stale else (None, None)
     found = stale_tables(ws, table=table, days=days)
     stale = stale_ones(ws.graph, request, found) if request.stale else _named(ws, request, as_of)

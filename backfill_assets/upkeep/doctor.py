@@ -236,6 +236,10 @@ def _spark(ws: Workspace) -> str:
 
 
 def _clock(ws: Workspace) -> str:
+    behind = ws.now() - ws.clock()
+    if behind > ws.settings.lease / 2:
+        seconds = f"{behind.total_seconds():,.0f} s behind the last event of the ledger"
+        raise NotSound(fault=Fault.CLOCKS_APART, found=f"the clock of this machine is {seconds}.")
     # As text: an instant would become a local time of this process.
     before = ws.clock()
     (row,) = ws.spark().range(1).select(F.unix_millis(F.current_timestamp()).alias("now_ms")).collect()

@@ -61,6 +61,9 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/upkeep/test_tampering.py::test_an_edited_event_is_found",
         "integration/upkeep/test_tampering.py::test_bytes_of_a_published_file_that_changed_are_found",
     ),
+    "11a": (
+        "integration/ledger/test_clocks.py::test_at_every_instant_that_version_was_seen_which_the_order_of_events_says",
+    ),
     "12": ("unit/upkeep/test_retention.py::test_nothing_that_may_be_needed_is_ever_removed_and_everything_else_is",),
     "13": ("integration/cli/test_hostile_words.py::test_no_word_of_any_command_changes_anything_or_shows_a_traceback",),
     "14": (),

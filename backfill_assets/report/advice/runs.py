@@ -64,6 +64,10 @@ FIXED: Mapping[type[BackfillError], Advice] = {
     ledger.LedgerUrl: (
         "set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db or postgresql://user@host/database"
     ),
+    ledger.ClockBehind: (
+        "set the clock of this machine right; if that event is of a clock that was ahead, set "
+        "BACKFILL_CLOCK_BEHIND_HOURS to more: until then whatever is written has the instant of that event"
+    ),
     ledger.ReadOnly: (
         "let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL database that "
         "is no standby"

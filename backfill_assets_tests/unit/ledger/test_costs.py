@@ -8,12 +8,15 @@ from typing import cast, get_type_hints
 
 from sqlalchemy import Connection
 
+from backfill_assets.core.clock import LedgerClock, system_clock
 from backfill_assets.ledger.approvals import ApprovalWrites
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 
-READS = ReadTransaction(cast("Connection", None))  # no aggregate asks anything of a database by itself
+# No aggregate asks anything of a database by itself.
+READS = ReadTransaction(cast("Connection", None), LedgerClock(system_clock))
 AGGREGATES = {*map(type, vars(READS).values()), *get_type_hints(WriteTransaction).values(), ApprovalWrites}
+AGGREGATES -= {LedgerClock}
 
 
 def offered() -> Iterator[tuple[str, str]]:
